@@ -1,0 +1,190 @@
+"""The one factory for tasks that run a job: a step's name in, an Airflow operator out that runs it as a process.
+
+A step without Spark runs the `tidegauge` command. A Spark step goes through `spark-submit`: on this machine
+(`local[N]`), on a cluster (`spark://…`, `yarn`), or on Kubernetes (`k8s://…`, in cluster mode, where the driver is a
+pod). Steps exchange nothing but a directory; its path is all they are told.
+
+The rule that must hold: how a step ended decides what Airflow does, by its exit code alone.
+
+    0  done                                             success
+    1  done, and invariants do not hold                 success: a breach is a result, not a failed task
+    2  the snapshot or the arguments cannot be used     failed at once: it would not get better
+    *  the environment: store, Spark, disk, a signal    retried
+
+Nothing here imports PySpark, Great Expectations or Tidegauge: Airflow may run from an image that has none of them.
+"""
+
+import importlib.util
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+Outcome = Literal["done", "breached"]
+
+BREACHED: Final = 1
+UNUSABLE: Final = 2
+
+_IMAGE_JOB: Final = "local:///opt/tidegauge/spark_jobs/job.py"
+_POD_EXIT_CODE: Final = re.compile(r"exit code:\s*(\d+)", re.IGNORECASE)
+
+
+def command_step(step: str, *arguments: str, may_breach: bool = False, **task: Any) -> "JobOperator":
+    """A task that runs `tidegauge job <step> <arguments>`. Arguments are templates."""
+    return JobOperator(task_id=step, steps=(step,), arguments=arguments, spark=False, may_breach=may_breach, **task)
+
+
+def spark_step(*steps: str, arguments: Sequence[str], **task: Any) -> "JobOperator":
+    """A task that runs one or more steps in one Spark application: starting Spark costs more than a small step."""
+    return JobOperator(
+        task_id="_and_".join(steps), steps=steps, arguments=arguments, spark=True, may_breach=False, **task
+    )
+
+
+class JobOperator(BaseOperator):
+    """Runs a job as a process of its own, its output in the task's log, and answers as its exit code says."""
+
+    template_fields = ("arguments",)
+    ui_color = "#d9ecf2"
+
+    def __init__(
+        self, *, steps: Sequence[str], arguments: Sequence[str], spark: bool, may_breach: bool, **task: Any
+    ) -> None:
+        super().__init__(**task)
+        self.steps = list(steps)
+        self.arguments = list(arguments)
+        self.spark = spark
+        self.may_breach = may_breach
+        self._process: subprocess.Popen[str] | None = None
+        self._killing: list[str] = []
+
+    def execute(self, context: Any) -> Outcome:
+        """Runs the job to its end; "breached" where it found something, else "done"."""
+        master = os.environ.get("TIDEGAUGE_SPARK_MASTER") or "local[*]"
+        if self.spark:
+            pod = (
+                pod_name(self.task_id, context["ti"].run_id, context["ti"].try_number)
+                if is_kubernetes(master)
+                else None
+            )
+            command = spark_submit(master, [*self.steps, *self.arguments], os.environ, name=self.task_id, pod=pod)
+            self._killing = [command[0], "--master", master, "--kill", f"{_namespace(os.environ)}:{pod}"] if pod else []
+        else:
+            command = [*tidegauge_command(os.environ), "job", *self.steps, *self.arguments]
+        self.log.info("Running %s", shlex.join(command))
+        return outcome(self._run(command, pod_decides=bool(self._killing)), may_breach=self.may_breach)
+
+    def _run(self, command: Sequence[str], *, pod_decides: bool) -> int:
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                errors="replace", start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise AirflowException(f"Cannot run {command[0]}: {error}") from error
+        assert self._process.stdout is not None
+        pod_code = last_pod_exit_code(_through(self._process.stdout, self.log.info))
+        code = self._process.wait()
+        return pod_code or code if pod_decides else code
+
+    def on_kill(self) -> None:
+        """Ends the process and all it started; on Kubernetes the driver's pod too."""
+        if self._process is not None and self._process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGTERM)
+        if self._killing:
+            subprocess.run(self._killing, check=False, timeout=60)
+
+
+def outcome(code: int, *, may_breach: bool) -> Outcome:
+    """What an exit code means. Raises `AirflowFailException` (never retried) or `AirflowException` (retried)."""
+    if code == 0:
+        return "done"
+    if code == BREACHED and may_breach:
+        return "breached"
+    if code == UNUSABLE:
+        raise AirflowFailException("The snapshot or the arguments cannot be used (exit code 2); its message is above.")
+    ended = f"was ended by signal {-code}" if code < 0 else f"failed with exit code {code}"
+    raise AirflowException(f"The job {ended}; its message is above. It is retried.")
+
+
+def tidegauge_command(environ: Mapping[str, str]) -> list[str]:
+    """What runs a step without Spark: `TIDEGAUGE_COMMAND`, the command beside this Python, or the one on the PATH."""
+    if command := environ.get("TIDEGAUGE_COMMAND"):
+        return shlex.split(command)
+    return [_installed("tidegauge")]
+
+
+def spark_submit(
+    master: str, arguments: Sequence[str], environ: Mapping[str, str], *, name: str, pod: str | None = None
+) -> list[str]:
+    """The command line that submits `spark_jobs/job.py` to a master; `pod` names the driver's pod on Kubernetes."""
+    settings = shlex.split(environ.get("TIDEGAUGE_SPARK_CONF") or "")
+    if pod:
+        settings.append(f"spark.kubernetes.driver.pod.name={pod}")
+    home = environ.get("SPARK_HOME")
+    binary = str(Path(home, "bin", "spark-submit")) if home else _installed("spark-submit")
+    mode = "cluster" if is_kubernetes(master) else "client"
+    return [
+        binary, "--master", master, "--deploy-mode", mode, "--name", f"tidegauge-{name}",
+        *(part for setting in settings for part in ("--conf", setting)),
+        job_file(master, environ), *arguments,
+    ]  # fmt: skip
+
+
+def job_file(master: str, environ: Mapping[str, str]) -> str:
+    """What spark-submit runs: `TIDEGAUGE_JOB`, or the installed one; on Kubernetes it is in the driver's image."""
+    if job := environ.get("TIDEGAUGE_JOB"):
+        return job
+    if is_kubernetes(master):
+        return _IMAGE_JOB
+    package = importlib.util.find_spec("spark_jobs")
+    if package is None or not package.submodule_search_locations:
+        raise AirflowException("Where is spark_jobs/job.py? It is not installed beside Airflow: set TIDEGAUGE_JOB.")
+    return str(Path(package.submodule_search_locations[0], "job.py"))
+
+
+def is_kubernetes(master: str) -> bool:
+    """Whether a master is a Kubernetes API server."""
+    return master.startswith("k8s://")
+
+
+def pod_name(step: str, run_id: str, try_number: int) -> str:
+    """A name for the driver's pod that is the same for the same try, and that Kubernetes accepts."""
+    letters = re.sub(r"[^a-z0-9]+", "-", f"tidegauge-{step}-{run_id}".lower()).strip("-")
+    return f"{letters[:55].rstrip('-')}-{try_number}"
+
+
+def last_pod_exit_code(lines: Iterable[str]) -> int | None:
+    """The driver container's exit code, which spark-submit prints and does not pass on."""
+    code = None
+    for line in lines:
+        if found := _POD_EXIT_CODE.search(line):
+            code = int(found.group(1))
+    return code
+
+
+def _through(lines: Iterable[str], write: Callable[..., object]) -> Iterable[str]:
+    for line in lines:
+        write("%s", line.rstrip())
+        yield line
+
+
+def _namespace(environ: Mapping[str, str]) -> str:
+    key = "spark.kubernetes.namespace="
+    settings = shlex.split(environ.get("TIDEGAUGE_SPARK_CONF") or "")
+    return next((setting.removeprefix(key) for setting in settings if setting.startswith(key)), "default")
+
+
+def _installed(command: str) -> str:
+    beside = Path(sys.executable).with_name(command)
+    return str(beside) if beside.exists() else command

@@ -1,0 +1,85 @@
+"""
+### Replication audit
+
+Reads one snapshot of a Kafka cluster's log directories and says where its replicas disagree, what was lost, and why.
+
+| task | what it does |
+|---|---|
+| `snapshot` | finds the snapshot, checks its manifest (a plain copy gets one), makes the run's directory |
+| `index_and_derive` | one Spark application: *index* reads segments into summaries, *derive* folds them into facts |
+| `evaluate` | stages the facts in Postgres, where Great Expectations validates the invariants; nobody sees them yet |
+| `publish` | one transaction makes the run visible; writes the report |
+
+The steps *index* and *derive* share one `spark-submit`, because starting Spark costs more than either of them on a
+day's data.
+
+A breach is a result: `publish` succeeds and answers `breached`. A snapshot that cannot be used fails at once; a store
+or a Spark that is away is tried again.
+"""
+
+import os
+from datetime import datetime, timedelta
+
+from airflow.sdk import DAG, Param
+
+from job import command_step, spark_step
+
+HOME = os.environ.get("TIDEGAUGE_HOME") or "~/.local/share/tidegauge"
+
+SCHEDULE = os.environ.get("TIDEGAUGE_SCHEDULE") or "@daily"
+
+RUN = os.path.expanduser(HOME) + "/runs/{{ run_id | replace(':', '-') | replace('+', '-') }}"
+"""The directory that the steps of one run share."""
+
+with DAG(
+    dag_id="replication_audit",
+    description="Where a cluster's replicas disagree, what was lost, and why",
+    doc_md=__doc__,
+    schedule=None if SCHEDULE == "none" else SCHEDULE,
+    start_date=datetime(2026, 1, 1),
+    catchup=False,
+    max_active_runs=1,
+    tags=["kafka", "replication", "tidegauge"],
+    default_args={
+        "owner": "tidegauge",
+        "retries": 3,
+        "retry_delay": timedelta(minutes=1),
+        "retry_exponential_backoff": True,
+        "max_retry_delay": timedelta(minutes=15),
+        "execution_timeout": timedelta(hours=6),
+    },
+    params={
+        "cluster": Param(
+            "kafka",
+            type="string",
+            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+            maxLength=100,
+            title="Cluster",
+            description="The name under which its snapshots are kept and its results published",
+        ),
+        "snapshot": Param(
+            "latest",
+            type="string",
+            minLength=1,
+            title="Snapshot",
+            description="A directory, or `latest`: the newest under TIDEGAUGE_SNAPSHOTS/<cluster>",
+        ),
+        "fail_on": Param(
+            "critical",
+            type="string",
+            enum=["critical", "warning", "info", "never"],
+            title="Breached from",
+            description="The least severity at which the run answers `breached`",
+        ),
+    },
+) as dag:
+    snapshot = command_step(
+        "snapshot",
+        *("{{ params.snapshot }}", "--cluster", "{{ params.cluster }}"),
+        *("--run", RUN, "--fail-on", "{{ params.fail_on }}"),
+    )
+    index_and_derive = spark_step("index", "derive", arguments=["--run", RUN])
+    evaluate = command_step("evaluate", "--run", RUN, may_breach=True)
+    publish = command_step("publish", "--run", RUN, may_breach=True)
+
+    snapshot >> index_and_derive >> evaluate >> publish

@@ -1,0 +1,47 @@
+"""The catalogue: every invariant by its code, in code order.
+
+In: the family modules. Out: `CATALOGUE` and `RULESET_VERSION`. The rule that must hold: a code names one invariant, for
+ever; a change that may change a verdict changes `RULESET_VERSION`, so that runs under old and new rules stand side by
+side.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import Final
+
+from expectations.catalogue.model import Invariant
+
+RULESET_VERSION: Final = "1"
+
+_MODULES: Final = (
+    "batches",
+    "files",
+    "indexes",
+    "snapshots",
+    "checkpoints",
+    "offsets",
+    "replicas",
+    "divergences",
+    "producers",
+    "transactions",
+    "groups",
+    "metadata",
+)
+
+
+def _invariants() -> Iterator[Invariant]:
+    for name in _MODULES:
+        module = import_module(f"expectations.catalogue.{name}")
+        yield from (value for value in vars(module).values() if isinstance(value, Invariant))
+
+
+def _by_code(invariants: Iterable[Invariant]) -> Mapping[str, Invariant]:
+    catalogue: dict[str, Invariant] = {}
+    for invariant in sorted(invariants, key=lambda one: one.code):
+        assert invariant.code not in catalogue, f"two invariants have the code {invariant.code}"
+        catalogue[invariant.code] = invariant
+    return MappingProxyType(catalogue)
+
+
+CATALOGUE: Final = _by_code(_invariants())

@@ -1,0 +1,291 @@
+"""Invariants about leader epochs: in one log, against other replicas, and against the metadata log (family D).
+
+In: rows of `segments`, `replicas`, `epoch_spans`, `partition_changes`. The rule that must hold here: an epoch has one
+leader, elected by a record of the metadata log, and every replica that has records of the epoch got them from it.
+What follower and leader hold, compared with one another, is in `divergences`.
+"""
+
+from typing import Final
+
+from expectations.catalogue.model import Invariant, Severity, Unknown
+
+_DUMP: Final = "bin/kafka-dump-log.sh --files $(ls -d <log.dirs of broker {broker_id}>/{topic}-{partition})/*.log"
+_EPOCHS: Final = "cat <log.dirs of broker {broker_id}>/{topic}-{partition}/leader-epoch-checkpoint"
+
+EPOCH_MONOTONIC_IN_LOG = Invariant(
+    code="D01",
+    key="EPOCH_MONOTONIC_IN_LOG",
+    name="LeaderEpochNeverFalls",
+    severity=Severity.CRITICAL,
+    relation="segments",
+    statement="From batch to batch of a log the leader epoch never falls.",
+    because="Epochs order leaders. A batch of an older epoch behind a newer one was appended by a leader that had been "
+    "replaced, or its header rotted: the epoch is not covered by the CRC. Truncation by epochs goes wrong either way.",
+    breach_when="epoch_order_errors > 0",
+    evidence=(
+        "epoch_order_errors",
+        "first_leader_epoch",
+        "last_leader_epoch",
+        "first_offset",
+        "last_offset",
+        "batch_count",
+    ),
+    explanation=(
+        "{path} holds {batch_count} batches of {topic}-{partition}, offsets {first_offset}..{last_offset}, as broker "
+        "{broker_id} has them.",
+        "{epoch_order_errors} of them bear a lower leader epoch than the batch before.",
+        "If the other replicas have the same, a replaced leader wrote them; if only this one has it, its header "
+        "rotted.",
+    ),
+    details=("epoch_order",),
+    next=_DUMP,
+    implies=("B14", "D02", "D04"),
+    reference="LeaderEpochFileCache#assign (drops what contradicts it, with a warning), KAFKA-18723",
+)
+
+EPOCH_BOUNDARY_AGREEMENT = Invariant(
+    code="D04",
+    key="EPOCH_BOUNDARY_AGREEMENT",
+    name="EpochBoundariesAgree",
+    severity=Severity.CRITICAL,
+    relation="epoch_spans",
+    statement="A leader epoch that two replicas hold below both high watermarks starts at the same offset on both.",
+    because="Truncation looks for the end of an epoch in the leader's list (KIP-101, KIP-279). Where the lists "
+    "disagree about what is committed, it cuts too much or too little.",
+    # Retention, DeleteRecords and tiering clip the first epoch of a log; what starts above a high watermark may go yet.
+    applies_when="start_offset IS NOT NULL AND reference_start_offset IS NOT NULL AND NOT is_first_entry AND NOT "
+    "reference_is_first AND start_offset > log_start_offset AND start_offset > coalesce(first_batch_offset, "
+    "start_offset - 1) AND start_offset < coalesce(high_watermark, start_offset + 1) AND reference_start_offset < "
+    "coalesce(reference_high_watermark, reference_start_offset + 1)",
+    unknown=(
+        Unknown(reason="compacted", when="ever_compacted AND start_offset <> reference_start_offset"),
+        Unknown(
+            reason="high watermark not known",
+            when="(high_watermark IS NULL OR reference_high_watermark IS NULL) AND start_offset <> "
+            "reference_start_offset",
+        ),
+    ),
+    breach_when="start_offset <> reference_start_offset",
+    evidence=(
+        "start_offset",
+        "reference_start_offset",
+        "reference_broker_id",
+        "checkpoint_start_offset",
+        "high_watermark",
+        "reference_high_watermark",
+        "divergence_offset",
+    ),
+    explanation=(
+        "On broker {broker_id} the batches of leader epoch {leader_epoch} of {topic}-{partition} start at "
+        "{start_offset}.",
+        "On broker {reference_broker_id} the same epoch starts at {reference_start_offset}.",
+        "Both lie below both high watermarks ({high_watermark} and {reference_high_watermark}), and an epoch has one "
+        "leader and one start.",
+        "By these epochs Kafka would truncate broker {broker_id} to {divergence_offset}, which may be too far or not "
+        "far enough.",
+    ),
+    start_offset="CASE WHEN start_offset < reference_start_offset THEN start_offset ELSE reference_start_offset END",
+    end_offset="CASE WHEN start_offset < reference_start_offset THEN reference_start_offset ELSE start_offset END",
+    next=_EPOCHS,
+    reference="LeaderEpochFileCache#endOffsetFor, KIP-101, KIP-279",
+)
+
+LEADER_CACHE_HAS_CURRENT = Invariant(
+    code="D13",
+    key="LEADER_CACHE_HAS_CURRENT",
+    name="LeaderKnowsItsEpoch",
+    severity=Severity.WARNING,
+    relation="replicas",
+    statement="A leader's newest checkpointed leader epoch is the one the metadata log gave it.",
+    because="A broker writes its epoch down before it appends as leader. One that did not is a leader that does not "
+    "know it, or has lost its checkpoint; followers that ask it where an epoch ends get a wrong answer.",
+    applies_when="is_leader AND metadata_known AND broker_alive AND NOT is_future AND topic <> '__cluster_metadata'",
+    unknown=(
+        Unknown(reason="leader-epoch-checkpoint missing or empty", when="checkpoint_last_leader_epoch IS NULL"),
+        Unknown(
+            reason="copy skew",
+            # Between the record in the metadata log and the leader's checkpoint lies the time of one image update.
+            when="NOT snapshot_quiet AND checkpoint_last_leader_epoch <> metadata_leader_epoch",
+        ),
+    ),
+    breach_when="checkpoint_last_leader_epoch <> metadata_leader_epoch",
+    evidence=(
+        "metadata_leader_epoch",
+        "checkpoint_last_leader_epoch",
+        "checkpoint_last_epoch_start_offset",
+        "last_leader_epoch",
+    ),
+    explanation=(
+        "By the metadata log broker {broker_id} leads {topic}-{partition} in leader epoch {metadata_leader_epoch}.",
+        "Its leader-epoch-checkpoint ends with epoch {checkpoint_last_leader_epoch}, which starts at "
+        "{checkpoint_last_epoch_start_offset}.",
+        "A leader writes its epoch into that file before its first append, so it has not taken this one up, or the "
+        "file was replaced.",
+    ),
+    start_offset="checkpoint_last_epoch_start_offset",
+    next=_EPOCHS,
+    reference="Partition#makeLeader, UnifiedLog#assignEpochStartOffset (KAFKA-7415)",
+)
+
+EPOCH_LE_METADATA = Invariant(
+    code="D14",
+    key="EPOCH_LE_METADATA",
+    name="LeaderEpochKnownToMetadata",
+    severity=Severity.CRITICAL,
+    relation="replicas",
+    statement="No log holds a leader epoch above the one in the metadata log.",
+    because="Epochs are handed out by the controller. A higher one means that the metadata went back in time, or that "
+    "the log comes from another cluster; the controller will hand out the same epochs again, and two leaders share "
+    "one.",
+    # A directory of an earlier topic of the same name has its own epochs.
+    applies_when="metadata_known AND metadata_leader_epoch IS NOT NULL AND topic <> '__cluster_metadata' "
+    "AND (last_leader_epoch IS NOT NULL OR checkpoint_last_leader_epoch IS NOT NULL) "
+    "AND (topic_id IS NULL OR metadata_topic_id IS NULL OR topic_id = metadata_topic_id)",
+    unknown=(
+        Unknown(
+            reason="copy skew",
+            when="NOT snapshot_quiet AND (last_leader_epoch > metadata_leader_epoch OR checkpoint_last_leader_epoch > "
+            "metadata_leader_epoch)",
+        ),
+    ),
+    breach_when="coalesce(last_leader_epoch, -1) > metadata_leader_epoch OR coalesce(checkpoint_last_leader_epoch, -1) "
+    "> metadata_leader_epoch",
+    evidence=(
+        "last_leader_epoch",
+        "checkpoint_last_leader_epoch",
+        "metadata_leader_epoch",
+        "topic_id",
+        "metadata_topic_id",
+    ),
+    derived=(
+        ("batch_epoch", "CASE WHEN last_leader_epoch > metadata_leader_epoch THEN last_leader_epoch END"),
+        (
+            "checkpoint_epoch",
+            "CASE WHEN checkpoint_last_leader_epoch > metadata_leader_epoch THEN checkpoint_last_leader_epoch END",
+        ),
+    ),
+    explanation=(
+        "By the metadata log {topic}-{partition} is in leader epoch {metadata_leader_epoch}, the highest ever given "
+        "out.",
+        "The last batch on broker {broker_id} bears leader epoch {batch_epoch}.",
+        "The leader-epoch-checkpoint on broker {broker_id} ends with epoch {checkpoint_epoch}.",
+        "So the metadata log has lost records, or this log was written in another cluster.",
+    ),
+    next="bin/kafka-metadata-quorum.sh --bootstrap-server <host:port> describe --replication",
+    implies=("D13",),
+    reference="ReplicationControlManager, PartitionRegistration#merge: an epoch only rises",
+)
+
+EPOCH_WRITER = Invariant(
+    code="D15",
+    key="EPOCH_WRITER",
+    name="EpochWrittenByItsLeader",
+    severity=Severity.CRITICAL,
+    relation="epoch_spans",
+    statement="What a replica holds of a leader epoch, the leader elected for that epoch holds too, as far as it is "
+    "committed.",
+    because="Only the elected leader hands out offsets in its epoch. Committed records of an epoch that its leader "
+    "closed earlier were written by nobody who was entitled to.",
+    applies_when="start_offset IS NOT NULL AND start_offset < coalesce(high_watermark, start_offset + 1) AND "
+    "start_offset >= log_start_offset",
+    unknown=(
+        Unknown(reason="election not on record", when="elected_leader_id IS NULL"),
+        Unknown(
+            reason="the elected leader's log is not there, or no longer has that epoch",
+            when="elected_leader_id <> broker_id AND (writer_start_offset IS NULL OR writer_end_offset IS NULL)",
+        ),
+        Unknown(
+            reason="high watermark not known",
+            when="elected_leader_id <> broker_id AND high_watermark IS NULL AND (end_offset > writer_end_offset OR "
+            "start_offset < writer_start_offset)",
+        ),
+        Unknown(
+            reason="compacted",
+            when="ever_compacted AND elected_leader_id <> broker_id AND start_offset < writer_start_offset",
+        ),
+        Unknown(
+            reason="the elected leader's log begins later",
+            when="elected_leader_id <> broker_id AND start_offset < writer_start_offset AND writer_start_offset <= "
+            "coalesce(writer_first_batch_offset, writer_start_offset)",
+        ),
+        Unknown(
+            reason="the elected leader's log ends earlier",
+            # It was copied earlier, lost its tail, or is being filled again; none of it says that somebody else wrote.
+            when="elected_leader_id <> broker_id AND start_offset >= writer_start_offset "
+            "AND end_offset > writer_end_offset AND high_watermark > writer_end_offset "
+            "AND writer_end_offset >= coalesce(writer_log_end_offset, writer_end_offset)",
+        ),
+    ),
+    breach_when="""elected_leader_id <> broker_id AND (
+        start_offset < writer_start_offset
+        OR (end_offset > writer_end_offset AND high_watermark > writer_end_offset
+            AND coalesce(reference_high_watermark, high_watermark) > writer_end_offset
+            AND coalesce(divergence_offset, end_offset) > writer_end_offset))""",
+    evidence=(
+        "elected_leader_id",
+        "start_offset",
+        "end_offset",
+        "writer_start_offset",
+        "writer_end_offset",
+        "high_watermark",
+        "reference_high_watermark",
+    ),
+    explanation=(
+        "By the metadata log broker {elected_leader_id} was the leader of {topic}-{partition} in leader epoch "
+        "{leader_epoch}.",
+        "Broker {broker_id} holds offsets [{start_offset}, {end_offset}) under that epoch; its high watermark is "
+        "{high_watermark}.",
+        "Broker {elected_leader_id}'s own log has that epoch from {writer_start_offset}, and ends it at "
+        "{writer_end_offset}, where a newer epoch begins.",
+        "So somebody else wrote the rest of epoch {leader_epoch}, or the epochs in one of the two logs are wrong.",
+    ),
+    start_offset="CASE WHEN start_offset < writer_start_offset THEN start_offset ELSE writer_end_offset END",
+    end_offset="CASE WHEN start_offset < writer_start_offset THEN writer_start_offset ELSE end_offset END",
+    next=_DUMP,
+    reference="one leader per epoch: ReplicationControlManager, PartitionRegistration#merge",
+)
+
+UNCLEAN_LOSS_SIZE = Invariant(
+    code="D18",
+    key="UNCLEAN_LOSS_SIZE",
+    name="UncleanElectionLostNothing",
+    severity=Severity.CRITICAL,
+    relation="partition_changes",
+    statement="No replica of the old lineage still holds records that the leader of an unclean election does not have.",
+    because="An unclean election makes a replica leader that was not in sync. What the replicas in sync had beyond it "
+    "is cut off, and truncated as they return; until then it can be saved.",
+    applies_when="election = 'unclean' AND NOT topic_deleted",
+    unknown=(
+        Unknown(
+            reason="not every replica that was in sync was captured",
+            when="coalesce(records_at_stake, 0) = 0 AND NOT coalesce(records_at_stake_known, false)",
+        ),
+    ),
+    breach_when="records_at_stake > 0",
+    evidence=(
+        "metadata_offset",
+        "at_ms",
+        "leader_id",
+        "previous_leader_id",
+        "leader_epoch",
+        "previous_isr",
+        "isr",
+        "records_at_stake",
+        "records_at_stake_known",
+        "old_lineage_holders",
+    ),
+    derived=(("not_all", "CASE WHEN NOT records_at_stake_known THEN 'not all of these' END"),),
+    explanation=(
+        "Offset {metadata_offset} of the metadata log made broker {leader_id} leader of {topic}-{partition}, leader "
+        "epoch {leader_epoch}, while ISR was {previous_isr}: broker {leader_id} was not in it.",
+        "Brokers {old_lineage_holders} still hold {records_at_stake} records of the old lineage that broker "
+        "{leader_id} does not have.",
+        "Of the brokers that were in sync, {not_all} were captured: there may be more.",
+        "Kafka truncates them as those brokers return.",
+    ),
+    records="records_at_stake",
+    next="keep brokers {old_lineage_holders} down; tidegauge salvage <snapshot> --topic {topic} --partition "
+    "{partition} --out salvaged",
+    implies=("D05",),
+    reference="PartitionChangeBuilder#electLeader, KIP-966; KAFKA-10751 asked for this number",
+)

@@ -1,0 +1,333 @@
+"""Verdicts: the catalogue's predicates as SQL, and what their answers mean.
+
+In: invariants, and rows that a database returns. Out: one counting query a relation, one query for the breached rows of
+an invariant, `InvariantResult` and `Breach`. No I/O here: who has a connection runs the queries. The rule that must
+hold: unknown is never green.
+
+How the verdict of an invariant follows from its rows (each row judged as `catalogue.model` says):
+
+    breached   a row is breached
+    unknown    none is, and the evidence could not decide some row, or there was no row at all ("nothing to check")
+    holds      every row could be decided, and there was one
+
+`checked` counts the rows that could be decided: those that hold and those that are breached.
+"""
+
+import hashlib
+import json
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from string import Formatter
+from typing import Any, Final, Literal
+
+from expectations.catalogue.model import DETAIL_COLUMNS, SUBJECTS, Invariant, Severity
+
+Verdict = Literal["holds", "breached", "unknown"]
+Row = Mapping[str, Any]
+
+EVIDENCE_MISSING: Final = "evidence missing"
+NOTHING_TO_CHECK: Final = "nothing to check"
+
+_SEVERITIES: Final = tuple(Severity)
+_BREACHED: Final = "(" + ", ".join(f"'{severity}'" for severity in _SEVERITIES) + ")"
+_HOLDS: Final = "holds"
+_MISSING: Final = "missing"
+_PREFIX: Final = "judged_"
+_QUOTED_DETAILS: Final = 5
+_LONGEST_VALUE: Final = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvariantResult:
+    """The verdict on one invariant over one run: a line of the report's `invariants`."""
+
+    code: str
+    name: str
+    severity: str
+    """Of its worst breach; the invariant's own where there is none."""
+    verdict: Verdict
+    checked: int
+    breached: int
+    unknown: int
+    reasons: Mapping[str, int]
+    """Why rows are unknown: reason -> rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breach:
+    """One breached row, argued: an element of the report's `breaches`."""
+
+    breach_id: str
+    code: str
+    name: str
+    severity: str
+    subject: Mapping[str, Any]
+    start_offset: int | None
+    end_offset: int | None
+    records: int | None
+    explanation: str
+    evidence: Mapping[str, Any]
+    implied_by: str | None
+    """Breach from which this one follows; None for a root."""
+    next: str
+
+
+# ------------------------------------------------------------------------------------------------------------- queries
+
+
+def state_expression(invariant: Invariant) -> str:
+    """SQL for the state of a row: null (not a subject), 'holds', a severity (breached), 'missing', or 'unknown_<n>'."""
+    severity = "".join(f" WHEN {when} THEN '{which}'" for which, when in invariant.severity_when)
+    severity = f"CASE{severity} ELSE '{invariant.severity}' END" if severity else f"'{invariant.severity}'"
+    lines = ["CASE"]
+    if invariant.applies_when is not None:
+        lines.append(f"  WHEN ({invariant.applies_when}) IS NOT TRUE THEN NULL")
+    lines += [f"  WHEN {unknown.when} THEN 'unknown_{at}'" for at, unknown in enumerate(invariant.unknown)]
+    lines += [
+        f"  WHEN {invariant.breach_when} THEN {severity}",
+        f"  WHEN ({invariant.breach_when}) IS NULL THEN '{_MISSING}'",
+        f"  ELSE '{_HOLDS}'",
+        "END",
+    ]
+    return "\n".join(lines)
+
+
+def breached_condition(invariant: Invariant) -> str:
+    """SQL that is true of a breached row, and of no other."""
+    return f"{state_expression(invariant)} IN {_BREACHED}"
+
+
+def count_query(relation: str, invariants: Sequence[Invariant], *, schema: str = "tidegauge") -> str:
+    """One query that counts the states of all `invariants`, which judge `relation`; bind `run_id`.
+
+    Its one row is read by `results`. The relation is scanned once, however many invariants there are.
+    """
+    assert invariants, "a query that counts nothing"
+    assert all(i.relation == relation for i in invariants), f"not all of them judge {relation}"
+    counts = [
+        f"count(*) FILTER (WHERE {_PREFIX}{i.code} = '{state}') AS \"{i.code}_{state}\""
+        for i in invariants
+        for state in _states(i)
+    ]
+    states = [f"{state_expression(i)} AS {_PREFIX}{i.code}" for i in invariants]
+    return (
+        "SELECT\n" + ",\n".join(counts) + "\nFROM (SELECT\n" + ",\n".join(states) + f"\nFROM {schema}.{relation}\n"
+        "WHERE run_id = :run_id) AS judged"
+    )
+
+
+def breach_query(invariant: Invariant, *, schema: str = "tidegauge") -> str:
+    """The breached rows of one invariant, in the order of their subjects; bind `run_id`. Rows are read by `explain`.
+
+    Columns: the relation's, the invariant's derived names, and `breach_severity`, `breach_start_offset`,
+    `breach_end_offset`, `breach_records`.
+    """
+    derived = "".join(f',\n  {expression} AS "{name}"' for name, expression in invariant.derived)
+    return (
+        "SELECT judged.*,\n"
+        "  breach_severity_or_state AS breach_severity,\n"
+        f"  {invariant.start_offset or 'NULL'} AS breach_start_offset,\n"
+        f"  {invariant.end_offset or 'NULL'} AS breach_end_offset,\n"
+        f"  {invariant.records or 'NULL'} AS breach_records{derived}\n"
+        f"FROM (SELECT *,\n{state_expression(invariant)} AS breach_severity_or_state\n"
+        f"FROM {schema}.{invariant.relation}\nWHERE run_id = :run_id) AS judged\n"
+        f"WHERE breach_severity_or_state IN {_BREACHED}\n"
+        f"ORDER BY {_order(invariant)}"
+    )
+
+
+def _states(invariant: Invariant) -> list[str]:
+    unknown = [f"unknown_{at}" for at in range(len(invariant.unknown))]
+    return [_HOLDS, *_SEVERITIES, _MISSING, *unknown]
+
+
+def _order(invariant: Invariant) -> str:
+    return ", ".join(f'"{column}"' for column in subject_columns(invariant))
+
+
+def subject_columns(invariant: Invariant) -> tuple[str, ...]:
+    """The columns that name what the invariant judges."""
+    return invariant.subject or SUBJECTS[invariant.relation]
+
+
+# ------------------------------------------------------------------------------------------------------------- answers
+
+
+def results(invariants: Iterable[Invariant], counts: Row) -> tuple[InvariantResult, ...]:
+    """The verdicts, from the row that `count_query` returned for the same invariants."""
+    return tuple(_result(i, {state: int(counts[f"{i.code}_{state}"]) for state in _states(i)}) for i in invariants)
+
+
+def _result(invariant: Invariant, counts: Mapping[str, int]) -> InvariantResult:
+    by_severity = {severity: counts[severity] for severity in _SEVERITIES if counts[severity]}
+    breached, holds = sum(by_severity.values()), counts[_HOLDS]
+    reasons: dict[str, int] = defaultdict(int)
+    for at, unknown in enumerate(invariant.unknown):
+        reasons[unknown.reason] += counts[f"unknown_{at}"]
+    reasons[EVIDENCE_MISSING] += counts[_MISSING]
+    reasons = {reason: count for reason, count in reasons.items() if count}
+    unknown_rows = sum(reasons.values())
+    if not breached and not holds and not unknown_rows:
+        reasons = {NOTHING_TO_CHECK: 0}
+    return InvariantResult(
+        code=invariant.code,
+        name=invariant.name,
+        severity=next(iter(by_severity), invariant.severity).value,
+        verdict="breached" if breached else "unknown" if reasons else "holds",
+        checked=holds + breached,
+        breached=breached,
+        unknown=unknown_rows,
+        reasons=reasons,
+    )
+
+
+def explain(invariant: Invariant, row: Row) -> Breach:
+    """The argument for one row of `breach_query`."""
+    subject = {column: row[column] for column in subject_columns(invariant)}
+    readable = {name: shown(name, value) for name, value in row.items()}
+    lines = [line for template in invariant.explanation if (line := _filled(template, readable)) is not None]
+    shell = {name: shlex.quote(value) if value is not None else f"<{name}>" for name, value in readable.items()}
+    return Breach(
+        breach_id=_breach_id(invariant, row, subject),
+        code=invariant.code,
+        name=invariant.name,
+        severity=row["breach_severity"],
+        subject={name: value for name, value in subject.items() if value is not None},
+        start_offset=_whole(row["breach_start_offset"]),
+        end_offset=_whole(row["breach_end_offset"]),
+        records=_whole(row["breach_records"]),
+        explanation="\n".join([*lines, *_quoted_details(invariant, row)]),
+        evidence={name: _plain(row[name]) for name in invariant.evidence},
+        implied_by=None,
+        next=invariant.next.format_map(shell),
+    )
+
+
+def fold(breaches: Iterable[Breach], catalogue: Mapping[str, Invariant]) -> tuple[Breach, ...]:
+    """All breaches, worst first, each that follows from another one naming the root it follows from.
+
+    One follows from another if the other's invariant implies it and both are about the same partition (and the same
+    broker, where both name one).
+    """
+    everything = sorted(breaches, key=_rank)
+    by_code: dict[str, list[Breach]] = defaultdict(list)
+    for breach in everything:
+        by_code[breach.code].append(breach)
+    implied_by: dict[str, str] = {}
+    for root in everything:
+        for code in catalogue[root.code].implies:
+            for consequence in by_code.get(code, ()):
+                if consequence is not root and _same_place(root, consequence):
+                    implied_by.setdefault(consequence.breach_id, root.breach_id)
+    return tuple(replace(breach, implied_by=_root(breach.breach_id, implied_by)) for breach in everything)
+
+
+def _root(breach_id: str, implied_by: Mapping[str, str]) -> str | None:
+    seen = {breach_id}
+    at = breach_id
+    while (above := implied_by.get(at)) is not None and above not in seen:
+        seen.add(above)
+        at = above
+    return at if at != breach_id else None
+
+
+def _rank(breach: Breach) -> tuple[int, str, str]:
+    return _SEVERITIES.index(Severity(breach.severity)), breach.code, _canonical(breach.subject)
+
+
+def _same_place(one: Breach, other: Breach) -> bool:
+    here, there = one.subject, other.subject
+    if (here.get("topic"), here.get("partition")) != (there.get("topic"), there.get("partition")):
+        return False
+    brokers = [s.get("broker_id", s.get("follower_id")) for s in (here, there)]
+    return None in brokers or brokers[0] == brokers[1]
+
+
+def _breach_id(invariant: Invariant, row: Row, subject: Row) -> str:
+    identity = _canonical({"cluster": row.get("cluster"), "code": invariant.code, **subject})
+    return f"{invariant.code}-{hashlib.sha256(identity.encode()).hexdigest()[:10]}"
+
+
+def _canonical(value: Row) -> str:
+    return json.dumps(dict(value), sort_keys=True, default=str)
+
+
+# --------------------------------------------------------------------------------------------------------- how it reads
+
+
+def _filled(template: str, readable: Mapping[str, str | None]) -> str | None:
+    """The line, or None if it needs something that is not known."""
+    names = {field.split(".")[0] for _, field, _, _ in Formatter().parse(template) if field}
+    if any(readable[name] is None for name in names):
+        return None
+    return template.format_map(readable)
+
+
+def shown(name: str, value: object) -> str | None:
+    """A value as a person reads it: instants in UTC, nothing that a terminal could obey."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) and name.endswith(("_at_ms", "_timestamp_ms")):
+        return _instant(value)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(shown("", item) or "none" for item in value) + "]"
+    text = str(value)
+    printable = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return printable if len(printable) <= _LONGEST_VALUE else printable[:_LONGEST_VALUE] + "…"
+
+
+def _instant(milliseconds: int) -> str:
+    try:
+        at = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{milliseconds} ms"
+    return at.strftime("%Y-%m-%d %H:%M:%S.") + f"{milliseconds % 1000:03d} UTC"
+
+
+def _quoted_details(invariant: Invariant, row: Row) -> list[str]:
+    """The damaged places that the breach is about, the first few."""
+    if not invariant.details:
+        return []
+    column, key = DETAIL_COLUMNS[invariant.relation]
+    places = json.loads(row[column]) if isinstance(row[column], str) else row[column] or []
+    chosen = [place for place in places if not key or place.get(key) in invariant.details]
+    lines = [_place(place) for place in chosen[:_QUOTED_DETAILS]]
+    if len(chosen) > _QUOTED_DETAILS:
+        lines.append(f"… and {len(chosen) - _QUOTED_DETAILS} more places.")
+    return lines
+
+
+def _place(place: Row) -> str:
+    """One damaged place, whatever of it is known."""
+    known = {name: text for name, value in place.items() if (text := shown(name, value)) is not None}
+    where = [
+        f"bytes {known['position']}..{known['end_position']}" if "end_position" in known else "",
+        f"byte {known['position']}" if "position" in known and "end_position" not in known else "",
+        f"offsets [{known['start_offset']}, {known['end_offset']})" if "end_offset" in known else "",
+        f"offset {known['offset']}" if "offset" in known else "",
+        f"{known['records']} records" if "records" in known else "",
+    ]
+    what = [
+        known.get("kind", known.get("cause", "")),
+        f"expected sequence {known['expected_sequence']}" if "expected_sequence" in known else "",
+        f"found sequence {known['found_sequence']}" if "found_sequence" in known else "",
+        f"leader holds {known['leader_batch']}" if "leader_batch" in known else "",
+        f"follower holds {known['follower_batch']}" if "follower_batch" in known else "",
+        known.get("detail", ""),
+    ]
+    at, said = ", ".join(filter(None, where)), ", ".join(filter(None, what))
+    return f"{at}: {said}" if at and said else at or said
+
+
+def _plain(value: object) -> Any:
+    """A value as JSON has it."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _whole(value: object) -> int | None:
+    return None if value is None else int(value)  # type: ignore[call-overload]

@@ -1,0 +1,5 @@
+"""Kafka's on-disk formats: bytes in, plain values and numpy arrays out.
+
+The package opens no file, reads no clock and logs nothing. Callers hand in bytes (or a function that fills a buffer)
+and get typed values back; damaged bytes come back as `kafka_log.corruption.Corruption`, never as an exception.
+"""

@@ -1,0 +1,128 @@
+"""Checkpoint files: `leader-epoch-checkpoint` and the four `*-offset-checkpoint` files.
+
+In: a file's bytes. Out: its entries, and a `Corruption` per line that cannot be one; reading goes on after it. The rule
+that must hold: an untouched file (0 bytes, or "0\\n0\\n") is empty, not damaged (CheckpointFile, LeaderEpochCheckpointFile).
+
+    version (0)
+    number of entries
+    topic partition offset      one line each   (offset checkpoints)
+    epoch start-offset          one line each   (leader-epoch-checkpoint)
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kafka_log.corruption import Corruption, Damage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointEntry:
+    """One partition's offset."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochEntry:
+    """Where a leader epoch starts."""
+
+    leader_epoch: int
+    start_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCheckpoint:
+    """An offset checkpoint. `declared_entries` is its second line, None if that cannot be read."""
+
+    empty: bool
+    declared_entries: int | None
+    entries: tuple[CheckpointEntry, ...]
+    corruptions: tuple[Corruption, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderEpochCheckpoint:
+    """A leader-epoch-checkpoint, entries in file order."""
+
+    empty: bool
+    declared_entries: int | None
+    entries: tuple[EpochEntry, ...]
+    corruptions: tuple[Corruption, ...]
+
+
+_Entry = TypeVar("_Entry")
+
+
+def parse_offset_checkpoint(data: bytes) -> OffsetCheckpoint:
+    """Reads an offset checkpoint file."""
+    empty, declared, entries, corruptions = _parse(data, _offset_entry)
+    return OffsetCheckpoint(empty=empty, declared_entries=declared, entries=entries, corruptions=corruptions)
+
+
+def parse_leader_epoch_checkpoint(data: bytes) -> LeaderEpochCheckpoint:
+    """Reads a leader-epoch-checkpoint file."""
+    empty, declared, entries, corruptions = _parse(data, _epoch_entry)
+    return LeaderEpochCheckpoint(empty=empty, declared_entries=declared, entries=entries, corruptions=corruptions)
+
+
+def _offset_entry(words: list[str]) -> CheckpointEntry | None:
+    # A topic's name has no white space, so three words are all there can be.
+    if len(words) != 3 or (partition := _number(words[1])) is None or (offset := _number(words[2])) is None:
+        return None
+    return CheckpointEntry(topic=words[0], partition=partition, offset=offset) if partition >= 0 <= offset else None
+
+
+def _epoch_entry(words: list[str]) -> EpochEntry | None:
+    if len(words) != 2 or (epoch := _number(words[0])) is None or (start := _number(words[1])) is None:
+        return None
+    return EpochEntry(leader_epoch=epoch, start_offset=start)
+
+
+def _number(text: str) -> int | None:
+    """A decimal number of at most 19 digits; anything else is no number that Kafka wrote."""
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 19 else None
+
+
+def _parse(
+    data: bytes, entry_of: Callable[[list[str]], _Entry | None]
+) -> tuple[bool, int | None, tuple[_Entry, ...], tuple[Corruption, ...]]:
+    if not data:
+        return True, None, (), ()
+    corruptions: list[Corruption] = []
+    entries: list[_Entry] = []
+    declared: int | None = None
+    position = 0
+    for at, raw in enumerate(data.splitlines(keepends=True)):
+        text = raw.decode("utf-8", "replace").strip()
+        end = position + len(raw)
+
+        def bad(kind: Damage, detail: str, start: int = position, end: int = end) -> None:
+            corruptions.append(Corruption(kind=kind, position=start, end_position=end, detail=detail))
+
+        if at == 0:
+            if text != "0":
+                bad(Damage.VERSION, f"the first line is {text[:40]!r}, not version 0")
+        elif at == 1:
+            declared = _number(text)
+            if declared is None or declared < 0:
+                declared = None
+                bad(Damage.FORM, f"the second line is {text[:40]!r}, not a number of entries")
+        elif text:
+            entry = entry_of(text.split())
+            if entry is None:
+                bad(Damage.FORM, f"line {at + 1} is {text[:60]!r}, not an entry")
+            else:
+                entries.append(entry)
+        position = end
+    if declared is not None and declared != len(entries):
+        detail = f"{declared} entries are declared, {len(entries)} are there"
+        corruptions.append(Corruption(kind=Damage.COUNT, position=0, end_position=len(data), detail=detail))
+    elif declared is None and not corruptions:
+        corruptions.append(
+            Corruption(kind=Damage.FORM, position=0, end_position=len(data), detail="the file ends after its first line")
+        )
+    return declared == 0 and not entries, declared, tuple(entries), tuple(corruptions)

@@ -1,0 +1,254 @@
+"""The coordinators' records: committed offsets (`__consumer_offsets`) and transactional ids (`__transaction_state`).
+
+In: a record's key and value. Out: typed values for what facts need, `OtherCoordinatorRecord` for the rest, or a
+`Corruption`. The rule that must hold: a null value is a tombstone, not damage.
+
+    key   = type (i16) | fields      value = version (i16) | fields
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka_log.coordinator_schemas import COORDINATOR_SCHEMAS
+from kafka_log.corruption import Corruption, Damage
+from kafka_log.schemas import FieldValue, Schema, SchemaReader
+from kafka_log.types import TopicPartition
+
+_ZERO_UUID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
+_OFFSET_COMMIT_TYPES: Final = (0, 1)
+TRANSACTION_STATES: Final = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+)
+"""By the status byte of a TransactionLogValue."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommit:
+    """A group's committed offset for a partition. A tombstone has offset -1 and says that there is none."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int | None
+    commit_timestamp_ms: int | None
+    topic_id: str | None
+    version: int | None
+    tombstone: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionState:
+    """A transactional id at its coordinator."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    previous_producer_id: int | None
+    next_producer_id: int | None
+    timeout_ms: int
+    state: str
+    partitions: tuple[TopicPartition, ...]
+    last_update_ms: int | None
+    start_ms: int | None
+    client_transaction_version: int | None
+    tombstone: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherCoordinatorRecord:
+    """A record of another type: a group's metadata, a member, …; `value` None is a tombstone."""
+
+    key_type: int
+    name: str
+    key: Mapping[str, FieldValue]
+    version: int | None
+    value: Mapping[str, FieldValue] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteSegment:
+    """A segment in the remote tier (KIP-405); `end_offset` is exclusive. An update carries only its id and state."""
+
+    segment_id: str
+    topic: str
+    topic_id: str
+    partition: int
+    start_offset: int | None
+    end_offset: int | None
+    max_timestamp_ms: int | None
+    size_bytes: int | None
+    state: str
+
+
+REMOTE_SEGMENT_STATES: Final = (
+    "COPY_SEGMENT_STARTED",
+    "COPY_SEGMENT_FINISHED",
+    "DELETE_SEGMENT_STARTED",
+    "DELETE_SEGMENT_FINISHED",
+)
+"""By the state byte of a remote segment's record (RemoteLogSegmentState)."""
+_REMOTE_SEGMENT: Final = 0
+_REMOTE_SEGMENT_UPDATE: Final = 1
+
+
+def _schemas(prefix_of: str) -> Mapping[int, tuple[Schema, Schema]]:
+    """Key type -> (key schema, value schema)."""
+    keys = [s for s in COORDINATOR_SCHEMAS.values() if s.name.endswith("Key")]
+    return {
+        s.api_key: (s, COORDINATOR_SCHEMAS[s.name.removesuffix("Key") + "Value"])
+        for s in keys
+        if s.name.startswith("Transaction") == (prefix_of == "Transaction")
+    }
+
+
+_REMOTE_SCHEMAS: Final[Mapping[int, Schema]] = {
+    s.api_key: s for s in COORDINATOR_SCHEMAS.values() if s.name.startswith("Remote")
+}
+_GROUP_SCHEMAS: Final = _schemas("Group")
+_TRANSACTION_SCHEMAS: Final = _schemas("Transaction")
+
+
+def decode_offsets_record(
+    key: bytes | None, value: bytes | None
+) -> OffsetCommit | OtherCoordinatorRecord | Corruption:
+    """Decodes a record of `__consumer_offsets`."""
+    decoded = _decode(key, value, _GROUP_SCHEMAS)
+    if isinstance(decoded, Corruption) or decoded.key_type not in _OFFSET_COMMIT_TYPES:
+        return decoded
+    named: Mapping[str, Any] = decoded.key
+    said: Mapping[str, Any] = decoded.value or {}
+    topic_id = said.get("topic_id")
+    return OffsetCommit(
+        group=named["group"],
+        topic=named["topic"],
+        partition=named["partition"],
+        offset=said.get("offset", -1),
+        leader_epoch=_known(said.get("leader_epoch")),
+        commit_timestamp_ms=_known(said.get("commit_timestamp")),
+        topic_id=None if topic_id in (None, _ZERO_UUID) else topic_id,
+        version=decoded.version,
+        tombstone=decoded.value is None,
+    )
+
+
+def decode_transaction_record(
+    key: bytes | None, value: bytes | None
+) -> TransactionState | OtherCoordinatorRecord | Corruption:
+    """Decodes a record of `__transaction_state`."""
+    decoded = _decode(key, value, _TRANSACTION_SCHEMAS)
+    if isinstance(decoded, Corruption):
+        return decoded
+    named: Mapping[str, Any] = decoded.key
+    said: Mapping[str, Any] = decoded.value or {}
+    status = said.get("transaction_status", TRANSACTION_STATES.index("Dead"))
+    if not 0 <= status < len(TRANSACTION_STATES):
+        return _damage(value or b"", Damage.VALUE, f"transaction status {status} is not known")
+    version = said.get("client_transaction_version")
+    return TransactionState(
+        transactional_id=named["transactional_id"],
+        producer_id=said.get("producer_id", -1),
+        producer_epoch=said.get("producer_epoch", -1),
+        previous_producer_id=_known(said.get("previous_producer_id")),
+        next_producer_id=_known(said.get("next_producer_id")),
+        timeout_ms=said.get("transaction_timeout_ms", 0),
+        state=TRANSACTION_STATES[status],
+        partitions=tuple(
+            TopicPartition(topic=p["topic"], partition=n)
+            for p in said.get("transaction_partitions") or ()
+            for n in p["partition_ids"]
+        ),
+        last_update_ms=_known(said.get("transaction_last_update_timestamp_ms")),
+        start_ms=_known(said.get("transaction_start_timestamp_ms")),
+        # The field is tagged and left out at its default, so 0 is "not said" as much as "version 0 or 1".
+        client_transaction_version=version or None,
+        tombstone=decoded.value is None,
+    )
+
+
+def decode_remote_log_record(value: bytes | None) -> RemoteSegment | Corruption | None:
+    """Decodes a record of `__remote_log_metadata`; None for one that is not about a single segment.
+
+    value = frame version (uvarint, 1) | api key (uvarint) | version (uvarint) | fields      (RemoteLogMetadataSerde)
+    """
+    if value is None:
+        return None
+    try:
+        reader = SchemaReader(value)
+        frame, api_key, version = reader.uvarint(), reader.uvarint(), reader.uvarint()
+        if frame != 1:
+            return _damage(value, Damage.VERSION, f"frame version {frame}, only 1 is known")
+        schema = _REMOTE_SCHEMAS.get(api_key)
+        if schema is None:
+            return _damage(value, Damage.VALUE, f"remote log record type {api_key} is not known")
+        if not schema.has_version(version):
+            return _damage(value, Damage.VERSION, f"{schema.name} version {version} is not known")
+        said: Mapping[str, Any] = schema.read(reader, version)
+    except ValueError as error:
+        return _damage(value, Damage.FORM, str(error))
+    if reader.remaining:
+        return _damage(value, Damage.FORM, f"{schema.name}: {reader.remaining} bytes are left over")
+    if api_key not in (_REMOTE_SEGMENT, _REMOTE_SEGMENT_UPDATE):
+        return None
+    state = said["remote_log_segment_state"]
+    if not 0 <= state < len(REMOTE_SEGMENT_STATES):
+        return _damage(value, Damage.VALUE, f"remote segment state {state} is not known")
+    owner: Mapping[str, Any] = said["remote_log_segment_id"]["topic_id_partition"]
+    end = said.get("end_offset")
+    return RemoteSegment(
+        segment_id=said["remote_log_segment_id"]["id"],
+        topic=owner["name"],
+        topic_id=owner["id"],
+        partition=owner["partition"],
+        start_offset=said.get("start_offset"),
+        end_offset=end + 1 if end is not None else None,
+        max_timestamp_ms=said.get("max_timestamp_ms"),
+        size_bytes=said.get("segment_size_in_bytes"),
+        state=REMOTE_SEGMENT_STATES[state],
+    )
+
+
+def _decode(
+    key: bytes | None, value: bytes | None, schemas: Mapping[int, tuple[Schema, Schema]]
+) -> OtherCoordinatorRecord | Corruption:
+    if key is None:
+        return _damage(b"", Damage.FORM, "the record has no key")
+    try:
+        reader = SchemaReader(key)
+        key_type = int(reader.number("int16"))
+        if key_type not in schemas:
+            return _damage(key, Damage.VALUE, f"key type {key_type} is not known")
+        key_schema, value_schema = schemas[key_type]
+        named = key_schema.read(reader, 0)
+        if reader.remaining:
+            return _damage(key, Damage.FORM, f"{key_schema.name}: {reader.remaining} bytes are left over")
+        version: int | None = None
+        said: Mapping[str, FieldValue] | None = None
+        if value is not None:
+            reader = SchemaReader(value)
+            version = int(reader.number("int16"))
+            if not value_schema.has_version(version):
+                return _damage(value, Damage.VERSION, f"{value_schema.name} version {version} is not known")
+            said = value_schema.read(reader, version)
+            if reader.remaining:
+                return _damage(value, Damage.FORM, f"{value_schema.name}: {reader.remaining} bytes are left over")
+    except ValueError as error:
+        return _damage(key, Damage.FORM, str(error))
+    name = key_schema.name.removesuffix("Key")
+    return OtherCoordinatorRecord(key_type=key_type, name=name, key=named, version=version, value=said)
+
+
+def _damage(data: bytes, kind: Damage, detail: str) -> Corruption:
+    return Corruption(kind=kind, position=0, end_position=len(data), detail=detail)
+
+
+def _known(value: int | None) -> int | None:
+    return value if value is not None and value >= 0 else None

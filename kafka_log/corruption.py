@@ -1,0 +1,52 @@
+"""Damage as a value.
+
+Bytes that cannot be what Kafka wrote never raise an exception: every decoder of this package hands out `Corruption`
+values beside (or instead of) what it could read. An exception from this package means a mistake of the caller or ours.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Damage(StrEnum):
+    """What kind of rule the bytes break; the words are stored, so they stay as they are."""
+
+    LENGTH = "length"
+    """A length field cannot be right; the bytes up to the next sound entry are unreadable."""
+    TORN_TAIL = "torn_tail"
+    """The file ends in bytes that hold no whole entry: a write cut short, or a page that never reached the disk."""
+    MAGIC = "magic"
+    """An entry of an old or unknown message format."""
+    CRC = "crc"
+    """A checksum does not match the bytes that it covers."""
+    FORM = "form"
+    """The text or the structure is not the one of this file format."""
+    VERSION = "version"
+    """The format version is not one that we can read."""
+    COUNT = "count"
+    """A declared number of entries differs from what is there."""
+    ORDER = "order"
+    """Entries that must rise do not."""
+    VALUE = "value"
+    """A field holds a value that it can never have."""
+    RECORDS = "records"
+    """A batch's records cannot be read although its header can."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corruption:
+    """One stretch of damaged bytes.
+
+    `position` (inclusive) and `end_position` (exclusive) are bytes counted from the start of the file or buffer.
+    `start_offset` (inclusive) and `end_offset` (exclusive) are the record offsets at stake where the damaged entry or
+    its neighbours still tell them, `records` the number of records it claims to hold; None where nothing can be said.
+    `detail` is one plain sentence without position or file name.
+    """
+
+    kind: Damage
+    position: int
+    end_position: int
+    detail: str
+    start_offset: int | None = None
+    end_offset: int | None = None
+    records: int | None = None

@@ -1,0 +1,79 @@
+"""CRC-32C, the checksum of Kafka's batches and producer snapshots, as compiled code can call it.
+
+In: an address and a length. Out: the checksum. The work is done by the C library that comes inside the google-crc32c
+wheel, which uses the processor's own instruction. The rule that must hold: a compiled kernel never holds the library's
+address, only the symbol's name, because addresses change between processes and numba's on-disk cache outlives them.
+Importing this module therefore gives the name its address in this process, and must come before a kernel is loaded.
+"""
+
+import ctypes
+import ctypes.util
+import importlib.metadata
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import llvmlite.binding
+from numba import types
+
+_SYMBOL = "tidegauge_crc32c_value"
+_CHECK_INPUT, _CHECK_VALUE = b"123456789", 0xE3069283
+"""The check value of CRC-32C (Castagnoli) from the catalogue of CRC algorithms."""
+
+
+def crc32c(data: bytes | bytearray | memoryview) -> int:
+    """Return the CRC-32C of a few bytes at hand, as an unsigned number."""
+    return int(google_crc32c.value(bytes(data)))
+
+
+def _candidates() -> Iterator[str]:
+    """Name the places where the library can be: inside the wheel as its RECORD says, beside it, then the system's."""
+    package = Path(google_crc32c.__file__).parent
+    try:
+        recorded = importlib.metadata.files("google-crc32c") or []
+    except importlib.metadata.PackageNotFoundError:
+        recorded = []
+    for file in recorded:
+        if file.name.removeprefix("lib").startswith("crc32c") and {".so", ".dylib", ".dll"} & set(file.suffixes):
+            yield str(file.locate())
+    for folder, pattern in (
+        (package.parent / "google_crc32c.libs", "libcrc32c*.so*"),
+        (package / ".dylibs", "libcrc32c*.dylib"),
+        (package / "extra-dll", "crc32c*.dll"),
+    ):
+        yield from sorted(map(str, folder.glob(pattern)))
+    system = ctypes.util.find_library("crc32c")
+    if system:
+        yield system
+
+
+def _register() -> str:
+    """Give the symbol its address in this process and return the path of the library that serves it."""
+    tried = []
+    for path in dict.fromkeys(_candidates()):
+        try:
+            function = ctypes.CDLL(path).crc32c_value
+        except (OSError, AttributeError) as error:
+            tried.append(f"{path}: {error}")
+            continue
+        function.restype, function.argtypes = ctypes.c_uint32, (ctypes.c_char_p, ctypes.c_size_t)
+        if function(_CHECK_INPUT, len(_CHECK_INPUT)) != _CHECK_VALUE:
+            tried.append(f"{path}: wrong result for the check input")
+            continue
+        address = ctypes.cast(function, ctypes.c_void_p).value
+        llvmlite.binding.add_symbol(_SYMBOL, address)
+        return path
+    raise ImportError(
+        "the C library libcrc32c (function crc32c_value) was not found. It comes inside the google-crc32c wheel; "
+        f"google-crc32c is installed at {Path(google_crc32c.__file__).parent}, "
+        "perhaps built without its library: reinstall it from a wheel, or install the system's libcrc32c. "
+        f"Tried: {'; '.join(tried) or 'no file of that name was found'}"
+    )
+
+
+LIBRARY_PATH = _register()
+"""Path of the C library in use."""
+
+crc32c_at: Any = types.ExternalFunction(_SYMBOL, types.uint32(types.uintp, types.uintp))
+"""For compiled code: `crc32c_at(address, size_bytes)`. The caller answers for the memory."""

@@ -1,0 +1,119 @@
+"""Offset and time indexes: `<base>.index` and `<base>.timeindex`.
+
+In: a file's bytes. Out: its entries as arrays, and its damage. The rule that must hold: the active segment's file is
+preallocated and memory-mapped, so zeros behind the entries are padding, and entries that a live truncation left behind
+them are stale, not damage (OffsetIndex#truncateTo only shrinks the count in memory). A sealed segment's file is trimmed.
+
+    .index       8 bytes each: offset relative to the base i32, position of its batch i32
+    .timeindex  12 bytes each: largest timestamp so far i64, offset relative to the base i32
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kafka_log.corruption import Corruption, Damage
+
+_OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
+_TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OffsetIndex:
+    """Entries in use: absolute offsets and positions in the log. Stale entries and padding are counted, not kept."""
+
+    offsets: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    stale_entries: int
+    padding_bytes: int
+    corruptions: tuple[Corruption, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TimeIndex:
+    """Entries in use: timestamps (ms) and absolute offsets."""
+
+    timestamps: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    stale_entries: int
+    padding_bytes: int
+    corruptions: tuple[Corruption, ...]
+
+
+def parse_offset_index(data: bytes, *, base_offset: int, log_size_bytes: int, active: bool) -> OffsetIndex:
+    """Reads an offset index of a log of `log_size_bytes`."""
+    entries, padding, corruptions = _entries(data, _OFFSET_ENTRY, active=active)
+    offsets = entries["offset"].astype(np.int64)
+    positions = entries["position"].astype(np.int64)
+    good = (offsets >= 0) & (positions >= 0) & (positions < max(log_size_bytes, 1))
+    good[1:] &= (np.diff(offsets) > 0) & (np.diff(positions) > 0)
+    used, stale = _used(good, active=active)
+    if not active:
+        corruptions += _disordered(good, _OFFSET_ENTRY.itemsize, "does not rise, or leads beyond the log")
+    return OffsetIndex(
+        offsets=offsets[:used] + base_offset,
+        positions=positions[:used],
+        stale_entries=stale,
+        padding_bytes=padding,
+        corruptions=tuple(corruptions),
+    )
+
+
+def parse_time_index(data: bytes, *, base_offset: int, active: bool) -> TimeIndex:
+    """Reads a time index."""
+    entries, padding, corruptions = _entries(data, _TIME_ENTRY, active=active)
+    timestamps = entries["timestamp"].astype(np.int64)
+    offsets = entries["offset"].astype(np.int64)
+    good = offsets >= 0
+    good[1:] &= (np.diff(timestamps) > 0) & (np.diff(offsets) >= 0)
+    used, stale = _used(good, active=active)
+    if not active:
+        corruptions += _disordered(good, _TIME_ENTRY.itemsize, "does not rise")
+    return TimeIndex(
+        timestamps=timestamps[:used],
+        offsets=offsets[:used] + base_offset,
+        stale_entries=stale,
+        padding_bytes=padding,
+        corruptions=tuple(corruptions),
+    )
+
+
+def _entries(data: bytes, dtype: np.dtype[Any], *, active: bool) -> tuple[NDArray[Any], int, list[Corruption]]:
+    """All whole entries but the zero ones at the end of an active file; and the bytes of those."""
+    size = dtype.itemsize
+    whole = len(data) // size
+    corruptions = []
+    if whole * size != len(data):
+        corruptions.append(
+            Corruption(
+                kind=Damage.FORM,
+                position=whole * size,
+                end_position=len(data),
+                detail=f"{len(data) - whole * size} bytes behind the last whole entry",
+            )
+        )
+    used = whole
+    if active:
+        words = np.frombuffer(data, dtype=np.uint8, count=whole * size)
+        filled = np.flatnonzero(words)
+        used = int(filled[-1]) // size + 1 if len(filled) else 0
+    return np.frombuffer(data, dtype=dtype, count=used), (whole - used) * size, corruptions
+
+
+def _used(good: NDArray[np.bool_], *, active: bool) -> tuple[int, int]:
+    """In an active file everything from the first bad entry on is stale; a sealed one is read whole."""
+    if not active or bool(good.all()):
+        return len(good), 0
+    first_bad = int(np.argmin(good))
+    return first_bad, len(good) - first_bad
+
+
+def _disordered(good: NDArray[np.bool_], size: int, what: str) -> list[Corruption]:
+    return [
+        Corruption(
+            kind=Damage.ORDER, position=int(at) * size, end_position=(int(at) + 1) * size, detail=f"entry {at} {what}"
+        )
+        for at in np.flatnonzero(~good)
+    ]

@@ -1,0 +1,79 @@
+"""Names in a log dir: partition directories, segment files, checkpoint files.
+
+In: a file or directory name. Out: what it names, or None. The rule that must hold: only names that a broker itself writes
+are taken for what they say (LogFileUtils, UnifiedLog#parseTopicPartitionName).
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+META_PROPERTIES: Final = "meta.properties"
+PARTITION_METADATA: Final = "partition.metadata"
+LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
+REPLICATION_OFFSET_CHECKPOINT: Final = "replication-offset-checkpoint"
+RECOVERY_POINT_OFFSET_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
+LOG_START_OFFSET_CHECKPOINT: Final = "log-start-offset-checkpoint"
+CLEANER_OFFSET_CHECKPOINT: Final = "cleaner-offset-checkpoint"
+QUORUM_STATE: Final = "quorum-state"
+
+PartitionState = Literal["live", "future", "deleted", "stray"]
+SegmentFileKind = Literal["log", "index", "timeindex", "txnindex", "snapshot"]
+_STATES: Final[dict[str | None, PartitionState]] = {None: "live", "future": "future", "delete": "deleted", "stray": "stray"}
+_PARTITION: Final = re.compile(
+    r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d{1,10})(?:\.[0-9a-f]{32}-(?P<state>future|delete|stray))?"
+)
+_SEGMENT: Final = re.compile(r"(\d{20})\.(log|index|timeindex|txnindex|snapshot)(?:\.(deleted|cleaned|swap|tmp))?")
+_METADATA_CHECKPOINT: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionDir:
+    """A partition directory; `future`: a move between log dirs, `deleted`, `stray`: renamed, waiting to be removed."""
+
+    topic: str
+    partition: int
+    state: PartitionState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFile:
+    """A file of a segment; `suffix` is "" for a live one, else deleted, cleaned, swap or tmp."""
+
+    base_offset: int
+    kind: SegmentFileKind
+    suffix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataCheckpoint:
+    """A snapshot of the metadata log: everything below `end_offset`, the last of it in `leader_epoch`."""
+
+    end_offset: int
+    leader_epoch: int
+
+
+def parse_partition_dir(name: str) -> PartitionDir | None:
+    """`orders-0`, `orders-0.<32 hex>-delete`, …; None for anything else."""
+    match = _PARTITION.fullmatch(name)
+    if match is None:
+        return None
+    return PartitionDir(
+        topic=match["topic"], partition=int(match["partition"]), state=_STATES[match["state"]]
+    )
+
+
+def parse_segment_file(name: str) -> SegmentFile | None:
+    """`00000000000000000288.log`, …; None for anything else."""
+    match = _SEGMENT.fullmatch(name)
+    if match is None:
+        return None
+    kind: SegmentFileKind = match[2]  # type: ignore[assignment]
+    return SegmentFile(base_offset=int(match[1]), kind=kind, suffix=match[3] or "")
+
+
+def parse_metadata_checkpoint(name: str) -> MetadataCheckpoint | None:
+    """`00000000000000000350-0000000001.checkpoint`; None for anything else."""
+    match = _METADATA_CHECKPOINT.fullmatch(name)
+    return MetadataCheckpoint(end_offset=int(match[1]), leader_epoch=int(match[2])) if match else None

@@ -1,0 +1,144 @@
+"""Small files of a log dir: `meta.properties`, `partition.metadata`, `quorum-state`, `.kafka_cleanshutdown`.
+
+In: a file's bytes. Out: what they say, None for what they don't, and a `Corruption` for what cannot be right.
+Sources: MetaProperties, PartitionMetadataFile, FileQuorumStateStore, CleanShutdownFileHandler.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka_log.corruption import Corruption, Damage
+
+_TOPIC_ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaProperties:
+    """`meta.properties`: which broker, which cluster, which log dir."""
+
+    version: int | None
+    node_id: int | None
+    directory_id: str | None
+    cluster_id: str | None
+    corruptions: tuple[Corruption, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMetadata:
+    """`partition.metadata`: the topic id a partition directory belongs to."""
+
+    version: int | None
+    topic_id: str | None
+    corruptions: tuple[Corruption, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumState:
+    """`quorum-state`: the voter's memory. No leader and no vote are None."""
+
+    leader_id: int | None
+    leader_epoch: int | None
+    voted_id: int | None
+    data_version: int | None
+    corruptions: tuple[Corruption, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanShutdown:
+    """`.kafka_cleanshutdown`; releases before 3.7 wrote it empty."""
+
+    version: int | None
+    broker_epoch: int | None
+    corruptions: tuple[Corruption, ...]
+
+
+def parse_meta_properties(data: bytes) -> MetaProperties:
+    """Reads `meta.properties`."""
+    values, bad = _properties(data, "=")
+    node = values.get("node.id", values.get("broker.id"))
+    return MetaProperties(
+        version=_integer(values.get("version"), bad, data, "version"),
+        node_id=_integer(node, bad, data, "node.id"),
+        directory_id=values.get("directory.id"),
+        cluster_id=values.get("cluster.id"),
+        corruptions=tuple(bad),
+    )
+
+
+def parse_partition_metadata(data: bytes) -> PartitionMetadata:
+    """Reads `partition.metadata`."""
+    values, bad = _properties(data, ":")
+    topic_id = values.get("topic_id")
+    if topic_id is None or _TOPIC_ID.fullmatch(topic_id) is None:
+        bad.append(_damage(data, Damage.FORM, "no topic id"))
+        topic_id = None
+    return PartitionMetadata(
+        version=_integer(values.get("version"), bad, data, "version"), topic_id=topic_id, corruptions=tuple(bad)
+    )
+
+
+def parse_quorum_state(data: bytes) -> QuorumState:
+    """Reads `quorum-state`."""
+    value, bad = _json(data)
+    return QuorumState(
+        leader_id=_known(value.get("leaderId")),
+        leader_epoch=_known(value.get("leaderEpoch")),
+        voted_id=_known(value.get("votedId")),
+        data_version=_known(value.get("data_version")),
+        corruptions=tuple(bad),
+    )
+
+
+def parse_clean_shutdown(data: bytes) -> CleanShutdown:
+    """Reads `.kafka_cleanshutdown`."""
+    if not data.strip():
+        return CleanShutdown(version=None, broker_epoch=None, corruptions=())
+    value, bad = _json(data)
+    return CleanShutdown(
+        version=_known(value.get("version")), broker_epoch=_known(value.get("brokerEpoch")), corruptions=tuple(bad)
+    )
+
+
+def _damage(data: bytes, kind: Damage, detail: str) -> Corruption:
+    return Corruption(kind=kind, position=0, end_position=len(data), detail=detail)
+
+
+def _properties(data: bytes, separator: str) -> tuple[dict[str, str], list[Corruption]]:
+    values: dict[str, str] = {}
+    bad: list[Corruption] = []
+    position = 0
+    for raw in data.splitlines(keepends=True):
+        line = raw.decode("utf-8", "replace").strip()
+        end = position + len(raw)
+        if line and not line.startswith(("#", "!")):
+            key, found, text = line.partition(separator)
+            if found:
+                values[key.strip()] = text.strip().replace("\\", "")
+            else:
+                detail = f"{line[:60]!r} is no property"
+                bad.append(Corruption(kind=Damage.FORM, position=position, end_position=end, detail=detail))
+        position = end
+    return values, bad
+
+
+def _integer(text: str | None, bad: list[Corruption], data: bytes, name: str) -> int | None:
+    if text is not None and text.isascii() and text.isdigit() and len(text) <= 10:
+        return int(text)
+    bad.append(_damage(data, Damage.FORM, f"{name} is {'missing' if text is None else repr(text[:40])}"))
+    return None
+
+
+def _json(data: bytes) -> tuple[dict[str, Any], list[Corruption]]:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}, [_damage(data, Damage.FORM, "not JSON")]
+    if not isinstance(value, dict):
+        return {}, [_damage(data, Damage.FORM, "not a JSON object")]
+    return value, []
+
+
+def _known(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

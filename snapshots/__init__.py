@@ -1,0 +1,1 @@
+"""Snapshots: copies of brokers' log directories, what is in them, and whether they are still what was copied."""

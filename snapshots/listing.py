@@ -1,0 +1,187 @@
+"""The listing: a snapshot's files as replicas, segments and checkpoints.
+
+In: a `Manifest`. Out: `SnapshotListing`, each broker's log dirs with their replicas, each replica with its segments in
+offset order. The rule that must hold: every file of the manifest is either placed or named as unread with the reason.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kafka_log.log_dir import parse_partition_dir, parse_segment_file
+from kafka_log.types import BrokerId
+from snapshots.manifest import BrokerCapture, FileEntry, LeftOut, Manifest
+
+METADATA_TOPIC = "__cluster_metadata"
+_NOT_PARTITIONS = frozenset({"remote-log-index-cache"})
+_CHECKPOINT_SUFFIX = ".checkpoint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFiles:
+    """One segment: its base offset and the files of that base."""
+
+    base_offset: int
+    log: FileEntry
+    index: FileEntry | None
+    timeindex: FileEntry | None
+    txnindex: FileEntry | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaFiles:
+    """One partition directory of one log dir. `state` is live, future, deleted or stray (see `kafka_log.log_dir`)."""
+
+    broker_id: BrokerId
+    log_dir: str
+    directory: str
+    topic: str
+    partition: int
+    state: str
+    segments: tuple[SegmentFiles, ...]
+    snapshots: tuple[tuple[int, FileEntry], ...]
+    orphans: tuple[FileEntry, ...]
+    other: tuple[FileEntry, ...]
+
+    def named(self, name: str) -> FileEntry | None:
+        """A file of the directory by its name."""
+        path = f"{self.directory}/{name}"
+        return next((f for f in self.other if f.path == path), None)
+
+    def metadata_checkpoints(self) -> tuple[FileEntry, ...]:
+        """`<end offset>-<epoch>.checkpoint` files of the metadata log, newest last."""
+        return tuple(
+            sorted((f for f in self.other if f.path.endswith(_CHECKPOINT_SUFFIX)), key=lambda f: f.path.split("/")[-1])
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDirListing:
+    """One log dir: its own files (checkpoints, meta.properties, …) by name, and its partition directories."""
+
+    broker_id: BrokerId
+    name: str
+    directory: str
+    files: dict[str, FileEntry]
+    replicas: tuple[ReplicaFiles, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotListing:
+    """All log dirs of all brokers, and what was not read."""
+
+    log_dirs: tuple[LogDirListing, ...]
+    unread: tuple[LeftOut, ...]
+
+    def replicas(self) -> Iterable[ReplicaFiles]:
+        """Every live or future replica, the metadata log included."""
+        for log_dir in self.log_dirs:
+            for replica in log_dir.replicas:
+                if replica.state in ("live", "future"):
+                    yield replica
+
+    def of_broker(self, broker_id: int) -> tuple[LogDirListing, ...]:
+        """One broker's log dirs."""
+        return tuple(d for d in self.log_dirs if d.broker_id == broker_id)
+
+
+def listing(manifest: Manifest) -> SnapshotListing:
+    """Places every file of a manifest."""
+    log_dirs: list[LogDirListing] = []
+    unread: list[LeftOut] = list(manifest.left_out)
+    for broker in manifest.brokers:
+        for log_dir in broker.log_dirs:
+            log_dirs.append(_log_dir(broker, log_dir.name, unread))
+    return SnapshotListing(log_dirs=tuple(log_dirs), unread=tuple(unread))
+
+
+def _log_dir(broker: BrokerCapture, name: str, unread: list[LeftOut]) -> LogDirListing:
+    directory = broker.directory if name == "." else f"{broker.directory}/{name}"
+    own: dict[str, FileEntry] = {}
+    by_partition: dict[str, list[FileEntry]] = {}
+    for file in broker.files:
+        if not file.path.startswith(directory + "/"):
+            continue
+        parts = file.path[len(directory) + 1 :].split("/")
+        if len(parts) == 1:
+            own[parts[0]] = file
+        elif parts[0] in _NOT_PARTITIONS:
+            continue
+        elif len(parts) == 2:
+            by_partition.setdefault(parts[0], []).append(file)
+        else:
+            unread.append(LeftOut(path=file.path, reason="deeper than a partition directory"))
+    # A partition directory may hold no file at all; then only the log dir's own listing would know, and it has nothing to read.
+    replicas = []
+    for partition_dir, files in sorted(by_partition.items()):
+        parsed = parse_partition_dir(partition_dir)
+        if parsed is None:
+            unread.extend(LeftOut(path=f.path, reason="not in a partition directory") for f in files)
+            continue
+        replicas.append(
+            _replica(
+                files,
+                broker_id=broker.broker_id,
+                log_dir=name,
+                directory=f"{directory}/{partition_dir}",
+                topic=parsed.topic,
+                partition=parsed.partition,
+                state=parsed.state,
+                unread=unread,
+            )
+        )
+    return LogDirListing(
+        broker_id=broker.broker_id, name=name, directory=directory, files=own, replicas=tuple(replicas)
+    )
+
+
+def _replica(
+    files: list[FileEntry],
+    *,
+    broker_id: BrokerId,
+    log_dir: str,
+    directory: str,
+    topic: str,
+    partition: int,
+    state: str,
+    unread: list[LeftOut],
+) -> ReplicaFiles:
+    by_base: dict[int, dict[str, FileEntry]] = {}
+    snapshots: list[tuple[int, FileEntry]] = []
+    other: list[FileEntry] = []
+    for file in files:
+        name = file.path.rsplit("/", 1)[-1]
+        parsed = parse_segment_file(name)
+        if parsed is None:
+            other.append(file)
+            if name.endswith((".log", ".index", ".timeindex", ".txnindex", ".snapshot")):
+                unread.append(LeftOut(path=file.path, reason="its name is not that of a Kafka segment file"))
+        elif parsed.suffix:
+            other.append(file)
+        elif parsed.kind == "snapshot":
+            snapshots.append((parsed.base_offset, file))
+        else:
+            by_base.setdefault(parsed.base_offset, {})[parsed.kind] = file
+    segments = tuple(
+        SegmentFiles(
+            base_offset=base,
+            log=of_base["log"],
+            index=of_base.get("index"),
+            timeindex=of_base.get("timeindex"),
+            txnindex=of_base.get("txnindex"),
+        )
+        for base, of_base in sorted(by_base.items())
+        if "log" in of_base
+    )
+    orphans = tuple(f for of_base in by_base.values() if "log" not in of_base for f in of_base.values())
+    return ReplicaFiles(
+        broker_id=broker_id,
+        log_dir=log_dir,
+        directory=directory,
+        topic=topic,
+        partition=partition,
+        state=state,
+        segments=segments,
+        snapshots=tuple(sorted(snapshots, key=lambda s: s[0])),
+        orphans=orphans,
+        other=tuple(other),
+    )

@@ -1,0 +1,164 @@
+"""The manifest: what a snapshot holds, when it was read, and how its files belong together.
+
+In: JSON text, or values. Out: `Manifest` values, or JSON text. The rule that must hold: a snapshot without a manifest
+does not exist (it is written last), and a manifest names every file with its size, so that nothing can be missing unseen.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from kafka_log.types import BrokerId
+from snapshots.errors import SnapshotError
+
+MANIFEST_NAME: Final = "MANIFEST.json"
+SCHEMA_VERSION: Final = 1
+
+
+class Source(StrEnum):
+    """Where the files come from."""
+
+    CAPTURED = "captured"
+    SIMULATED = "simulated"
+
+
+class Mode(StrEnum):
+    """How much of the logs was copied."""
+
+    FULL = "full"
+    HEADERS = "headers"
+
+
+class Consistency(StrEnum):
+    """How the files belong together in time: of one stopped cluster, of one instant, or of many instants."""
+
+    QUIESCED = "quiesced"
+    ATOMIC = "atomic"
+    FUZZY = "fuzzy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileEntry:
+    """One file: its path below the snapshot's root (with /), size in bytes, when it was read (ms UTC) and its SHA-256."""
+
+    path: str
+    size_bytes: int
+    read_at_ms: int | None = None
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """Something that is not in the snapshot, or is there and cannot be read, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDir:
+    """One log dir of a broker: its folder below the broker's ("." where the broker has one) and its directory.id."""
+
+    name: str
+    directory_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerCapture:
+    """One broker's share of the snapshot. Times are milliseconds since the epoch, None for a plain copy."""
+
+    broker_id: BrokerId
+    directory: str
+    rack: str | None
+    log_dirs: tuple[LogDir, ...]
+    read_started_at_ms: int | None
+    read_finished_at_ms: int | None
+    files: tuple[FileEntry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """The whole snapshot."""
+
+    cluster: str
+    cluster_id: str | None
+    snapshot_id: str
+    source: Source
+    mode: Mode
+    consistency: Consistency
+    brokers: tuple[BrokerCapture, ...]
+    left_out: tuple[LeftOut, ...]
+    schema_version: int = SCHEMA_VERSION
+
+    def files(self) -> Iterable[FileEntry]:
+        """Every file of every broker."""
+        for broker in self.brokers:
+            yield from broker.files
+
+
+def to_json(manifest: Manifest) -> str:
+    """The manifest as MANIFEST.json holds it."""
+    return json.dumps(asdict(manifest), indent=1, sort_keys=True) + "\n"
+
+
+def from_json(text: str, *, where: str) -> Manifest:
+    """Reads MANIFEST.json. Raises `SnapshotError` that names the file and the field."""
+    try:
+        value = json.loads(text)
+        version = value["schema_version"]
+        if version != SCHEMA_VERSION:
+            raise SnapshotError(
+                f"{where} has schema version {version}; this release reads version {SCHEMA_VERSION}. "
+                "Take the snapshot again, or use the release that wrote it."
+            )
+        return Manifest(
+            cluster=_text(value, "cluster"),
+            cluster_id=value["cluster_id"],
+            snapshot_id=_text(value, "snapshot_id"),
+            source=Source(value["source"]),
+            mode=Mode(value["mode"]),
+            consistency=Consistency(value["consistency"]),
+            brokers=tuple(_broker(b) for b in value["brokers"]),
+            left_out=tuple(LeftOut(path=_text(x, "path"), reason=_text(x, "reason")) for x in value["left_out"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise SnapshotError(
+            f"{where} is not a manifest that can be used ({type(error).__name__}: {error}). "
+            "Remove it and adopt the directory again: tidegauge snapshot adopt DIR --cluster NAME"
+        ) from error
+
+
+def _text(value: Mapping[str, Any], key: str) -> str:
+    text = value[key]
+    if not isinstance(text, str):
+        raise TypeError(f"{key} must be a text, not {type(text).__name__}")
+    return text
+
+
+def _broker(value: Mapping[str, Any]) -> BrokerCapture:
+    return BrokerCapture(
+        broker_id=BrokerId(int(value["broker_id"])),
+        directory=_text(value, "directory"),
+        rack=value["rack"],
+        log_dirs=tuple(LogDir(name=_text(d, "name"), directory_id=d["directory_id"]) for d in value["log_dirs"]),
+        read_started_at_ms=value["read_started_at_ms"],
+        read_finished_at_ms=value["read_finished_at_ms"],
+        files=tuple(
+            FileEntry(
+                path=_relative(_text(f, "path")),
+                size_bytes=int(f["size_bytes"]),
+                read_at_ms=f["read_at_ms"],
+                sha256=f["sha256"],
+            )
+            for f in value["files"]
+        ),
+    )
+
+
+def _relative(path: str) -> str:
+    """A manifest may only name files below its own root."""
+    if path.startswith("/") or ".." in path.split("/"):
+        raise ValueError(f"path {path!r} leaves the snapshot")
+    return path

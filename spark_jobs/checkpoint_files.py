@@ -1,0 +1,136 @@
+"""Checkpoint and property files of a snapshot: their values, and a row of `checkpoint_files` for each.
+
+In: a log dir's or a replica's listing. Out: `Checkpoints`, rows, and the files that could not be read. The rule that must
+hold: an untouched file (0 bytes) is empty, a missing one is missing, and neither is an error by itself.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from kafka_log.checkpoints import LeaderEpochCheckpoint, OffsetCheckpoint, parse_leader_epoch_checkpoint, parse_offset_checkpoint
+from kafka_log.corruption import Corruption
+from kafka_log.log_dir import (
+    CLEAN_SHUTDOWN,
+    CLEANER_OFFSET_CHECKPOINT,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    QUORUM_STATE,
+    RECOVERY_POINT_OFFSET_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+)
+from kafka_log.properties import parse_clean_shutdown, parse_meta_properties, parse_partition_metadata, parse_quorum_state
+from snapshots.listing import METADATA_TOPIC, LogDirListing, ReplicaFiles
+from snapshots.manifest import FileEntry, LeftOut
+from spark_jobs.facts.context import Row
+
+Offsets = dict[tuple[str, int], int]
+_OFFSET_FILES: Final = (
+    REPLICATION_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_OFFSET_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    CLEANER_OFFSET_CHECKPOINT,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoints:
+    """One log dir's checkpointed offsets by (topic, partition), and the rows about its files."""
+
+    high_watermarks: Offsets
+    recovery_points: Offsets
+    log_starts: Offsets
+    cleaner_offsets: Offsets
+    rows: list[Row]
+
+
+def log_dir_checkpoints(root: Path, log_dir: LogDirListing, unread: list[LeftOut]) -> Checkpoints:
+    """Reads a log dir's own files."""
+    offsets: dict[str, Offsets] = {}
+    rows = []
+    for name in _OFFSET_FILES:
+        file = log_dir.files.get(name)
+        data = _read(root, file, unread)
+        parsed = parse_offset_checkpoint(data) if data is not None else None
+        offsets[name] = {(e.topic, e.partition): e.offset for e in parsed.entries} if parsed is not None else {}
+        rows.append(_row(log_dir, name, file, data, parsed))
+    parsers: dict[str, Callable[[bytes], Any]] = {
+        META_PROPERTIES: parse_meta_properties,
+        CLEAN_SHUTDOWN: parse_clean_shutdown,
+    }
+    for name, parse in parsers.items():
+        file = log_dir.files.get(name)
+        if file is not None:
+            data = _read(root, file, unread)
+            rows.append(_row(log_dir, name, file, data, parse(data) if data is not None else None))
+    return Checkpoints(
+        high_watermarks=offsets[REPLICATION_OFFSET_CHECKPOINT],
+        recovery_points=offsets[RECOVERY_POINT_OFFSET_CHECKPOINT],
+        log_starts=offsets[LOG_START_OFFSET_CHECKPOINT],
+        cleaner_offsets=offsets[CLEANER_OFFSET_CHECKPOINT],
+        rows=rows,
+    )
+
+
+def partition_file_rows(root: Path, replica: ReplicaFiles, unread: list[LeftOut]) -> list[Row]:
+    """Rows about a replica's own small files."""
+    parsers: dict[str, Callable[[bytes], Any]] = {
+        LEADER_EPOCH_CHECKPOINT: parse_leader_epoch_checkpoint,
+        PARTITION_METADATA: parse_partition_metadata,
+    }
+    if replica.topic == METADATA_TOPIC:
+        parsers[QUORUM_STATE] = parse_quorum_state
+    rows = []
+    for name, parse in parsers.items():
+        file = replica.named(name)
+        data = _read(root, file, unread)
+        row = _row(replica, name, file, data, parse(data) if data is not None else None)
+        rows.append({**row, "topic": replica.topic, "partition": replica.partition})
+    return rows
+
+
+def _read(root: Path, file: FileEntry | None, unread: list[LeftOut]) -> bytes | None:
+    if file is None:
+        return None
+    try:
+        return (root / file.path).read_bytes()
+    except OSError as error:
+        unread.append(LeftOut(path=file.path, reason=f"cannot be read: {error.strerror or error}"))
+        return None
+
+
+def _row(
+    owner: LogDirListing | ReplicaFiles, name: str, file: FileEntry | None, data: bytes | None, parsed: Any
+) -> Row:
+    corruptions: tuple[Corruption, ...] = parsed.corruptions if parsed is not None else ()
+    row: Row = {
+        "broker_id": owner.broker_id,
+        "log_dir": owner.log_dir if isinstance(owner, ReplicaFiles) else owner.name,
+        "path": file.path if file is not None else f"{owner.directory}/{name}",
+        "kind": name,
+        "present": file is not None,
+        "empty": (data is not None and not data) or bool(getattr(parsed, "empty", False)),
+        "readable": None if file is None else data is not None and not corruptions,
+        "error": "; ".join(c.detail for c in corruptions[:3]) or None,
+    }
+    if isinstance(parsed, OffsetCheckpoint):
+        counted = Counter((e.topic, e.partition) for e in parsed.entries)
+        row |= {
+            "declared_entries": parsed.declared_entries,
+            "entries": len(parsed.entries),
+            "duplicate_entries": sum(n - 1 for n in counted.values()),
+        }
+    elif isinstance(parsed, LeaderEpochCheckpoint):
+        pairs = zip(parsed.entries, parsed.entries[1:], strict=False)
+        row |= {
+            "declared_entries": parsed.declared_entries,
+            "entries": len(parsed.entries),
+            "disordered_entries": sum(
+                1 for a, b in pairs if b.leader_epoch <= a.leader_epoch or b.start_offset <= a.start_offset
+            ),
+        }
+    return row

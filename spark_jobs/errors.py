@@ -1,0 +1,24 @@
+"""What can go wrong around us, besides the snapshot: see `snapshots.errors` for the root and for the input's own error.
+
+Each carries one text, so it comes through pickle (Spark's workers, Airflow's tasks) as it was raised.
+"""
+
+from snapshots.errors import AuditError, SnapshotError
+
+__all__ = ["AuditError", "EvaluationError", "SnapshotError", "SparkError", "StoreError", "UnavailableError"]
+
+
+class UnavailableError(AuditError):
+    """What an audit stands on is missing or broken: Java, Spark, the store, the disk (blame: environment). Retried."""
+
+
+class StoreError(UnavailableError):
+    """Results could not be read or published, or the store could not be started. Retried."""
+
+
+class SparkError(UnavailableError):
+    """Spark, or the Java below it, could not be started. Retried."""
+
+
+class EvaluationError(AuditError):
+    """An invariant's predicate failed, so there is no verdict on anything (blame: Tidegauge). Never retried."""

@@ -1,0 +1,164 @@
+"""Kafka's internal topics as tables: newest committed offset per group and partition, newest state per transactional id,
+newest state per remote segment.
+
+In: the bytes of a segment of `__consumer_offsets`, `__transaction_state` or `__remote_log_metadata`. Out: a `CoordinatorTable`, mergeable over
+adjacent segments. The rule that must hold: an offset committed inside a transaction counts when its transaction is
+committed, and not before (GroupMetadataManager#onTransactionCompleted, KIP-98).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from kafka_log.batch import TRANSACTIONAL_BIT
+from kafka_log.coordinator_records import (
+    OffsetCommit,
+    RemoteSegment,
+    TransactionState,
+    decode_offsets_record,
+    decode_remote_log_record,
+    decode_transaction_record,
+)
+from kafka_log.corruption import Corruption
+from kafka_log.records import Record, records_in
+from kafka_log.scan import scan_buffer
+
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
+TRANSACTION_STATE: Final = "__transaction_state"
+REMOTE_LOG_METADATA: Final = "__remote_log_metadata"
+_COMMIT: Final = 1
+
+Key = tuple[str, str, int] | str
+Value = tuple[int, OffsetCommit | TransactionState | RemoteSegment]
+"""Offset of the record, and what it says."""
+
+
+@dataclass(slots=True)
+class CoordinatorTable:
+    """Newest value per key; what open transactions have pending; and markers that end transactions begun before.
+
+    `unreadable` counts batches whose records could not be read.
+    """
+
+    latest: dict[Key, Value] = field(default_factory=dict)
+    pending: dict[int, dict[Key, Value]] = field(default_factory=dict)
+    leading_markers: dict[int, bool] = field(default_factory=dict)
+    unreadable: int = 0
+
+
+def latest_records(topic: str, segment: bytes) -> CoordinatorTable:
+    """Reads one segment."""
+    table = CoordinatorTable()
+    headers, _ = scan_buffer(segment)
+    seen: set[int] = set()
+    readable = headers[headers["magic"] == 2]
+    for at, records in records_in(segment, readable):
+        row = readable[at]
+        producer_id, control_type = int(row["producer_id"]), int(row["control_type"])
+        if control_type >= 0:
+            if producer_id in table.pending:
+                _settle(table, producer_id, committed=control_type == _COMMIT)
+            elif producer_id not in seen:
+                table.leading_markers[producer_id] = control_type == _COMMIT
+            seen.add(producer_id)
+            continue
+        if isinstance(records, Corruption):
+            table.unreadable += 1
+            continue
+        transactional = bool(int(row["attributes"]) & TRANSACTIONAL_BIT)
+        if transactional:
+            seen.add(producer_id)
+        target = table.pending.setdefault(producer_id, {}) if transactional else table.latest
+        for record in records:
+            decoded = _decoded(topic, record)
+            if isinstance(decoded, OffsetCommit):
+                _take(target, {(decoded.group, decoded.topic, decoded.partition): (record.offset, decoded)})
+            elif isinstance(decoded, TransactionState):
+                _take(target, {decoded.transactional_id: (record.offset, decoded)})
+            elif isinstance(decoded, RemoteSegment):
+                _take(target, {decoded.segment_id: (record.offset, decoded)})
+            elif isinstance(decoded, Corruption):
+                table.unreadable += 1
+    return table
+
+
+def _decoded(topic: str, record: Record) -> object:
+    match topic:
+        case "__consumer_offsets":
+            return decode_offsets_record(record.key, record.value)
+        case "__transaction_state":
+            return decode_transaction_record(record.key, record.value)
+        case _:
+            return decode_remote_log_record(record.value)
+
+
+def _settle(table: CoordinatorTable, producer_id: int, *, committed: bool) -> None:
+    values = table.pending.pop(producer_id, {})
+    if committed:
+        _take(table.latest, values)
+
+
+def _take(into: dict[Key, Value], values: dict[Key, Value]) -> None:
+    for key, value in values.items():
+        if key not in into:
+            into[key] = value
+        elif into[key][0] <= value[0]:
+            into[key] = (value[0], _updated(into[key][1], value[1]))
+
+
+def _updated(
+    before: OffsetCommit | TransactionState | RemoteSegment, now: OffsetCommit | TransactionState | RemoteSegment
+) -> OffsetCommit | TransactionState | RemoteSegment:
+    """The newer value; an update of a remote segment only brings its state."""
+    if isinstance(before, RemoteSegment) and isinstance(now, RemoteSegment) and now.start_offset is None:
+        return replace(before, state=now.state)
+    return now
+
+
+def merge_tables(tables: Iterable[CoordinatorTable]) -> CoordinatorTable:
+    """The table of adjacent segments, in log order."""
+    total = CoordinatorTable()
+    for table in tables:
+        for producer_id, committed in table.leading_markers.items():
+            if producer_id in total.pending:
+                _settle(total, producer_id, committed=committed)
+            elif producer_id not in total.leading_markers:
+                total.leading_markers[producer_id] = committed
+        _take(total.latest, table.latest)
+        for producer_id, values in table.pending.items():
+            _take(total.pending.setdefault(producer_id, {}), values)
+        total.unreadable += table.unreadable
+    return total
+
+
+def committed_offsets(tables: Iterable[CoordinatorTable]) -> tuple[OffsetCommit, ...]:
+    """Committed offsets that stand: the newest per group and partition, tombstones left out."""
+    return tuple(
+        value
+        for table in tables
+        for _, value in table.latest.values()
+        if isinstance(value, OffsetCommit) and not value.tombstone
+    )
+
+
+def transaction_states(tables: Iterable[CoordinatorTable]) -> dict[int, TransactionState]:
+    """Transactional ids' states by producer id; a producer id handed on stays known under its old owner."""
+    by_producer: dict[int, TransactionState] = {}
+    for table in tables:
+        for _, value in table.latest.values():
+            if isinstance(value, TransactionState) and not value.tombstone:
+                by_producer[value.producer_id] = value
+                if value.previous_producer_id is not None and value.previous_producer_id >= 0:
+                    by_producer.setdefault(value.previous_producer_id, value)
+    return by_producer
+
+
+def remote_segments(tables: Iterable[CoordinatorTable]) -> tuple[RemoteSegment, ...]:
+    """Remote segments that are not deleted for good, by partition and start."""
+    found = [
+        value
+        for table in tables
+        for _, value in table.latest.values()
+        if isinstance(value, RemoteSegment) and value.state != "DELETE_SEGMENT_FINISHED"
+    ]
+    return tuple(sorted(found, key=lambda s: (s.topic, s.partition, s.start_offset or 0)))

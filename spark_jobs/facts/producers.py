@@ -1,0 +1,371 @@
+"""Producers and transactions of one replica, replayed from its segment summaries.
+
+In: the events of each stretch of the log, in order (`segment_summary.EVENT`, `GAP`). Out: each producer's state as the
+broker's `ProducerStateManager` would hold it at any stretch's end, the transactions, and the breaks in sequences with
+their causes. The rule that must hold: a break is called `lost` (or `duplicate`, `overlap`, …) only when nothing that
+Kafka does soundly explains it: compaction, expiry of the producer's state, the coordinator's own writes.
+
+Sources: ProducerAppendInfo#append, #appendEndTxnMarker, #checkSequence; ProducerStateEntry; KIP-98, KIP-890.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from numpy.typing import NDArray
+
+from spark_jobs.facts.segment_summary import COMMIT, MARKER
+
+PRODUCER_EXPIRATION_MS: Final = 86_400_000
+"""producer.id.expiration.ms, Kafka's default: an idle producer's state is forgotten after it."""
+_SEQUENCE_MASK: Final = 0x7FFFFFFF
+EXPLAINED_CAUSES: Final = frozenset({"compacted", "retained", "expired", "coordinator"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerState:
+    """One producer as the broker remembers it: the fields of a producer snapshot entry."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    coordinator_epoch: int
+    current_transaction_first_offset: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceBreak:
+    """One break: the sequence that should have come, the one that came, where, and why."""
+
+    producer_id: int
+    producer_epoch: int
+    expected_sequence: int
+    found_sequence: int
+    offset: int
+    end_offset: int
+    previous_offset: int
+    cause: str
+
+    @property
+    def explained(self) -> bool:
+        """Something that Kafka does soundly accounts for it."""
+        return self.cause in EXPLAINED_CAUSES
+
+
+@dataclass(slots=True, kw_only=True)
+class Transaction:
+    """One transaction of one producer on one partition, while it is being replayed."""
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    last_offset: int
+    records: int
+    first_timestamp: int
+    last_timestamp: int
+    outcome: str = "open"
+    marker_offset: int | None = None
+    marker_producer_epoch: int | None = None
+    coordinator_epoch: int | None = None
+    previous_coordinator_epoch: int | None = None
+    last_stable_offset: int | None = None
+    repeated_markers: int = 0
+    contradicting_markers: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class ProducerEpoch:
+    """What one producer wrote in one producer epoch; sequences are None while it has only markers."""
+
+    producer_id: int
+    producer_epoch: int
+    first_sequence: int | None = None
+    last_sequence: int | None = None
+    first_offset: int
+    last_offset: int
+    last_timestamp: int
+    lost_gaps: int = 0
+    missing_sequences: int = 0
+    explained_gaps: int = 0
+    nonzero_starts: int = 0
+    epoch_regressions: int = 0
+    duplicate_batches: int = 0
+    overlapping_batches: int = 0
+    breaks: list[SequenceBreak] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ProducerReplay:
+    """The producers of one replica's log, stretch after stretch.
+
+    `compacted`: cleaning may have removed batches. `ignore_sequences`: the coordinator writes this topic.
+    """
+
+    compacted: bool = False
+    ignore_sequences: bool = False
+    expiration_ms: int = PRODUCER_EXPIRATION_MS
+    states: dict[int, ProducerState] = field(default_factory=dict)
+    epochs: dict[tuple[int, int], ProducerEpoch] = field(default_factory=dict)
+    completed: list[Transaction] = field(default_factory=list)
+    _open: dict[int, Transaction] = field(default_factory=dict)
+    _last_completed: dict[int, Transaction] = field(default_factory=dict)
+    _idle_since_marker: set[int] = field(default_factory=set)
+    _last_coordinator_epoch: dict[int, int] = field(default_factory=dict)
+
+    def add(self, events: NDArray[Any], gaps: NDArray[Any]) -> None:
+        """Replays one stretch; stretches come in log order."""
+        names = events.dtype.names or ()
+        # Transactions complete in the order of their markers, and the index's last stable offset depends on it, so
+        # events are taken in the order in which they begin; a run that goes on past a marker of another producer is open all the while.
+        for values in events.tolist():
+            event = dict(zip(names, values, strict=True))
+            if event["kind"] == MARKER:
+                self._marker(event)
+            else:
+                self._run(event)
+        gap_names = gaps.dtype.names or ()
+        for values in gaps.tolist():
+            self._gap(dict(zip(gap_names, values, strict=True)))
+
+    @property
+    def open_transactions(self) -> tuple[Transaction, ...]:
+        """Transactions without an end marker, by first offset."""
+        return tuple(sorted(self._open.values(), key=lambda t: t.first_offset))
+
+    @property
+    def transactions(self) -> tuple[Transaction, ...]:
+        """All transactions, by first offset."""
+        return tuple(sorted((*self.completed, *self._open.values()), key=lambda t: (t.first_offset, t.producer_id)))
+
+    def breaks(self) -> Iterator[SequenceBreak]:
+        """Every break kept, in log order."""
+        return iter(sorted((b for e in self.epochs.values() for b in e.breaks), key=lambda b: b.offset))
+
+    def first_unstable_offset(self, high_watermark: int | None) -> int | None:
+        """Smallest first offset of an open transaction, or of one whose marker is not below the high watermark."""
+        unstable = [t.first_offset for t in self._open.values()]
+        if high_watermark is not None:
+            unstable += [
+                t.first_offset
+                for t in self.completed
+                if t.marker_offset is not None and t.marker_offset >= high_watermark
+            ]
+        return min(unstable, default=None)
+
+    def _epoch(self, event: dict[str, Any]) -> ProducerEpoch:
+        key = (event["producer_id"], event["producer_epoch"])
+        entry = self.epochs.get(key)
+        if entry is None:
+            entry = self.epochs[key] = ProducerEpoch(
+                producer_id=key[0],
+                producer_epoch=key[1],
+                first_offset=event["first_offset"],
+                last_offset=event["last_offset"],
+                last_timestamp=event["last_timestamp"],
+            )
+        entry.last_offset = max(entry.last_offset, event["last_offset"])
+        entry.last_timestamp = max(entry.last_timestamp, event["last_timestamp"])
+        return entry
+
+    def _run(self, event: dict[str, Any]) -> None:
+        producer_id = event["producer_id"]
+        entry = self._epoch(event)
+        if not self.ignore_sequences:
+            self._judge_start(event, entry)
+        if entry.first_sequence is None:
+            entry.first_sequence = event["first_sequence"]
+        entry.last_sequence = event["last_sequence"]
+        if self.compacted:
+            entry.explained_gaps += event["gaps"]
+        else:
+            entry.lost_gaps += event["gaps"]
+            entry.missing_sequences += event["missing_sequences"]
+        before = self.states.get(producer_id)
+        first = before.current_transaction_first_offset if before else None
+        if event["transactional"]:
+            self._idle_since_marker.discard(producer_id)
+            transaction = self._open.get(producer_id)
+            if transaction is None:
+                self._open[producer_id] = Transaction(
+                    producer_id=producer_id,
+                    producer_epoch=event["producer_epoch"],
+                    first_offset=event["first_offset"],
+                    last_offset=event["last_offset"],
+                    records=event["records"],
+                    first_timestamp=event["first_timestamp"],
+                    last_timestamp=event["last_timestamp"],
+                )
+                first = event["first_offset"]
+            else:
+                transaction.last_offset = event["last_offset"]
+                transaction.records += event["records"]
+                transaction.last_timestamp = event["last_timestamp"]
+        self.states[producer_id] = ProducerState(
+            producer_id=producer_id,
+            producer_epoch=event["producer_epoch"],
+            last_sequence=event["last_sequence"],
+            last_offset=event["last_offset"],
+            offset_delta=event["last_offset_delta"],
+            timestamp=event["last_timestamp"],
+            coordinator_epoch=before.coordinator_epoch if before else -1,
+            current_transaction_first_offset=first,
+        )
+
+    def _judge_start(self, event: dict[str, Any], entry: ProducerEpoch) -> None:
+        """Does the first sequence of a run follow from the producer's state (ProducerAppendInfo#checkSequence)?"""
+        before = self.states.get(event["producer_id"])
+        if before is None:
+            return  # No state (below the log start, expired, a re-created topic): any first sequence is accepted.
+        found = event["first_sequence"]
+        if event["producer_epoch"] < before.producer_epoch:
+            self._break(event, entry, expected=0, cause="epoch_regression", before=before)
+            return
+        if event["producer_epoch"] > before.producer_epoch or before.last_sequence < 0:
+            if found != 0:
+                self._break(event, entry, expected=0, cause="nonzero_start", before=before)
+            return
+        expected = (before.last_sequence + 1) & _SEQUENCE_MASK
+        if found == expected:
+            return
+        ahead = (found - expected) & _SEQUENCE_MASK
+        if ahead < 1 << 30:
+            self._break(event, entry, expected=expected, cause="lost", before=before)
+            return
+        past_end = (event["last_sequence"] - expected) & _SEQUENCE_MASK
+        wholly_old = past_end >= 1 << 30
+        self._break(event, entry, expected=expected, cause="duplicate" if wholly_old else "overlap", before=before)
+
+    def _gap(self, gap: dict[str, Any]) -> None:
+        """A forward gap inside a run; its count is on the run already, this is its place."""
+        if self.ignore_sequences:
+            return
+        entry = self.epochs.get((gap["producer_id"], gap["producer_epoch"]))
+        if entry is None:
+            return
+        cause = "compacted" if self.compacted else "lost"
+        if cause == "lost" and gap["timestamp"] - gap["previous_timestamp"] >= self.expiration_ms:
+            cause = "expired"
+            entry.lost_gaps -= 1
+            entry.explained_gaps += 1
+            entry.missing_sequences -= (gap["found_sequence"] - gap["expected_sequence"]) & _SEQUENCE_MASK
+        entry.breaks.append(
+            SequenceBreak(
+                producer_id=gap["producer_id"],
+                producer_epoch=gap["producer_epoch"],
+                expected_sequence=gap["expected_sequence"],
+                found_sequence=gap["found_sequence"],
+                offset=gap["offset"],
+                end_offset=gap["offset"],
+                previous_offset=gap["previous_offset"],
+                cause=cause,
+            )
+        )
+
+    def _break(
+        self, event: dict[str, Any], entry: ProducerEpoch, *, expected: int, cause: str, before: ProducerState
+    ) -> None:
+        if self.compacted:
+            cause = "compacted"
+        elif event["first_timestamp"] - before.timestamp >= self.expiration_ms:
+            cause = "expired"
+        match cause:
+            case "lost":
+                entry.lost_gaps += 1
+                entry.missing_sequences += (event["first_sequence"] - expected) & _SEQUENCE_MASK
+            case "nonzero_start":
+                entry.nonzero_starts += 1
+            case "epoch_regression":
+                entry.epoch_regressions += event["batches"]
+            case "duplicate":
+                entry.duplicate_batches += event["batches"]
+            case "overlap":
+                entry.overlapping_batches += event["batches"]
+            case _:
+                entry.explained_gaps += 1
+        entry.breaks.append(
+            SequenceBreak(
+                producer_id=entry.producer_id,
+                producer_epoch=entry.producer_epoch,
+                expected_sequence=expected,
+                found_sequence=event["first_sequence"],
+                offset=event["first_offset"],
+                end_offset=event["last_offset"] + 1,
+                previous_offset=before.last_offset,
+                cause=cause,
+            )
+        )
+
+    def _marker(self, event: dict[str, Any]) -> None:
+        producer_id = event["producer_id"]
+        outcome = "committed" if event["marker_type"] == COMMIT else "aborted"
+        transaction = self._open.pop(producer_id, None)
+        previous_epoch = self._last_coordinator_epoch.get(producer_id)
+        if transaction is not None:
+            transaction.outcome = outcome
+            transaction.marker_offset = event["first_offset"]
+            transaction.marker_producer_epoch = event["producer_epoch"]
+            transaction.coordinator_epoch = event["coordinator_epoch"]
+            transaction.previous_coordinator_epoch = previous_epoch
+            others = [t.first_offset for t in self._open.values()]
+            transaction.last_stable_offset = min(others, default=event["first_offset"] + 1)
+            self.completed.append(transaction)
+            self._last_completed[producer_id] = transaction
+            self._idle_since_marker.add(producer_id)
+        else:
+            self._repeated(producer_id, event, outcome)
+        self._last_coordinator_epoch[producer_id] = event["coordinator_epoch"]
+        before = self.states.get(producer_id)
+        same_epoch = before is not None and before.producer_epoch == event["producer_epoch"]
+        # A marker of a newer producer epoch empties the batch metadata (ProducerStateEntry#maybeUpdateProducerEpoch).
+        self.states[producer_id] = ProducerState(
+            producer_id=producer_id,
+            producer_epoch=event["producer_epoch"],
+            last_sequence=before.last_sequence if before is not None and same_epoch else -1,
+            last_offset=before.last_offset if before is not None and same_epoch else -1,
+            offset_delta=before.offset_delta if before is not None and same_epoch else 0,
+            timestamp=event["last_timestamp"],
+            coordinator_epoch=event["coordinator_epoch"],
+            current_transaction_first_offset=None,
+        )
+        self._epoch(event)
+
+    def _repeated(self, producer_id: int, event: dict[str, Any], outcome: str) -> None:
+        """A marker without data before it: sent again by a new coordinator, or of a transaction that wrote nothing here.
+
+        Only under transaction version 2 (the marker's epoch is above its data's) does an equal epoch prove that it speaks
+        of the same transaction; under version 1 the next, empty transaction ends with the same epoch.
+        """
+        last = self._last_completed.get(producer_id)
+        if last is None or producer_id not in self._idle_since_marker:
+            return
+        if last.marker_producer_epoch != event["producer_epoch"]:
+            self._idle_since_marker.discard(producer_id)
+            return
+        if outcome == last.outcome:
+            last.repeated_markers += 1
+        elif last.marker_producer_epoch is not None and last.marker_producer_epoch > last.producer_epoch:
+            last.contradicting_markers += 1
+
+
+def seeded(replay: ProducerReplay, states: Iterable[ProducerState]) -> ProducerReplay:
+    """A replay that goes on from a producer snapshot: as the broker loads its state (`UnifiedLog#rebuildProducerState`)."""
+    for state in states:
+        replay.states[state.producer_id] = state
+        if state.current_transaction_first_offset is not None:
+            replay._open[state.producer_id] = Transaction(
+                producer_id=state.producer_id,
+                producer_epoch=state.producer_epoch,
+                first_offset=state.current_transaction_first_offset,
+                last_offset=state.last_offset,
+                records=0,
+                first_timestamp=state.timestamp,
+                last_timestamp=state.timestamp,
+            )
+        if state.coordinator_epoch >= 0:
+            replay._last_coordinator_epoch[state.producer_id] = state.coordinator_epoch
+    return replay
+
+

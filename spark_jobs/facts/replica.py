@@ -1,0 +1,387 @@
+"""One replica: its segments' summaries merged, its producers replayed, its derived files judged against its log.
+
+In: a `ReplicaInput`, what the index step and the small files gave. Out: a `ReplicaFacts`, from which the rows of
+`segments`, `replicas`, `epoch_spans`, `producers`, `sequence_gaps` and `index_files` are written. The rule that must
+hold: what a damaged place hides is not guessed; what can still be read behind it is.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kafka_log.checkpoints import EpochEntry, LeaderEpochCheckpoint
+from kafka_log.corruption import Corruption, Damage
+from kafka_log.producer_snapshot import ProducerSnapshot
+from kafka_log.properties import PartitionMetadata
+from kafka_log.transaction_index import TransactionIndex
+from spark_jobs.facts.derived_files import IndexFileFacts, check_producer_snapshot, check_transaction_index
+from spark_jobs.facts.epochs import EpochVector, epoch_vector
+from spark_jobs.facts.producers import ProducerReplay, ProducerState, seeded
+from spark_jobs.facts.segment_summary import FINDING_KINDS, SegmentSummary, empty_summary, merge
+
+CHAIN_DAMAGE: Final = frozenset({Damage.LENGTH, Damage.TORN_TAIL})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedFile:
+    """A derived file beside a segment: its path, size, and what the index step found in it."""
+
+    path: str
+    size_bytes: int
+    facts: IndexFileFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedSegment:
+    """One segment after the index step: its summaries, cut at the producer snapshots' offsets, and its damage.
+
+    `valid_bytes`, `valid_end_offset`: the prefix before the first break of the chain of batches, and the offset after it
+    (None: no batch in it).
+    """
+
+    path: str
+    base_offset: int
+    size_bytes: int
+    valid_bytes: int
+    valid_end_offset: int | None
+    corruptions: tuple[Corruption, ...]
+    ranges: tuple[tuple[int, SegmentSummary], ...]
+    indexes: tuple[IndexedFile, ...]
+    bytes_read: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotFile:
+    """A producer snapshot file: path, size, the offset in its name, and its content."""
+
+    path: str
+    size_bytes: int
+    offset: int
+    content: ProducerSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionIndexFile:
+    """A `.txnindex` file."""
+
+    path: str
+    size_bytes: int
+    content: TransactionIndex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaInput:
+    """All that is known of one replica's directory. Checkpointed offsets are None where no checkpoint lists it."""
+
+    broker_id: int
+    log_dir: str
+    directory: str
+    topic: str
+    partition: int
+    is_future: bool
+    segments: tuple[IndexedSegment, ...]
+    snapshots: tuple[SnapshotFile, ...]
+    transaction_indexes: Mapping[int, TransactionIndexFile]
+    epoch_checkpoint: LeaderEpochCheckpoint | None
+    partition_metadata: PartitionMetadata | None
+    high_watermark: int | None
+    recovery_point_offset: int | None
+    checkpoint_log_start_offset: int | None
+    cleaner_offset: int | None
+    clean_shutdown: bool
+    broker_quiet: bool
+    checkpoint_older_than_log: bool | None
+    ignore_sequences: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class SegmentRow:
+    """A segment with what the segments before it say about its first batch."""
+
+    segment: IndexedSegment
+    summary: SegmentSummary
+    next_base_offset: int | None
+    previous_last_offset: int | None
+    counts: dict[str, int]
+    boundary_missing: int
+    boundary_damages: list[dict[str, Any]]
+
+
+@dataclass(slots=True, kw_only=True)
+class ReplicaFacts:
+    """One replica's facts. `summary` is the merge over all its segments."""
+
+    given: ReplicaInput
+    summary: SegmentSummary
+    segments: list[SegmentRow]
+    log_start_offset: int
+    local_log_start_offset: int
+    log_end_offset: int
+    readable_end_offset: int
+    vector: EpochVector
+    replay: ProducerReplay
+    snapshot_replay: ProducerReplay | None
+    index_files: list[IndexedFile]
+    ever_compacted: bool
+    damaged_batches: int
+    epoch_checkpoint_disorder: int = 0
+    states_at: dict[int, dict[int, ProducerState]] = field(default_factory=dict)
+
+    @property
+    def broker_id(self) -> int:
+        """The broker that holds it."""
+        return self.given.broker_id
+
+
+def replica_facts(given: ReplicaInput, *, topic_compacted: bool, tiered: bool, expiration_ms: int) -> ReplicaFacts:
+    """Merges, replays and checks one replica."""
+    segments, summary = _merged(given)
+    ever_compacted = topic_compacted or given.cleaner_offset is not None or summary.cleaned_batches > 0
+    local_start = given.segments[0].base_offset if given.segments else 0
+    log_start = _log_start(given, local_start, tiered=tiered)
+    log_end, readable_end = _log_end(given, summary)
+    replay, states_at = _replayed(given, expiration_ms=expiration_ms, compacted=ever_compacted)
+    checkpoint = given.epoch_checkpoint
+    facts = ReplicaFacts(
+        given=given,
+        summary=summary,
+        segments=segments,
+        log_start_offset=log_start,
+        local_log_start_offset=local_start,
+        log_end_offset=log_end,
+        readable_end_offset=readable_end,
+        vector=epoch_vector(
+            checkpoint=checkpoint.entries if checkpoint is not None else None,
+            batch_epochs=_batch_epochs(summary),
+            log_start_offset=log_start,
+            log_end_offset=log_end,
+        ),
+        replay=replay,
+        snapshot_replay=_replayed_from_snapshot(given, log_end, expiration_ms=expiration_ms, compacted=ever_compacted),
+        index_files=[],
+        ever_compacted=ever_compacted,
+        damaged_batches=summary.crc_errors + sum(len(s.corruptions) for s in given.segments),
+        epoch_checkpoint_disorder=_disorder(checkpoint.entries) if checkpoint is not None else 0,
+        states_at=states_at,
+    )
+    facts.index_files = list(_index_files(facts))
+    return facts
+
+
+def _merged(given: ReplicaInput) -> tuple[list[SegmentRow], SegmentSummary]:
+    rows: list[SegmentRow] = []
+    total = empty_summary()
+    for at, segment in enumerate(given.segments):
+        own = empty_summary()
+        for _, part in segment.ranges:
+            own = merge(own, part, ignore_sequences=given.ignore_sequences)
+        counts = dict(zip(FINDING_KINDS, own.counts, strict=True))
+        boundary: list[dict[str, Any]] = []
+        missing = 0
+        before = merge(total, own, ignore_sequences=given.ignore_sequences)
+        previous_last = total.last_offset if total.batch_count else None
+        if total.batch_count and own.batch_count:
+            # What only the boundary shows belongs to this segment: its first batch does not follow the one before.
+            for kind in ("offset_order", "offset_gap", "epoch_order"):
+                extra = before.count(kind) - total.count(kind) - own.count(kind)
+                counts[kind] += extra
+            missing = before.missing_offsets - total.missing_offsets - own.missing_offsets
+            if own.first_offset > total.last_offset + 1 and _broken_between(given.segments[at - 1], segment):
+                counts["offset_gap"] -= 1
+                missing = 0
+            elif own.first_offset > total.last_offset + 1:
+                boundary.append(_place("offset_gap", 0, total.last_offset + 1, own.first_offset))
+            elif own.first_offset <= total.last_offset:
+                boundary.append(_place("offset_order", 0, own.first_offset, total.last_offset + 1))
+            if -1 < own.first_leader_epoch < total.last_leader_epoch:
+                detail = f"leader epoch {own.first_leader_epoch} after {total.last_leader_epoch}"
+                boundary.append(_place("epoch_order", 0, own.first_offset, own.first_offset + 1, detail))
+        rows.append(
+            SegmentRow(
+                segment=segment,
+                summary=own,
+                next_base_offset=given.segments[at + 1].base_offset if at + 1 < len(given.segments) else None,
+                previous_last_offset=previous_last,
+                counts=counts,
+                boundary_missing=missing,
+                boundary_damages=boundary,
+            )
+        )
+        total = before
+    return rows, total
+
+
+def _broken_between(left: IndexedSegment, right: IndexedSegment) -> bool:
+    """The chain breaks at the end of one segment or the start of the next: the gap between them is that damage's."""
+    return any(c.kind in CHAIN_DAMAGE and c.end_position >= left.size_bytes for c in left.corruptions) or any(
+        c.kind in CHAIN_DAMAGE and c.position == 0 for c in right.corruptions
+    )
+
+
+def _place(kind: str, position: int, start: int, end: int, detail: str = "") -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "position": position,
+        "end_position": position,
+        "start_offset": start,
+        "end_offset": end,
+        "records": end - start,
+        "detail": detail,
+    }
+
+
+def _log_start(given: ReplicaInput, local_start: int, *, tiered: bool) -> int:
+    """The checkpoint where it lists the replica (it lies inside the first segment, or below it when tiered)."""
+    listed = given.checkpoint_log_start_offset
+    if listed is None:
+        return local_start
+    return listed if tiered else max(listed, local_start)
+
+
+def _log_end(given: ReplicaInput, summary: SegmentSummary) -> tuple[int, int]:
+    """Where Kafka's recovery would end the log, and where the readable batches end."""
+    if not given.segments:
+        return 0, 0
+    last = given.segments[-1]
+    readable = max(summary.last_offset + 1, last.base_offset)
+    has_break = any(c.kind in CHAIN_DAMAGE for c in last.corruptions)
+    if has_break:
+        end = last.valid_end_offset if last.valid_end_offset is not None else last.base_offset
+        return max(end, last.base_offset), readable
+    tail = last.ranges[-1][1] if last.ranges else empty_summary()
+    if tail.last_batch_crc_bad and not given.clean_shutdown:
+        good = max((part.last_good_offset for _, part in last.ranges), default=-1)
+        return max(good + 1, last.base_offset), readable
+    return readable, readable
+
+
+def _batch_epochs(summary: SegmentSummary) -> tuple[EpochEntry, ...]:
+    entries: list[EpochEntry] = []
+    for run in summary.epoch_runs:
+        if not entries or int(run["leader_epoch"]) > entries[-1].leader_epoch:
+            entries.append(EpochEntry(leader_epoch=int(run["leader_epoch"]), start_offset=int(run["start_offset"])))
+    return tuple(entries)
+
+
+def _disorder(entries: tuple[EpochEntry, ...]) -> int:
+    bad = sum(1 for e in entries if e.leader_epoch < 0 or e.start_offset < 0)
+    return bad + sum(
+        1
+        for before, after in zip(entries, entries[1:], strict=False)
+        if after.leader_epoch <= before.leader_epoch or after.start_offset <= before.start_offset
+    )
+
+
+def _ranges(given: ReplicaInput) -> Iterator[tuple[int, SegmentSummary]]:
+    for segment in given.segments:
+        yield from segment.ranges
+
+
+def _replayed(
+    given: ReplicaInput, *, expiration_ms: int, compacted: bool
+) -> tuple[ProducerReplay, dict[int, dict[int, ProducerState]]]:
+    """The replay of the whole log, and the producers' state at each producer snapshot's offset."""
+    replay = ProducerReplay(
+        compacted=compacted, ignore_sequences=given.ignore_sequences, expiration_ms=expiration_ms
+    )
+    wanted = {s.offset for s in given.snapshots}
+    states_at: dict[int, dict[int, ProducerState]] = {}
+    for start, part in _ranges(given):
+        if start in wanted and start not in states_at:
+            states_at[start] = dict(replay.states)
+        replay.add(part.events, part.gaps)
+    end = _readable_end(given)
+    for offset in wanted:
+        if offset not in states_at and end is not None and offset >= end:
+            states_at[offset] = dict(replay.states)
+    return replay, states_at
+
+
+def _readable_end(given: ReplicaInput) -> int | None:
+    ends = [part.last_offset + 1 for _, part in _ranges(given) if part.batch_count]
+    return max(ends, default=given.segments[-1].base_offset if given.segments else None)
+
+
+def _replayed_from_snapshot(
+    given: ReplicaInput, log_end: int, *, expiration_ms: int, compacted: bool
+) -> ProducerReplay | None:
+    """As the broker does at load: the newest good snapshot at or below the log end, then the batches behind it."""
+    usable = [s for s in given.snapshots if s.offset <= log_end and not s.content.corruptions]
+    if not usable:
+        return None
+    newest = max(usable, key=lambda s: s.offset)
+    states = [
+        ProducerState(
+            producer_id=e.producer_id,
+            producer_epoch=e.producer_epoch,
+            last_sequence=e.last_sequence,
+            last_offset=e.last_offset,
+            offset_delta=e.offset_delta,
+            timestamp=e.timestamp,
+            coordinator_epoch=e.coordinator_epoch,
+            current_transaction_first_offset=e.current_transaction_first_offset,
+        )
+        for e in newest.content.entries
+    ]
+    replay = seeded(
+        ProducerReplay(compacted=compacted, ignore_sequences=given.ignore_sequences, expiration_ms=expiration_ms),
+        states,
+    )
+    for start, part in _ranges(given):
+        if start >= newest.offset:
+            replay.add(part.events, part.gaps)
+    return replay
+
+
+def _index_files(facts: ReplicaFacts) -> Iterator[IndexedFile]:
+    given = facts.given
+    log_damaged = {
+        row.segment.base_offset
+        for row in facts.segments
+        if any(c.kind in CHAIN_DAMAGE for c in row.segment.corruptions)
+    }
+    head_gone = facts.log_start_offset > 0 or facts.local_log_start_offset > 0
+    first = facts.summary.first_offset if facts.summary.batch_count else None
+    aborted = [t for t in facts.replay.completed if t.outcome == "aborted"]
+    for row in facts.segments:
+        yield from row.segment.indexes
+        base = row.segment.base_offset
+        file = given.transaction_indexes.get(base)
+        checked = check_transaction_index(
+            file.content if file is not None else None,
+            aborted=aborted,
+            base_offset=base,
+            next_base_offset=row.next_base_offset,
+            head_gone=head_gone,
+            log_first_offset=first,
+        )
+        if checked is None:
+            continue
+        _uncheckable(checked, compacted=facts.ever_compacted, damaged=bool(log_damaged))
+        path = file.path if file is not None else f"{given.directory}/{base:020d}.txnindex"
+        yield IndexedFile(path=path, size_bytes=file.size_bytes if file is not None else 0, facts=checked)
+    taken_before = {start: part.max_timestamp_ms for start, part in _ranges(given) if part.batch_count}
+    for snapshot in given.snapshots:
+        checked = check_producer_snapshot(
+            snapshot.content,
+            offset=snapshot.offset,
+            states=facts.states_at.get(snapshot.offset),
+            head_gone=head_gone,
+            log_first_offset=first,
+            compacted=facts.ever_compacted,
+            log_start_offset=facts.log_start_offset,
+            taken_before_ms=taken_before.get(snapshot.offset),
+        )
+        _uncheckable(checked, compacted=False, damaged=bool(log_damaged))
+        # A clean stop and a truncation leave one at the log end of that moment, so any offset of the log is a sound place.
+        checked.misplaced = not facts.local_log_start_offset <= snapshot.offset <= facts.readable_end_offset
+        yield IndexedFile(path=snapshot.path, size_bytes=snapshot.size_bytes, facts=checked)
+
+
+def _uncheckable(facts: IndexFileFacts, *, compacted: bool, damaged: bool) -> None:
+    if damaged:
+        facts.content_checkable = False
+        facts.uncheckable_reason = "the log is damaged"
+    elif compacted:
+        facts.content_checkable = False
+        facts.uncheckable_reason = "compacted"

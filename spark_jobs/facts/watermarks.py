@@ -1,0 +1,70 @@
+"""High-watermark bounds and the last stable offset.
+
+In: what the replicas of a partition have on disk. Out: bounds between which the high watermark lies, and the last stable
+offset below a given high watermark. The rule that must hold: a file only bounds the high watermark from below (it is
+written every five seconds, ReplicaManager#checkpointHighWatermarks), log ends of the in-sync replicas bound it from above
+(Partition#maybeIncrementLeaderHW), and a bound that the evidence does not give is None.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaOffsets:
+    """One replica, as far as the high watermark is concerned.
+
+    `shared_end_offset`: up to where its log is the current lineage's (its divergence offset against the reference).
+    """
+
+    broker_id: int
+    checkpointed_high_watermark: int | None
+    shared_end_offset: int
+    log_end_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HighWatermarkBounds:
+    """lower <= high watermark <= upper; None where nothing bounds it."""
+
+    lower: int | None
+    upper: int | None
+
+
+def high_watermark_bounds(
+    replicas: Iterable[ReplicaOffsets], *, leader_id: int, must_hold: frozenset[int], one_moment: bool
+) -> HighWatermarkBounds:
+    """Bounds of the current lineage's high watermark.
+
+    `must_hold`: the ISR, and the ELR beside it: each member holds everything committed. `one_moment`: the copies are of one
+    moment; otherwise a member copied earlier may end below a high watermark that another copy already knows, and only the
+    leader's own log end bounds it.
+    """
+    by_id = {r.broker_id: r for r in replicas}
+    known = [
+        min(r.checkpointed_high_watermark, r.shared_end_offset)
+        for r in by_id.values()
+        if r.checkpointed_high_watermark is not None
+    ]
+    lower = max(known, default=None)
+    ends = [by_id[b].log_end_offset for b in must_hold if b in by_id]
+    upper: int | None = None
+    if ends and must_hold <= by_id.keys():
+        upper = min(ends)
+    leader = by_id.get(leader_id)
+    if upper is None or (not one_moment and lower is not None and upper < lower):
+        upper = leader.log_end_offset if leader is not None and (leader_id in must_hold or not must_hold) else None
+        if upper is not None and lower is not None and upper < lower and not one_moment:
+            upper = None
+    return HighWatermarkBounds(lower=lower, upper=upper)
+
+
+def last_stable_offset(
+    *, high_watermark: int | None, first_unstable_offset: int | None, log_start_offset: int
+) -> int | None:
+    """`UnifiedLog#lastStableOffset`: the first unstable offset, raised to the log start, where it is below the high watermark."""
+    if high_watermark is None:
+        return None
+    if first_unstable_offset is None:
+        return high_watermark
+    return min(max(first_unstable_offset, log_start_offset), high_watermark)

@@ -1,0 +1,380 @@
+"""Gathering, on the driver: what a snapshot says beside its user topics' logs.
+
+In: a snapshot, and the summaries of its segments. Out: `SnapshotContext`: a context and the replicas' files per partition,
+the relations of the whole cluster, and what could not be read. The rule that must hold: only small files, the metadata log
+and the coordinators' tables are read here; the logs were read where Spark put them.
+"""
+
+import pickle
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow.dataset as ds
+
+from kafka_log.coordinator_records import OffsetCommit, RemoteSegment, TransactionState
+from snapshots.listing import METADATA_TOPIC, LogDirListing, ReplicaFiles, SnapshotListing, listing
+from snapshots.manifest import BrokerCapture, Consistency, LeftOut
+from spark_jobs.checkpoint_files import Checkpoints, log_dir_checkpoints, partition_file_rows
+from spark_jobs.facts.context import PartitionContext, Row, Rows
+from spark_jobs.facts.coordinator_tables import (
+    CONSUMER_OFFSETS,
+    REMOTE_LOG_METADATA,
+    TRANSACTION_STATE,
+    CoordinatorTable,
+    committed_offsets,
+    merge_tables,
+    remote_segments,
+    transaction_states,
+)
+from spark_jobs.facts.metadata import (
+    MetadataHistory,
+    PartitionState,
+    TopicState,
+    effective_topic_config,
+)
+from spark_jobs.facts.partition_rows import json_list
+from spark_jobs.facts.producers import PRODUCER_EXPIRATION_MS
+from spark_jobs.metadata_log import read_metadata
+from spark_jobs.replica_files import ReplicaWork
+from spark_jobs.run import AuditedSnapshot
+
+MAX_TRANSACTION_TIMEOUT_MS: Final = 900_000
+"""transaction.max.timeout.ms, Kafka's default."""
+
+PartitionKey = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotContext:
+    """What the derive step hands to the tasks, and what it writes itself."""
+
+    partitions: Mapping[PartitionKey, PartitionContext]
+    replicas: Mapping[PartitionKey, tuple[ReplicaWork, ...]]
+    rows: Rows
+    unread: tuple[LeftOut, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What holds for the whole snapshot."""
+
+    history: MetadataHistory
+    quiet_brokers: frozenset[int]
+    snapshot_quiet: bool
+    cluster_stopped: bool
+    transactions: Mapping[int, TransactionState]
+    transactions_known: bool
+    commits: Mapping[PartitionKey, tuple[OffsetCommit, ...]]
+    remote: Mapping[PartitionKey, tuple[RemoteSegment, ...]]
+    captured_at_ms: int | None
+
+
+def gather(snapshot: AuditedSnapshot, summaries: ds.Dataset) -> SnapshotContext:
+    """Gathers one snapshot."""
+    files = listing(snapshot.manifest)
+    unread: list[LeftOut] = list(files.unread)
+    checkpoints = {id(d): log_dir_checkpoints(snapshot.root, d, unread) for d in files.log_dirs}
+    history = read_metadata(snapshot.root, files, unread)
+    quiet = _quiet_brokers(snapshot, files)
+    stopped = bool(history.brokers) and not history.alive_brokers
+    one_moment = snapshot.manifest.consistency is not Consistency.FUZZY or (
+        stopped and all(b.broker_id in quiet for b in snapshot.manifest.brokers)
+    )
+    tables = _coordinator_tables(snapshot, summaries, history)
+    known = _Known(
+        history=history,
+        quiet_brokers=quiet,
+        snapshot_quiet=one_moment,
+        cluster_stopped=stopped,
+        transactions=transaction_states(tables[TRANSACTION_STATE]),
+        transactions_known=bool(tables[TRANSACTION_STATE]),
+        commits=_by_partition(committed_offsets(tables[CONSUMER_OFFSETS])),
+        remote=_remote_by_partition(remote_segments(tables[REMOTE_LOG_METADATA])),
+        captured_at_ms=_captured_at(snapshot, summaries),
+    )
+    replicas: dict[PartitionKey, list[ReplicaWork]] = {}
+    rows: Rows = {"checkpoint_files": []}
+    for log_dir in files.log_dirs:
+        listed = checkpoints[id(log_dir)]
+        broker_quiet = known.snapshot_quiet or log_dir.broker_id in quiet
+        rows["checkpoint_files"] += _with_capture(listed.rows, known, broker_quiet=broker_quiet)
+        for replica in log_dir.replicas:
+            if replica.state not in ("live", "future"):
+                continue
+            work = _replica_work(log_dir, replica, listed, broker_quiet=broker_quiet)
+            replicas.setdefault((replica.topic, replica.partition), []).append(work)
+            rows["checkpoint_files"] += _with_capture(
+                partition_file_rows(snapshot.root, replica, unread), known, broker_quiet=broker_quiet
+            )
+    keys = replicas.keys() | known.commits.keys() | {
+        (t.name, p) for t in history.topics.values() if not t.deleted for p in t.partitions
+    }
+    partitions = {key: _context(key, known) for key in sorted(keys)}
+    rows["brokers"] = [_broker_row(b, files, known) for b in snapshot.manifest.brokers]
+    rows["brokers"] += [
+        _absent_broker_row(b, known)
+        for b in sorted(history.brokers)
+        if b not in {c.broker_id for c in snapshot.manifest.brokers}
+    ]
+    rows["topics"] = [_topic_row(t, history) for t in history.topics.values() if not t.deleted]
+    rows["remote_segments"] = [_remote_row(s) for of_partition in known.remote.values() for s in of_partition]
+    return SnapshotContext(
+        partitions=partitions,
+        replicas={key: tuple(value) for key, value in replicas.items()},
+        rows=rows,
+        unread=tuple(unread),
+    )
+
+
+def _quiet_brokers(snapshot: AuditedSnapshot, files: SnapshotListing) -> frozenset[int]:
+    """Brokers whose files are of one moment: they were stopped cleanly, so nothing was written while they were copied."""
+    if snapshot.manifest.consistency is not Consistency.FUZZY:
+        return frozenset(b.broker_id for b in snapshot.manifest.brokers)
+    return frozenset(
+        b.broker_id
+        for b in snapshot.manifest.brokers
+        if files.of_broker(b.broker_id) and all(_clean(d) for d in files.of_broker(b.broker_id))
+    )
+
+
+def _clean(log_dir: LogDirListing) -> bool:
+    from kafka_log.log_dir import CLEAN_SHUTDOWN
+
+    return CLEAN_SHUTDOWN in log_dir.files
+
+
+def _with_capture(rows: Iterable[Row], known: _Known, *, broker_quiet: bool) -> list[Row]:
+    return [{**row, "broker_quiet": broker_quiet, "snapshot_quiet": known.snapshot_quiet} for row in rows]
+
+
+def _coordinator_tables(
+    snapshot: AuditedSnapshot, summaries: ds.Dataset, history: MetadataHistory
+) -> dict[str, list[CoordinatorTable]]:
+    """The coordinators' tables, each partition read from its leader's copy, or the newest one captured."""
+    tables: dict[str, list[CoordinatorTable]] = {CONSUMER_OFFSETS: [], TRANSACTION_STATE: [], REMOTE_LOG_METADATA: []}
+    found = summaries.to_table(
+        columns=["topic", "partition", "broker_id", "directory", "base_offset", "valid_end_offset", "coordinator_records"],
+        filter=(ds.field("snapshot") == snapshot.key) & ds.field("topic").isin(list(tables)),
+    ).to_pylist()
+    copies: dict[tuple[str, int], dict[int, list[dict[str, Any]]]] = {}
+    for row in found:
+        if row["coordinator_records"] is not None:
+            copies.setdefault((row["topic"], row["partition"]), {}).setdefault(row["broker_id"], []).append(row)
+    for (topic, partition), by_broker in sorted(copies.items()):
+        state = _state(history, (topic, partition))
+        leader = None if state is None else state.leader_id if state.leader_id is not None else state.last_leader_id
+        chosen = by_broker.get(leader) if leader is not None else None
+        if chosen is None:
+            chosen = max(by_broker.values(), key=lambda rows: max(r["valid_end_offset"] or 0 for r in rows))
+        ordered = sorted(chosen, key=lambda r: r["base_offset"])
+        tables[topic].append(merge_tables(pickle.loads(r["coordinator_records"]) for r in ordered))
+    return tables
+
+
+def _by_partition(commits: Iterable[OffsetCommit]) -> dict[PartitionKey, tuple[OffsetCommit, ...]]:
+    found: dict[PartitionKey, list[OffsetCommit]] = {}
+    for commit in commits:
+        found.setdefault((commit.topic, commit.partition), []).append(commit)
+    return {key: tuple(sorted(value, key=lambda c: c.group)) for key, value in found.items()}
+
+
+def _remote_by_partition(segments: Iterable[RemoteSegment]) -> dict[PartitionKey, tuple[RemoteSegment, ...]]:
+    found: dict[PartitionKey, list[RemoteSegment]] = {}
+    for segment in segments:
+        found.setdefault((segment.topic, segment.partition), []).append(segment)
+    return {key: tuple(value) for key, value in found.items()}
+
+
+def _captured_at(snapshot: AuditedSnapshot, summaries: ds.Dataset) -> int | None:
+    """When the capture ended. Of a plain copy no file tells it, so the newest batch timestamp stands for it: the metadata
+    log's where it was captured (the controller's own clock, twice a second), since clients may write any time they like."""
+    finished = [b.read_finished_at_ms for b in snapshot.manifest.brokers if b.read_finished_at_ms is not None]
+    if finished:
+        return max(finished)
+    rows = summaries.to_table(columns=["topic", "max_timestamp_ms"], filter=ds.field("snapshot") == snapshot.key)
+    known = [(r["topic"], r["max_timestamp_ms"]) for r in rows.to_pylist() if r["max_timestamp_ms"] is not None]
+    by_controller = [at for topic, at in known if topic == METADATA_TOPIC]
+    return max(by_controller or [at for _, at in known], default=None)
+
+
+def _replica_work(
+    log_dir: LogDirListing, replica: ReplicaFiles, listed: Checkpoints, *, broker_quiet: bool
+) -> ReplicaWork:
+    from kafka_log.log_dir import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, REPLICATION_OFFSET_CHECKPOINT
+
+    key = (replica.topic, replica.partition)
+    # A log dir may list a partition whose directory was moved to another one; its -future copy has no high watermark there.
+    own = replica.state == "live"
+    epochs, metadata = replica.named(LEADER_EPOCH_CHECKPOINT), replica.named(PARTITION_METADATA)
+    checkpoint = log_dir.files.get(REPLICATION_OFFSET_CHECKPOINT)
+    logs = [s.log.read_at_ms for s in replica.segments if s.log.read_at_ms is not None]
+    older = None
+    if checkpoint is not None and checkpoint.read_at_ms is not None and logs:
+        older = checkpoint.read_at_ms <= min(logs)
+    return ReplicaWork(
+        broker_id=replica.broker_id,
+        log_dir=log_dir.name,
+        directory=replica.directory,
+        topic=replica.topic,
+        partition=replica.partition,
+        is_future=replica.state == "future",
+        segment_paths=tuple(s.log.path for s in replica.segments),
+        snapshot_files=tuple((offset, f.path, f.size_bytes) for offset, f in replica.snapshots),
+        transaction_index_files={
+            s.base_offset: (s.txnindex.path, s.txnindex.size_bytes) for s in replica.segments if s.txnindex is not None
+        },
+        epoch_checkpoint_path=epochs.path if epochs is not None else None,
+        partition_metadata_path=metadata.path if metadata is not None else None,
+        high_watermark=listed.high_watermarks.get(key) if own else None,
+        recovery_point_offset=listed.recovery_points.get(key) if own else None,
+        checkpoint_log_start_offset=listed.log_starts.get(key) if own else None,
+        cleaner_offset=listed.cleaner_offsets.get(key) if own else None,
+        clean_shutdown=_clean(log_dir),
+        broker_quiet=broker_quiet,
+        checkpoint_older_than_log=older,
+        ignore_sequences=replica.topic == CONSUMER_OFFSETS,
+    )
+
+
+def _state(history: MetadataHistory, key: PartitionKey) -> PartitionState | None:
+    topic = history.topic_named(key[0])
+    return topic.partitions.get(key[1]) if topic is not None else None
+
+
+def _context(key: PartitionKey, known: _Known) -> PartitionContext:
+    history = known.history
+    topic = history.topic_named(key[0])
+    state = topic.partitions.get(key[1]) if topic is not None else None
+
+    def config(name: str) -> str:
+        return effective_topic_config(history, key[0], name).value
+
+    policy = config("cleanup.policy")
+    return PartitionContext(
+        topic=key[0],
+        partition=key[1],
+        topic_id=topic.topic_id if topic is not None else None,
+        metadata_known=state is not None,
+        topic_deleted=topic is not None and topic.deleted,
+        leader_id=state.leader_id if state is not None else None,
+        last_leader_id=state.last_leader_id if state is not None else None,
+        leader_epoch=state.leader_epoch if state is not None else None,
+        partition_epoch=state.partition_epoch if state is not None else None,
+        replicas=state.replicas if state is not None else (),
+        isr=state.isr if state is not None else (),
+        elr=state.elr if state is not None else (),
+        last_known_elr=state.last_known_elr if state is not None else (),
+        adding_replicas=state.adding_replicas if state is not None else (),
+        removing_replicas=state.removing_replicas if state is not None else (),
+        changes=tuple(state.changes) if state is not None else (),
+        epoch_leaders=dict(state.epoch_leaders) if state is not None else {},
+        min_insync_replicas=_integer(config("min.insync.replicas")),
+        cleanup_policy=policy,
+        topic_compacted="compact" in policy or key[0] in history.ever_compacted,
+        unclean_leader_election_enable=config("unclean.leader.election.enable") == "true",
+        remote_storage_enable=config("remote.storage.enable") == "true",
+        preallocate=config("preallocate") == "true",
+        producer_expiration_ms=_broker_setting(history, "producer.id.expiration.ms", PRODUCER_EXPIRATION_MS),
+        alive_brokers=history.alive_brokers,
+        cluster_stopped=known.cluster_stopped,
+        snapshot_quiet=known.snapshot_quiet,
+        next_producer_id=history.next_producer_id,
+        transactions_by_producer=known.transactions,
+        transaction_states_known=known.transactions_known,
+        transaction_version=history.features.get("transaction.version"),
+        max_transaction_timeout_ms=_broker_setting(history, "transaction.max.timeout.ms", MAX_TRANSACTION_TIMEOUT_MS),
+        commits=known.commits.get(key, ()),
+        remote_log_start_offset=min(
+            (s.start_offset for s in known.remote.get(key, ()) if s.start_offset is not None and _readable(s)),
+            default=None,
+        ),
+        captured_at_ms=known.captured_at_ms,
+    )
+
+
+def _readable(segment: RemoteSegment) -> bool:
+    return segment.state == "COPY_SEGMENT_FINISHED"
+
+
+def _broker_setting(history: MetadataHistory, name: str, default: int) -> int:
+    """A broker setting that was set dynamically, else Kafka's default; the smallest where brokers differ."""
+    values = [c[name] for (kind, _), c in history.configs.items() if kind == 4 and name in c]
+    known = [v for v in map(_integer, values) if v is not None]
+    return min(known, default=default)
+
+
+def _integer(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def _broker_row(broker: BrokerCapture, files: SnapshotListing, known: _Known) -> Row:
+    state = known.history.brokers.get(broker.broker_id)
+    log_dirs = files.of_broker(broker.broker_id)
+    live = [r for d in log_dirs for r in d.replicas if r.state == "live"]
+    return {
+        **_registration(broker.broker_id, known),
+        "rack": state.rack if state is not None else broker.rack,
+        "directory_ids": [d.directory_id for d in broker.log_dirs if d.directory_id is not None],
+        "log_dirs": [d.name for d in broker.log_dirs],
+        "clean_shutdown": bool(log_dirs) and all(_clean(d) for d in log_dirs),
+        "captured": True,
+        "replica_count": len(live),
+        "size_bytes": sum(s.log.size_bytes for r in live for s in r.segments),
+        "read_started_at_ms": broker.read_started_at_ms,
+        "read_finished_at_ms": broker.read_finished_at_ms,
+    }
+
+
+def _registration(broker_id: int, known: _Known) -> Row:
+    state = known.history.brokers.get(broker_id)
+    return {
+        "broker_id": broker_id,
+        "rack": state.rack if state is not None else None,
+        "broker_epoch": state.epoch if state is not None else None,
+        "registered": state is not None,
+        "fenced": state.fenced if state is not None else None,
+    }
+
+
+def _absent_broker_row(broker_id: int, known: _Known) -> Row:
+    return {**_registration(broker_id, known), "captured": False}
+
+
+def _topic_row(topic: TopicState, history: MetadataHistory) -> Row:
+    def config(name: str) -> str:
+        return effective_topic_config(history, topic.name, name).value
+
+    policy = config("cleanup.policy")
+    first = topic.partitions.get(0)
+    return {
+        "topic": topic.name,
+        "topic_id": topic.topic_id,
+        "partition_count": len(topic.partitions),
+        "replication_factor": len(first.replicas) if first is not None else None,
+        "cleanup_policy": policy,
+        "min_insync_replicas": _integer(config("min.insync.replicas")),
+        "unclean_leader_election_enable": config("unclean.leader.election.enable") == "true",
+        "remote_storage_enable": config("remote.storage.enable") == "true",
+        "ever_compacted": "compact" in policy or topic.name in history.ever_compacted,
+        "configs": json_list(
+            {"name": name, "value": value} for name, value in sorted(history.configs.get((2, topic.name), {}).items())
+        ),
+    }
+
+
+
+
+def _remote_row(segment: RemoteSegment) -> Row:
+    return {
+        "topic": segment.topic,
+        "topic_id": segment.topic_id,
+        "partition": segment.partition,
+        "segment_id": segment.segment_id,
+        "start_offset": segment.start_offset,
+        "end_offset": segment.end_offset,
+        "state": segment.state,
+        "size_bytes": segment.size_bytes,
+        "max_timestamp_ms": segment.max_timestamp_ms,
+    }

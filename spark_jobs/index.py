@@ -1,0 +1,218 @@
+"""The index step: every segment of the snapshots read once, where Spark puts the task, into one row of summaries.
+
+In: `SegmentTask`s. Out: rows of `INDEX_SCHEMA`. The rule that must hold: a segment that cannot be read gives a row that
+says so; nothing is skipped silently. The bytes are read in one pass with bounded memory, but for Kafka's internal topics,
+whose records are decoded on the way.
+"""
+
+import json
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+TARGET_PARTITION_BYTES: Final = 128 << 20
+"""Bytes that one Spark task reads, about."""
+
+INDEX_SCHEMA: Final = pa.schema(
+    [
+        ("snapshot", pa.string()),
+        ("broker_id", pa.int32()),
+        ("directory", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("path", pa.string()),
+        ("base_offset", pa.int64()),
+        ("size_bytes", pa.int64()),
+        ("valid_bytes", pa.int64()),
+        ("valid_end_offset", pa.int64()),
+        ("bytes_read", pa.int64()),
+        ("max_timestamp_ms", pa.int64()),
+        ("range_offsets", pa.list_(pa.int64())),
+        ("summaries", pa.list_(pa.binary())),
+        ("corruptions", pa.string()),
+        ("indexes", pa.string()),
+        ("coordinator_records", pa.binary()),
+        ("error", pa.string()),
+    ]
+)
+"""One row a segment. `snapshot` names the snapshot among those audited together; `error` is why it could not be read."""
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentTask:
+    """One segment to read. Paths are below `root`; `cuts` are the producer snapshots' offsets inside it."""
+
+    snapshot: str
+    root: str
+    broker_id: int
+    directory: str
+    topic: str
+    partition: int
+    path: str
+    base_offset: int
+    size_bytes: int
+    index_path: str | None
+    time_index_path: str | None
+    cuts: tuple[int, ...]
+    is_active: bool
+    tail_may_be_stale: bool
+    ignore_sequences: bool
+    with_records: bool
+
+
+def by_bytes(tasks: Iterable[SegmentTask], *, at_least: int) -> list[list[SegmentTask]]:
+    """Tasks in groups of about equal bytes: the largest first, each to the lightest group."""
+    ordered = sorted(tasks, key=lambda t: (-t.size_bytes, t.snapshot, t.path))
+    total = sum(t.size_bytes for t in ordered)
+    count = max(1, min(len(ordered), max(at_least, -(-total // TARGET_PARTITION_BYTES))))
+    groups: list[list[SegmentTask]] = [[] for _ in range(count)]
+    weights = [0] * count
+    for task in ordered:
+        lightest = weights.index(min(weights))
+        groups[lightest].append(task)
+        # An empty segment costs about as much as a few pages: opening it and its indexes.
+        weights[lightest] += task.size_bytes + 65536
+    return groups
+
+
+def index_rows(tasks: Iterable[SegmentTask]) -> Iterator[pa.RecordBatch]:
+    """Reads segments, one record batch per segment."""
+    for task in tasks:
+        try:
+            row = _index_segment(task)
+        except OSError as error:
+            row = _unreadable(task, error)
+        yield pa.RecordBatch.from_pylist([row], schema=INDEX_SCHEMA)
+
+
+def _unreadable(task: SegmentTask, error: OSError) -> dict[str, Any]:
+    _LOG.warning("segment %s cannot be read: %s", task.path, error)
+    return {**_identity(task), "error": f"cannot be read: {error.strerror or error}", "bytes_read": 0}
+
+
+def _identity(task: SegmentTask) -> dict[str, Any]:
+    return {
+        "snapshot": task.snapshot,
+        "broker_id": task.broker_id,
+        "directory": task.directory,
+        "topic": task.topic,
+        "partition": task.partition,
+        "path": task.path,
+        "base_offset": task.base_offset,
+        "size_bytes": task.size_bytes,
+    }
+
+
+class _Limited:
+    """A file up to the size it had when the snapshot was listed: a live copy's log may have grown since."""
+
+    def __init__(self, file: Any, size: int) -> None:
+        self._file = file
+        self._left = size
+        self.bytes_read = 0
+
+    def readinto(self, buffer: memoryview) -> int:
+        wanted = min(len(buffer), self._left)
+        if wanted == 0:
+            return 0
+        n: int = self._file.readinto(buffer[:wanted])
+        self._left -= n
+        self.bytes_read += n
+        return n
+
+
+def _index_segment(task: SegmentTask) -> dict[str, Any]:
+    # Imported where the bytes are: the planner that lists partitions needs neither numba nor the kernels.
+    from kafka_log.corruption import Corruption
+    from kafka_log.indexes import parse_offset_index, parse_time_index
+    from kafka_log.scan import scan_batches
+    from spark_jobs.facts.derived_files import SegmentIndexCheck
+    from spark_jobs.facts.replica import CHAIN_DAMAGE
+    from spark_jobs.facts.segment_summary import SummaryFold
+    from spark_jobs.facts.summary_codec import encode_summary
+
+    root = Path(task.root)
+    offsets = times = None
+    if task.index_path is not None:
+        offsets = parse_offset_index(
+            (root / task.index_path).read_bytes(),
+            base_offset=task.base_offset,
+            log_size_bytes=task.size_bytes,
+            active=task.is_active,
+        )
+    if task.time_index_path is not None:
+        times = parse_time_index(
+            (root / task.time_index_path).read_bytes(), base_offset=task.base_offset, active=task.is_active
+        )
+    check = SegmentIndexCheck(offsets, times, tail_may_be_stale=task.tail_may_be_stale)
+    fold = SummaryFold(ignore_sequences=task.ignore_sequences)
+    cuts = sorted(c for c in task.cuts if c > task.base_offset)
+    starts, summaries = [task.base_offset], []
+    corruptions: list[Corruption] = []
+    break_position: int | None = None
+    valid_end: int | None = None
+    newest: int | None = None
+    with (root / task.path).open("rb", buffering=0) as file:
+        source = _Limited(file, task.size_bytes)
+        for block in scan_batches(source.readinto):
+            corruptions.extend(block.corruptions)
+            if break_position is None:
+                break_position = next((c.position for c in block.corruptions if c.kind in CHAIN_DAMAGE), None)
+            headers = block.headers
+            if len(headers):
+                check.add(headers)
+                newest = max(newest or 0, int(headers["max_timestamp"].max()))
+                prefix = headers if break_position is None else headers[headers["position"] < break_position]
+                if len(prefix):
+                    valid_end = int(prefix[-1]["last_offset"]) + 1
+                while cuts and int(headers[-1]["last_offset"]) >= cuts[0]:
+                    split = int((headers["base_offset"] < cuts[0]).sum())
+                    fold.add(headers[:split])
+                    summaries.append(encode_summary(fold.summary()))
+                    fold = SummaryFold(ignore_sequences=task.ignore_sequences)
+                    starts.append(cuts.pop(0))
+                    headers = headers[split:]
+                    if not len(headers):
+                        break
+                fold.add(headers)
+    summaries.append(encode_summary(fold.summary()))
+    indexes = check.finish(sealed=not task.is_active)
+    return {
+        **_identity(task),
+        "valid_bytes": break_position if break_position is not None else source.bytes_read,
+        "valid_end_offset": valid_end,
+        "bytes_read": source.bytes_read,
+        "max_timestamp_ms": newest,
+        "range_offsets": starts,
+        "summaries": summaries,
+        "corruptions": json.dumps([_plain(c) for c in corruptions]),
+        "indexes": json.dumps(
+            [
+                {"path": path, "size_bytes": (root / path).stat().st_size, "facts": asdict(facts)}
+                for path, facts in zip((task.index_path, task.time_index_path), indexes, strict=True)
+                if path is not None and facts is not None
+            ]
+        ),
+        "coordinator_records": _coordinator_records(task) if task.with_records else None,
+        "error": None,
+    }
+
+
+def _plain(corruption: Any) -> dict[str, Any]:
+    return {**asdict(corruption), "kind": corruption.kind.value}
+
+
+def _coordinator_records(task: SegmentTask) -> bytes:
+    """Newest value per key in this segment of a coordinator's topic, pickled values of our own types."""
+    import pickle
+
+    from spark_jobs.facts.coordinator_tables import latest_records
+
+    data = (Path(task.root) / task.path).read_bytes()[: task.size_bytes]
+    return pickle.dumps(latest_records(task.topic, data), protocol=pickle.HIGHEST_PROTOCOL)

@@ -1,0 +1,46 @@
+"""What spark-submit runs: `job.py index derive --run RUN`, one or more Spark steps of an audit in one application.
+
+The exit code says how it ended: 0 done, 2 a run directory or a snapshot that cannot be used, 3 the environment. An
+error is one paragraph on standard error.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from snapshots.errors import AuditError, SnapshotError
+from spark_jobs import session
+from spark_jobs.derive import derive
+from spark_jobs.jobs import index
+from spark_jobs.run import Run, load
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STEPS: Final[Mapping[str, Callable[["SparkSession", Run], None]]] = {"index": index, "derive": derive}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the steps in the order given; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="job.py", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("steps", nargs="+", choices=STEPS, metavar="STEP", help="index, derive")
+    parser.add_argument("--run", required=True, type=Path, help="the run directory that the steps share")
+    options = parser.parse_args(arguments)
+    try:
+        run = load(options.run)
+        spark = session.attach()
+        try:
+            for step in options.steps:
+                STEPS[step](spark, run)
+        finally:
+            spark.stop()
+    except AuditError as error:
+        print(f"{'+'.join(options.steps)}: {error}", file=sys.stderr)
+        return 2 if isinstance(error, SnapshotError) else 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""Reading the metadata log of a snapshot: which node's copy, and from where.
+
+In: a snapshot's listing. Out: its `MetadataHistory`. The rule that must hold: the copy that reaches furthest is read, by
+leader epoch first; a controller's last words that no other node has are harmless, because they only concern itself.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from kafka_log.corruption import Corruption
+from kafka_log.log_dir import parse_metadata_checkpoint
+from kafka_log.metadata_records import decode_metadata_record
+from kafka_log.records import records_in
+from kafka_log.scan import scan_buffer
+from snapshots.listing import METADATA_TOPIC, ReplicaFiles, SnapshotListing
+from snapshots.manifest import LeftOut
+from spark_jobs.facts.metadata import LoggedRecord, MetadataHistory, replay
+
+
+def read_metadata(root: Path, files: SnapshotListing, unread: list[LeftOut]) -> MetadataHistory:
+    """The history by the furthest copy of `__cluster_metadata-0`; empty if no copy can be read."""
+    copies = [r for r in files.replicas() if r.topic == METADATA_TOPIC and r.state == "live"]
+    if not copies:
+        return MetadataHistory()
+    furthest = max(copies, key=lambda r: _reach(root, r))
+    first_base = furthest.segments[0].base_offset if furthest.segments else 0
+    snapshot: list[LoggedRecord] = []
+    start = first_base
+    if first_base > 0 or not furthest.segments:
+        for file in reversed(furthest.metadata_checkpoints()):
+            named = parse_metadata_checkpoint(file.path.rsplit("/", 1)[-1])
+            if named is None:
+                continue
+            snapshot = [
+                LoggedRecord(offset=named.end_offset, timestamp_ms=None, record=logged.record)
+                for logged in _records(root, file.path, unread)
+            ]
+            start = named.end_offset
+            break
+    log = (
+        logged
+        for segment in furthest.segments
+        for logged in _records(root, segment.log.path, unread)
+        if logged.offset >= start
+    )
+    return replay(log, snapshot=snapshot)
+
+
+def _reach(root: Path, replica: ReplicaFiles) -> tuple[int, int]:
+    """(last leader epoch, log end offset) of a copy."""
+    for segment in reversed(replica.segments):
+        try:
+            headers, _ = scan_buffer((root / segment.log.path).read_bytes())
+        except OSError:
+            continue  # Named as unread when its segments are indexed.
+        if len(headers):
+            return int(headers[-1]["partition_leader_epoch"]), int(headers[-1]["last_offset"]) + 1
+    return -1, 0
+
+
+def _records(root: Path, path: str, unread: list[LeftOut]) -> Iterator[LoggedRecord]:
+    try:
+        data = (root / path).read_bytes()
+    except OSError as error:
+        unread.append(LeftOut(path=path, reason=f"cannot be read: {error.strerror or error}"))
+        return
+    headers, _ = scan_buffer(data)
+    data_batches = headers[(headers["control_type"] == -1) & (headers["magic"] == 2)]
+    bad = 0
+    for _, records in records_in(data, data_batches):
+        if isinstance(records, Corruption):
+            bad += 1
+            continue
+        for record in records:
+            decoded = decode_metadata_record(record.value or b"")
+            if isinstance(decoded, Corruption):
+                bad += 1
+            else:
+                yield LoggedRecord(offset=record.offset, timestamp_ms=record.timestamp, record=decoded)
+    if bad:
+        unread.append(LeftOut(path=path, reason=f"{bad} metadata records could not be decoded"))

@@ -1,0 +1,66 @@
+"""The plan: which segments to read, with what the index step must know of each.
+
+In: a run's snapshots. Out: `SegmentTask`s. The rule that must hold: every live and every -future replica's segments are in
+it, Kafka's internal topics and the metadata log like any other; deleted and stray directories are not judged.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from kafka_log.log_dir import CLEAN_SHUTDOWN
+from snapshots.listing import METADATA_TOPIC, LogDirListing, ReplicaFiles, SegmentFiles, listing
+from snapshots.manifest import FileEntry
+from spark_jobs.index import SegmentTask
+from spark_jobs.run import AuditedSnapshot, Run
+
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
+DECODED_TOPICS: Final = frozenset({CONSUMER_OFFSETS, "__transaction_state", "__remote_log_metadata"})
+"""Internal topics whose records are decoded while their segments are read."""
+
+
+def segment_tasks(run: Run) -> list[SegmentTask]:
+    """One task per segment of every replica that is judged."""
+    return [task for snapshot in run.snapshots for task in _of_snapshot(snapshot)]
+
+
+def _of_snapshot(snapshot: AuditedSnapshot) -> Iterator[SegmentTask]:
+    for log_dir in listing(snapshot.manifest).log_dirs:
+        for replica in log_dir.replicas:
+            if replica.state in ("live", "future"):
+                bases = [s.base_offset for s in replica.segments]
+                for segment, next_base in zip(replica.segments, [*bases[1:], None], strict=True):
+                    yield _task(snapshot, log_dir, replica, segment, next_base)
+
+
+def _task(
+    snapshot: AuditedSnapshot,
+    log_dir: LogDirListing,
+    replica: ReplicaFiles,
+    segment: SegmentFiles,
+    next_base: int | None,
+) -> SegmentTask:
+    clean = CLEAN_SHUTDOWN in log_dir.files
+    is_active = next_base is None
+    return SegmentTask(
+        snapshot=snapshot.key,
+        root=str(snapshot.root),
+        broker_id=replica.broker_id,
+        directory=replica.directory,
+        topic=replica.topic,
+        partition=replica.partition,
+        path=segment.log.path,
+        base_offset=segment.base_offset,
+        size_bytes=segment.log.size_bytes,
+        index_path=_path(segment.index),
+        time_index_path=_path(segment.timeindex),
+        cuts=tuple(o for o, _ in replica.snapshots if segment.base_offset < o and (next_base is None or o < next_base)),
+        is_active=is_active,
+        # The metadata log's indexes are not trimmed even by a clean stop.
+        tail_may_be_stale=is_active and (not clean or replica.topic == METADATA_TOPIC),
+        ignore_sequences=replica.topic == CONSUMER_OFFSETS,
+        with_records=replica.topic in DECODED_TOPICS and replica.state == "live",
+    )
+
+
+def _path(file: FileEntry | None) -> str | None:
+    return file.path if file is not None else None

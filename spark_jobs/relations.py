@@ -1,0 +1,661 @@
+"""The fact relations: what is so, one row per grain, judged by nobody yet.
+
+In: nothing; this is the contract between the folds that make facts (`spark_jobs.facts`), the store that keeps them
+(`sql/`), and the invariants that judge them (`expectations.catalogue`). Out: for each relation its columns, their types
+and their meaning. The rule that must hold here: a null means "not known" or "not there", never 0 and never -1;
+`_offset` is inclusive, `_end_offset` exclusive; a unit comes last.
+
+Every relation begins with `cluster` and `snapshot_id`; the store adds `run_id`. A column of type `json` is a JSON text in
+Parquet and `jsonb` in Postgres: a list of small objects that an explanation quotes (damaged places, missing entries), at
+most `DETAIL_LIMIT` of them; the counts beside it are exact.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import pyarrow as pa
+
+ColumnType = Literal["int64", "int32", "string", "bool", "int32[]", "string[]", "json"]
+
+DETAIL_LIMIT: Final = 50
+"""How many damaged places, missing entries, … one row carries in its `json` columns."""
+
+_ARROW: Final[Mapping[ColumnType, pa.DataType]] = {
+    "int64": pa.int64(),
+    "int32": pa.int32(),
+    "string": pa.string(),
+    "bool": pa.bool_(),
+    "int32[]": pa.list_(pa.int32()),
+    "string[]": pa.list_(pa.string()),
+    "json": pa.string(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column: its name, its type, and what it means in a sentence."""
+
+    name: str
+    type: ColumnType
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """One relation: its name (also the Parquet folder's and the table's), its grain and its columns."""
+
+    name: str
+    grain: str
+    key: tuple[str, ...]
+    columns: tuple[Column, ...]
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The Parquet schema, common columns first."""
+        return pa.schema([pa.field(c.name, _ARROW[c.type]) for c in (*COMMON, *self.columns)])
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """All column names, common ones first."""
+        return tuple(c.name for c in (*COMMON, *self.columns))
+
+
+def _columns(text: str) -> tuple[Column, ...]:
+    """Reads `name type meaning` lines; one column a line keeps the tables below readable."""
+    columns = []
+    for line in filter(str.strip, text.splitlines()):
+        name, type_, meaning = line.split(None, 2)
+        if type_ not in _ARROW:
+            raise ValueError(f"relation column {name}: unknown type {type_}")
+        columns.append(Column(name=name, type=type_, meaning=meaning))  # type: ignore[arg-type]
+    return tuple(columns)
+
+
+COMMON: Final = _columns(
+    """
+    cluster     string cluster name (the cluster id where no name was given)
+    snapshot_id string snapshot id
+    """
+)
+
+_REPLICA: Final = """
+    broker_id   int32  broker that holds the replica
+    topic       string topic name
+    partition   int32  partition number
+"""
+
+_CAPTURE: Final = """
+    broker_quiet   bool   the broker was stopped (clean-shutdown marker) or the snapshot is quiesced or atomic: its files are of one moment
+    snapshot_quiet bool   all brokers' files are of one moment: offsets of different brokers may be compared
+"""
+
+BROKERS = Relation(
+    name="brokers",
+    grain="broker",
+    key=("broker_id",),
+    columns=_columns(
+        """
+        broker_id                   int32    broker id (node.id)
+        rack                        string   rack, from its registration
+        cluster_id                  string   cluster.id of meta.properties
+        directory_ids               string[] directory.id of each log dir
+        log_dirs                    string[] its log dirs' names in the snapshot ("." where there is one)
+        clean_shutdown              bool     .kafka_cleanshutdown present in every log dir
+        clean_shutdown_broker_epoch int64    broker epoch in .kafka_cleanshutdown
+        broker_epoch                int64    offset of its last RegisterBrokerRecord
+        registered                  bool     known to the metadata log
+        fenced                      bool     fenced at the end of the metadata log
+        captured                    bool     its directory is in the snapshot
+        replica_count               int32    live partition directories
+        size_bytes                  int64    bytes of its .log files
+        read_started_at_ms          int64    when the capture began to read it (null for a plain copy)
+        read_finished_at_ms         int64    when the capture finished reading it
+        """
+    ),
+)
+
+TOPICS = Relation(
+    name="topics",
+    grain="topic",
+    key=("topic",),
+    columns=_columns(
+        """
+        topic                          string topic name
+        topic_id                       string topic id, Kafka's base64 form
+        partition_count                int32  partitions
+        replication_factor             int32  replicas of partition 0
+        cleanup_policy                 string effective cleanup.policy
+        min_insync_replicas            int32  effective min.insync.replicas
+        unclean_leader_election_enable bool   effective unclean.leader.election.enable
+        remote_storage_enable          bool   effective remote.storage.enable
+        ever_compacted                 bool   cleanup.policy has held "compact" at some time, or a replica shows traces of cleaning
+        configs                        json   the topic's own configs as [{"name":…,"value":…}]
+        """
+    ),
+)
+
+SEGMENTS = Relation(
+    name="segments",
+    grain="segment on a replica",
+    key=("broker_id", "topic", "partition", "path"),
+    columns=_columns(
+        _REPLICA
+        + """
+        path                    string path below the snapshot
+        base_offset             int64  base offset, from the file's name
+        next_base_offset        int64  base offset of the replica's next segment; null for the active one
+        is_active               bool   the replica's last segment
+        size_bytes              int64  size of the file
+        valid_bytes             int64  length of the prefix in which every batch follows the one before (what Kafka's recovery would keep)
+        batch_count             int64  batches read, those after a damaged place included
+        record_count            int64  records, by the batches' headers
+        first_offset            int64  base offset of the first batch; null if there is none
+        last_offset             int64  last offset of the last batch; null if there is none
+        previous_last_offset    int64  last offset in the replica's earlier segments; null if there is none
+        max_timestamp_ms        int64  largest maxTimestamp of its batches
+        first_leader_epoch      int32  leader epoch of the first batch
+        last_leader_epoch       int32  leader epoch of the last batch
+        length_errors           int64  places where the chain of batch lengths breaks (A01), a torn tail included
+        torn_tail               bool   the only break of the chain is at the end: no readable batch follows it
+        torn_tail_position      int64  where the torn tail begins
+        zero_tail               bool   the torn tail is all zero bytes (preallocated file)
+        magic_errors            int64  batches whose magic is not 2 (A02)
+        crc_errors              int64  batches whose CRC-32C does not match (A03)
+        crc_errors_in_tail      bool   every CRC error is in the last batch of the active segment
+        offset_order_errors     int64  batches whose base offset is not above the last offset before it, over all segments (A04)
+        record_count_errors     int64  batches whose record count does not fit last offset delta (A05), compaction taken into account
+        control_batch_errors    int64  control batches of the wrong shape (A07)
+        producer_field_errors   int64  batches whose producer id, epoch and sequence do not fit together (A08)
+        epoch_missing_errors    int64  batches without a partition leader epoch (A09)
+        epoch_order_errors      int64  batches whose leader epoch is below the one before, over all segments (D01)
+        offset_gaps             int64  breaks in the run of offsets that no cleaning explains, the one at the segment's start included (A13)
+        missing_offsets         int64  offsets in those gaps
+        ever_compacted          bool   the topic is or was compacted, or the replica shows traces of cleaning
+        remote_storage_enable   bool   tiered topic
+        recovery_point_offset   int64  the replica's checkpointed recovery point
+        clean_shutdown          bool   the broker's log dir has .kafka_cleanshutdown
+        preallocate             bool   the topic's config preallocate=true
+        damages                 json   [{"kind","position","end_position","start_offset","end_offset","records","detail"}] in file order
+        cut_tail                bool   the torn tail begins like a batch (its length reaches beyond the file, or too few bytes are left for a header), as an interrupted append or copy leaves it; null if there is none
+        """
+        + _CAPTURE
+    ),
+)
+
+REPLICAS = Relation(
+    name="replicas",
+    grain="replica",
+    key=("broker_id", "topic", "partition"),
+    columns=_columns(
+        _REPLICA
+        + """
+        topic_id                   string topic id by partition.metadata; null if the file is missing or unreadable
+        metadata_topic_id          string topic id by the metadata log; null if the topic is not there
+        log_dir                    string log dir it lies in
+        log_start_offset           int64  log start: the checkpoint's, else the first segment's base
+        local_log_start_offset     int64  base of the first local segment
+        log_end_offset             int64  offset after the last batch that Kafka would keep (torn tail cut)
+        readable_end_offset        int64  offset after the last batch that can be read, those after damage included
+        high_watermark             int64  as checkpointed; null if not listed
+        recovery_point_offset      int64  as checkpointed; null if not listed
+        checkpoint_log_start_offset int64 log-start-offset-checkpoint; null if not listed
+        cleaner_offset             int64  cleaner-offset-checkpoint; null if not listed
+        first_unstable_offset      int64  smallest first offset of an open, or completed but not yet replicated, transaction; null if none
+        snapshot_first_unstable_offset int64 the same, from the newest producer snapshot and the batches after it
+        snapshot_replay_possible   bool   there was a usable producer snapshot to start from
+        last_stable_offset         int64  recomputed: min(high watermark bound, first unstable offset)
+        last_leader_epoch          int32  leader epoch of the last batch
+        checkpoint_last_leader_epoch int32 last epoch in leader-epoch-checkpoint
+        checkpoint_last_epoch_start_offset int64 its start offset
+        epoch_checkpoint_missing   bool   no leader-epoch-checkpoint file
+        epoch_checkpoint_entries   int32  its entries
+        epoch_checkpoint_disorder  int32  entries whose epoch or start offset does not rise above the one before, or is negative (B13)
+        segment_count              int32  segments
+        batch_count                int64  batches
+        size_bytes                 int64  bytes of .log files
+        damaged_batches            int64  batches with damage of any kind
+        is_leader                  bool   leader by the metadata log
+        is_reference               bool   the replica that followers are compared with: the leader, else the last leader, else the longest of the newest epoch
+        in_isr                     bool   in the ISR at the end of the metadata log
+        in_elr                     bool   among the eligible leader replicas
+        assigned                   bool   in the partition's replicas by the metadata log
+        is_future                  bool   a -future directory (move between log dirs)
+        metadata_leader_epoch      int32  leader epoch of the partition by the metadata log
+        metadata_known             bool   the partition is in the metadata log
+        broker_alive               bool   the broker is registered and not fenced at the end of the metadata log
+        clean_shutdown             bool   its log dir has .kafka_cleanshutdown
+        checkpoint_older_than_log  bool   checkpoints were read before the log (null: order unknown)
+        ever_compacted             bool   the topic is or was compacted
+        remote_storage_enable      bool   tiered topic
+        max_ever_high_watermark    int64  largest checkpointed high watermark on any replica whose lineage this replica shares
+        snapshot_at_end            bool   a producer snapshot stands at the log end
+        open_first_unstable_offset int64  smallest first offset of a transaction without a marker, by full replay; null if none
+        topic_id_deleted           bool   the topic id in partition.metadata was deleted by the metadata log; null if it does not know that id
+        """
+        + _CAPTURE
+    ),
+)
+
+PARTITIONS = Relation(
+    name="partitions",
+    grain="partition",
+    key=("topic", "partition"),
+    columns=_columns(
+        """
+        topic                 string  topic name
+        topic_id              string  topic id
+        partition             int32   partition number
+        leader_id             int32   leader; null when there is none
+        last_leader_id        int32   the last leader there was
+        leader_epoch          int32   leader epoch, metadata log
+        partition_epoch       int32   partition epoch, metadata log
+        replicas              int32[] assigned replicas
+        isr                   int32[] in-sync replicas
+        elr                   int32[] eligible leader replicas
+        last_known_elr        int32[] last known eligible leader
+        adding_replicas       int32[] being added
+        removing_replicas     int32[] being removed
+        captured_replicas     int32[] replicas that the snapshot holds
+        log_start_offset      int64   of the reference replica
+        log_end_offset        int64   of the reference replica
+        high_watermark_lower  int64   largest checkpointed high watermark of the current lineage
+        high_watermark_upper  int64   smallest log end over the ISR (ELR when it is empty), or lower when the ISR is below the minimum; null when a member was not captured
+        last_stable_offset    int64   of the reference replica at high_watermark_lower
+        first_unstable_offset int64   of the reference replica
+        min_insync_replicas   int32   effective min.insync.replicas
+        cleanup_policy        string  effective cleanup.policy
+        unclean_leader_election_enable bool effective setting
+        cluster_stopped       bool    every broker is fenced or in controlled shutdown: a stopped cluster, not a breach
+        active_replicas       int32   registered, unfenced brokers among the replicas
+        """
+        + _CAPTURE
+    ),
+)
+
+EPOCH_SPANS = Relation(
+    name="epoch_spans",
+    grain="replica x leader epoch",
+    key=("broker_id", "topic", "partition", "leader_epoch"),
+    columns=_columns(
+        _REPLICA
+        + """
+        leader_epoch                 int32  leader epoch
+        start_offset                 int64  base offset of its first batch; null if no batch has it
+        end_offset                   int64  where the epoch ends: the next epoch's start, or the log end
+        batch_count                  int64  batches of this epoch
+        checkpoint_start_offset      int64  start in leader-epoch-checkpoint; null if not listed
+        is_first_entry               bool   the first entry of the checkpoint, or the first epoch of the log where there is no checkpoint
+        is_last_entry                bool   the last entry of the checkpoint
+        log_start_offset             int64  log start of the replica
+        log_end_offset               int64  log end of the replica
+        high_watermark               int64  checkpointed high watermark of the replica
+        reference_broker_id          int32  replica it is compared with
+        reference_start_offset       int64  start of this epoch there: by batches, else by its checkpoint
+        reference_is_first           bool   it is the first retained epoch there
+        reference_high_watermark     int64  checkpointed high watermark there
+        divergence_offset            int64  where this replica would truncate against the reference; null for the reference itself
+        elected_leader_id            int32  leader elected for this epoch by the metadata log; null if no record says
+        election_known               bool   the metadata log reaches back to this epoch
+        max_metadata_leader_epoch    int32  partition's leader epoch at the end of the metadata log
+        writer_start_offset          int64  start of this epoch in the log of the elected leader
+        writer_end_offset            int64  its end there
+        epoch_checkpoint_missing     bool   the replica has no leader-epoch-checkpoint file
+        ever_compacted               bool   the topic is or was compacted
+        remote_storage_enable        bool   tiered topic
+        checkpoint_older_than_log    bool   the checkpoint was read before the log (null: order unknown)
+        first_batch_offset           int64  base offset of the replica's first batch, below the log start or not; null if none
+        writer_first_batch_offset    int64  base offset of the first batch of the elected leader's log
+        writer_log_end_offset        int64  its log end
+        clean_shutdown               bool   the replica's log dir has .kafka_cleanshutdown
+        checkpoint_first_start_offset int64 start offset of the first entry in leader-epoch-checkpoint; null if it has none
+        checkpoint_last_leader_epoch int32  epoch of the last entry in leader-epoch-checkpoint; null if it has none
+        """
+        + _CAPTURE
+    ),
+)
+
+DIVERGENCES = Relation(
+    name="divergences",
+    grain="follower against the reference replica (the leader, else the last leader)",
+    key=("topic", "partition", "leader_id", "follower_id"),
+    columns=_columns(
+        """
+        topic                     string topic name
+        partition                 int32  partition number
+        leader_id                 int32  reference replica
+        follower_id               int32  the other replica
+        divergence_offset         int64  where Kafka's truncation exchange (KIP-279/320) makes the follower truncate; its log end when it would not
+        truncation_rounds         int32  rounds of the exchange
+        first_differing_offset    int64  first offset where the two hold different batches, over all that both hold; null if none
+        first_differing_committed_offset int64 the same below both high watermarks (D02)
+        first_differing_undiverged_offset int64 the same below the divergence offset (D07)
+        identity_violation_offset int64  first offset held in the same leader epoch with other content (D03)
+        differing_batches         json   [{"offset","leader_batch","follower_batch"}] around the first difference
+        compared_from_offset      int64  comparison began here
+        compared_to_end_offset    int64  comparison ended here
+        comparable                bool   the two could be compared (both have batches in common range, no cleaning in between)
+        incomparable_reason       string why not
+        follower_log_start_offset int64  follower's log start
+        follower_log_end_offset   int64  follower's log end
+        leader_log_end_offset     int64  reference's log end
+        follower_high_watermark   int64  follower's checkpointed high watermark
+        leader_high_watermark     int64  reference's checkpointed high watermark
+        follower_last_leader_epoch int32 epoch of the follower's last batch
+        leader_last_leader_epoch  int32  epoch of the reference's last batch
+        records_at_stake          int64  records on the follower from divergence_offset on
+        truncated_leader_epoch    int32  epoch of those records
+        newer_epoch               int32  reference's epoch that starts at or below the divergence
+        newer_epoch_start_offset  int64  where it starts
+        declared_committed        int64  of those records, how many are proven to have been declared committed
+        committed_proof           string "checkpoint" (below the follower's own high watermark), "sole_isr" (it was the only in-sync replica when it lost leadership), or null
+        unclean_election_offset   int64  offset of the metadata record of the unclean election that starts newer_epoch; null if it was clean or unknown
+        unclean_election_at_ms    int64  when
+        isr_before_election       int32[] ISR just before it
+        follower_in_isr           bool   follower is in the ISR
+        follower_in_elr           bool   follower is in the ELR
+        follower_alive            bool   follower's broker is registered and not fenced
+        leader_is_elected         bool   the reference is the leader by the metadata log, not just the last one
+        follower_clean_shutdown   bool   follower stopped cleanly
+        leader_epoch_start_offset int64  where the reference's last epoch starts
+        follower_copied_after_leader bool the follower was read after the reference (null: order unknown)
+        leader_clean_shutdown     bool   reference stopped cleanly
+        """
+        + _CAPTURE
+    ),
+)
+
+PRODUCERS = Relation(
+    name="producers",
+    grain="replica x producer id x producer epoch",
+    key=("broker_id", "topic", "partition", "producer_id", "producer_epoch"),
+    columns=_columns(
+        _REPLICA
+        + """
+        producer_id          int64 producer id
+        producer_epoch       int32 producer epoch
+        first_sequence       int32 sequence of its first record; null if it has only markers
+        last_sequence        int32 sequence of its last record
+        first_offset         int64 offset of its first batch
+        last_offset          int64 last offset of its last batch
+        last_timestamp_ms    int64 timestamp of its last batch
+        current_transaction_first_offset int64 first offset of its open transaction; null if none
+        lost_gaps            int32 breaks in its sequences that nothing legitimate explains (E01)
+        missing_sequences    int64 sequences missing in them
+        explained_gaps       int32 breaks that compaction, retention, expiry, … explains
+        nonzero_starts       int32 1 when its first sequence is not 0 though its state was known (E02)
+        epoch_regressions    int32 batches of this producer epoch that stand after a higher one (E03)
+        duplicate_batches    int32 batches whose sequences were already written (E04)
+        overlapping_batches  int32 batches whose sequences partly overlap (E05)
+        next_producer_id     int64 next producer id that the controller would hand out; null if the metadata log does not say
+        anomalies            json  [{"cause","expected_sequence","found_sequence","offset","start_offset","end_offset"}] in log order
+        ever_compacted       bool  the topic is or was compacted
+        """
+        + _CAPTURE
+    ),
+)
+
+SEQUENCE_GAPS = Relation(
+    name="sequence_gaps",
+    grain="gap, overlap or duplicate",
+    key=("broker_id", "topic", "partition", "producer_id", "producer_epoch", "offset"),
+    columns=_columns(
+        _REPLICA
+        + """
+        producer_id       int64  producer id
+        producer_epoch    int32  producer epoch
+        expected_sequence int32  sequence that should have come
+        found_sequence    int32  sequence that came
+        offset            int64  base offset of the batch that it came with
+        previous_offset   int64  last offset of the batch before it
+        cause             string lost, nonzero_start, epoch_regression, duplicate, overlap; or, explained: compacted, retained, expired, coordinator
+        """
+    ),
+)
+
+TRANSACTIONS = Relation(
+    name="transactions",
+    grain="partition x producer id x transaction, on the reference replica",
+    key=("topic", "partition", "producer_id", "producer_epoch", "first_offset"),
+    columns=_columns(
+        """
+        topic                      string topic name
+        partition                  int32  partition number
+        broker_id                  int32  reference replica it was read from
+        producer_id                int64  producer id
+        producer_epoch             int32  producer epoch of its data
+        transactional_id           string transactional id, from __transaction_state; null if no coordinator record names the producer id
+        first_offset               int64  first offset of its data
+        last_offset                int64  last offset of its data
+        record_count               int64  its records
+        outcome                    string committed, aborted, open
+        marker_offset              int64  offset of its end marker
+        marker_producer_epoch      int32  producer epoch of the marker
+        coordinator_epoch          int32  coordinator epoch of the marker
+        previous_coordinator_epoch int32  coordinator epoch of the producer's marker before it
+        repeated_markers           int32  further markers of the same kind with no data in between (a new coordinator sends it again)
+        contradicting_markers      int32  further markers of the other kind with no data in between (F06)
+        first_timestamp_ms         int64  timestamp of its first batch
+        last_timestamp_ms          int64  timestamp of its last batch
+        hanging                    bool   open, and the coordinator does not know it (or does not list the partition)
+        client_transaction_version int32  ClientTransactionVersion of the coordinator's record, else inferred from the producer's other markers (2: marker epoch = data epoch + 1); null if not known
+        coordinator_state          string state of the transactional id at its coordinator (Ongoing, PrepareCommit, …)
+        coordinator_producer_epoch int32  producer epoch at its coordinator
+        coordinator_lists_partition bool  the coordinator's record lists this partition
+        coordinator_known          bool   __transaction_state could be read
+        transaction_timeout_ms     int64  the transaction's timeout by its coordinator
+        max_transaction_timeout_ms int64  transaction.max.timeout.ms if known, else Kafka's default
+        captured_at_ms             int64  newest instant known of the capture (newest batch timestamp of the snapshot for a plain copy)
+        log_start_offset           int64  log start of the replica
+        """
+        + _CAPTURE
+    ),
+)
+
+PARTITION_CHANGES = Relation(
+    name="partition_changes",
+    grain="metadata record that creates or changes a partition",
+    key=("topic", "topic_id", "partition", "metadata_offset", "sequence_in_log"),
+    columns=_columns(
+        """
+        topic               string  topic name
+        topic_id            string  topic id
+        partition           int32   partition number
+        metadata_offset     int64   offset of the record in __cluster_metadata (of the snapshot's end for a record out of a metadata snapshot)
+        sequence_in_log     int32   position among the partition's changes, from 0
+        from_snapshot       bool    read out of a metadata snapshot: the changes before it are not known
+        at_ms               int64   when it was written
+        leader_id           int32   leader after it; null when there is none
+        previous_leader_id  int32   leader before it
+        leader_epoch        int32   leader epoch after it
+        partition_epoch     int32   partition epoch after it
+        replicas            int32[] replicas after it
+        isr                 int32[] ISR after it
+        previous_isr        int32[] ISR before it
+        elr                 int32[] ELR after it
+        previous_elr        int32[] ELR before it
+        last_known_elr      int32[] last known ELR after it
+        adding_replicas     int32[] after it
+        removing_replicas   int32[] after it
+        recovering          bool    LeaderRecoveryState is RECOVERING after it
+        election            string  clean, elr, unclean, none
+        isr_not_replicas    int32[] ISR, ELR, last known ELR, adding or removing members that are not replicas (K04)
+        isr_and_elr         int32[] brokers both in ISR and ELR (K04)
+        leader_in_isr       bool    leader is in the ISR; null when there is no leader
+        topic_deleted       bool    the topic was deleted later
+        records_at_stake    int64   for an unclean election: records that replicas of the old lineage hold and the new leader does not (D18)
+        records_at_stake_known bool all members of the ISR before it were captured, so that number is whole
+        old_lineage_holders int32[] captured replicas that still hold them
+        """
+    ),
+)
+
+COMMITTED_OFFSETS = Relation(
+    name="committed_offsets",
+    grain="group x partition",
+    key=("group", "topic", "partition"),
+    columns=_columns(
+        """
+        group             string consumer group
+        topic             string topic name
+        partition         int32  partition number
+        committed_offset  int64  committed offset
+        leader_epoch      int32  leader epoch committed with it; null if none
+        committed_at_ms   int64  commit timestamp
+        topic_id          string topic id in the commit (v4 on); null before
+        metadata_topic_id string topic id by the metadata log; null: topic does not exist
+        partition_exists  bool   the partition is in the metadata log
+        log_start_offset  int64  of the reference replica
+        high_watermark_upper int64 upper bound of the high watermark
+        log_end_offset    int64  of the reference replica
+        in_range          bool   log start <= committed offset <= log end
+        below_log_start   bool   retention or DeleteRecords passed it
+        above_log_end     bool   beyond the log end
+        lost_from_offset  int64  first offset of a loss that the group had read; null if none
+        """
+        + _CAPTURE
+    ),
+)
+
+INDEX_FILES = Relation(
+    name="index_files",
+    grain="derived file of a segment: .index, .timeindex, .txnindex, .snapshot",
+    key=("broker_id", "topic", "partition", "path"),
+    columns=_columns(
+        _REPLICA
+        + """
+        path                      string path below the snapshot
+        kind                      string index, timeindex, txnindex, snapshot
+        base_offset               int64  offset in its name
+        size_bytes                int64  size of the file
+        entries                   int64  entries used
+        is_active                 bool   belongs to the active segment (snapshot: stands above the last segment's base)
+        has_log                   bool   a .log of that base is there
+        readable                  bool   the file could be parsed as its kind
+        form_errors               int64  bad length, version, CRC, entries that do not rise (B01, B04, B05, B08)
+        pointer_errors            int64  entries that lead to no batch, or to the wrong one (B02, B04)
+        range_errors              int64  entries outside what they may be (B09)
+        missing_entries           int64  what the log says and the file lacks (B06, B11)
+        extra_entries             int64  what the file says and the log lacks (B06, B11)
+        wrong_entries             int64  entries that differ from the recomputed ones (B11)
+        last_stable_offset_errors int64  txnindex entries whose last stable offset differs from the recomputed one (B07)
+        misplaced                 bool   snapshot at an offset where none belongs (B10)
+        content_checkable         bool   the log before it is whole enough to recompute its content
+        uncheckable_reason        string why not
+        stale_tail                bool   active index with stale entries beyond the used ones (live truncation), not an error
+        just_loaded               bool   the log was loaded and not rolled since, so extra snapshots are normal
+        log_damaged               bool   the segment's log is damaged, so pointers cannot all be judged
+        log_start_offset          int64  log start of the replica
+        log_end_offset            int64  log end of the replica
+        ever_compacted            bool   the topic is or was compacted
+        damages                   json   [{"kind","position","detail"}] in file order
+        local_log_start_offset    int64  base of the replica's first local segment
+        """
+        + _CAPTURE
+    ),
+)
+
+CHECKPOINT_FILES = Relation(
+    name="checkpoint_files",
+    grain="checkpoint or property file",
+    key=("broker_id", "path"),
+    columns=_columns(
+        """
+        broker_id        int32  broker
+        log_dir          string log dir
+        topic            string topic, for a partition's own files
+        partition        int32  partition, for a partition's own files
+        path             string path below the snapshot
+        kind             string leader-epoch-checkpoint, replication-offset-checkpoint, recovery-point-offset-checkpoint, log-start-offset-checkpoint, cleaner-offset-checkpoint, partition.metadata, meta.properties, quorum-state, .kafka_cleanshutdown
+        present          bool   the file is there
+        empty            bool   0 bytes, or only "0\\n0\\n": normal for an untouched file
+        readable         bool   it parses
+        error            string why it does not
+        declared_entries int32  count in its second line
+        entries          int32  entries read
+        disordered_entries int32 epochs or start offsets that do not rise (leader-epoch-checkpoint)
+        duplicate_entries int32 entries for one partition twice
+        """
+        + _CAPTURE
+    ),
+)
+
+REMOTE_SEGMENTS = Relation(
+    name="remote_segments",
+    grain="remote segment (KIP-405)",
+    key=("topic", "partition", "segment_id"),
+    columns=_columns(
+        """
+        topic        string topic name
+        topic_id     string topic id
+        partition    int32  partition number
+        segment_id   string remote segment id
+        start_offset int64  first offset
+        end_offset   int64  offset after the last one
+        state        string COPY_SEGMENT_STARTED, COPY_SEGMENT_FINISHED, DELETE_SEGMENT_STARTED, DELETE_SEGMENT_FINISHED
+        size_bytes   int64  size
+        max_timestamp_ms int64 largest timestamp
+        """
+    ),
+)
+
+CHANGES = Relation(
+    name="changes",
+    grain="replica between this snapshot and an earlier one",
+    key=("broker_id", "topic", "partition"),
+    columns=_columns(
+        _REPLICA
+        + """
+        previous_log_end_offset int64 log end in the earlier snapshot
+        log_end_offset          int64 log end now
+        previous_high_watermark int64 checkpointed high watermark in the earlier snapshot
+        high_watermark          int64 checkpointed high watermark now
+        first_changed_offset    int64 first offset whose batch is not what it was; null if none
+        records_lost            int64 records below the earlier high watermark that are on no replica now
+        """
+    ),
+)
+
+RELATIONS: Final[Mapping[str, Relation]] = {
+    r.name: r
+    for r in (
+        BROKERS,
+        TOPICS,
+        SEGMENTS,
+        REPLICAS,
+        PARTITIONS,
+        EPOCH_SPANS,
+        DIVERGENCES,
+        PRODUCERS,
+        SEQUENCE_GAPS,
+        TRANSACTIONS,
+        PARTITION_CHANGES,
+        COMMITTED_OFFSETS,
+        INDEX_FILES,
+        CHECKPOINT_FILES,
+        REMOTE_SEGMENTS,
+        CHANGES,
+    )
+}
+
+LOSSES: Final = Relation(
+    name="losses",
+    grain="range of records that is at risk or lost",
+    key=("topic", "partition", "start_offset"),
+    columns=_columns(
+        """
+        topic              string   topic name
+        partition          int32    partition number
+        start_offset       int64    first offset
+        end_offset         int64    offset after the last one
+        records            int64    data records in it
+        leader_epoch       int32    leader epoch they were written in
+        held_by            int32[]  brokers whose disks still hold them
+        state              string   at_risk: on some disk, and Kafka will truncate it; lost: on no replica now
+        declared_committed int64    of these records, how many are proven to have been declared committed
+        cause              string   what cut them off
+        groups_affected    string[] consumer groups that had committed past the first of them
+        """
+    ),
+)
+"""What the report's `losses` are written from; the store keeps them in table `loss`."""

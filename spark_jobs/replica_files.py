@@ -1,0 +1,152 @@
+"""A replica's small files and segment summaries, read where the derive step runs.
+
+In: a `ReplicaWork` (paths and checkpointed offsets, from the listing) and its rows of the index step. Out: the
+`ReplicaInput` that the facts are folded from; and headers of any stretch on demand. The rule that must hold: a file that
+is missing or cannot be read is None there, and its reason is among the unread files of the report.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kafka_log.checkpoints import parse_leader_epoch_checkpoint
+from kafka_log.corruption import Corruption, Damage
+from kafka_log.producer_snapshot import parse_producer_snapshot
+from kafka_log.properties import parse_partition_metadata
+from kafka_log.scan import BATCH_HEADER, scan_batches
+from kafka_log.transaction_index import parse_transaction_index
+from spark_jobs.facts.derived_files import IndexFileFacts
+from spark_jobs.facts.divergence import ReadBatches, rows_between
+from spark_jobs.facts.replica import (
+    IndexedFile,
+    IndexedSegment,
+    ReplicaFacts,
+    ReplicaInput,
+    SnapshotFile,
+    TransactionIndexFile,
+)
+from spark_jobs.facts.summary_codec import decode_summary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaWork:
+    """One replica to derive: where its files lie and what the log dir's checkpoints say of it."""
+
+    broker_id: int
+    log_dir: str
+    directory: str
+    topic: str
+    partition: int
+    is_future: bool
+    segment_paths: tuple[str, ...]
+    snapshot_files: tuple[tuple[int, str, int], ...]
+    transaction_index_files: Mapping[int, tuple[str, int]]
+    epoch_checkpoint_path: str | None
+    partition_metadata_path: str | None
+    high_watermark: int | None
+    recovery_point_offset: int | None
+    checkpoint_log_start_offset: int | None
+    cleaner_offset: int | None
+    clean_shutdown: bool
+    broker_quiet: bool
+    checkpoint_older_than_log: bool | None
+    ignore_sequences: bool
+
+
+def replica_input(root: Path, work: ReplicaWork, rows: Mapping[str, Mapping[str, Any]]) -> ReplicaInput:
+    """Puts together one replica. `rows`: rows of the index step by path."""
+    epochs = _bytes(root, work.epoch_checkpoint_path)
+    metadata = _bytes(root, work.partition_metadata_path)
+    snapshots = []
+    for offset, path, size in work.snapshot_files:
+        data = _bytes(root, path)
+        if data is not None:
+            content = parse_producer_snapshot(data)
+            snapshots.append(SnapshotFile(path=path, size_bytes=size, offset=offset, content=content))
+    transaction_indexes = {}
+    for base, (path, size) in work.transaction_index_files.items():
+        data = _bytes(root, path)
+        if data is not None:
+            content = parse_transaction_index(data)
+            transaction_indexes[base] = TransactionIndexFile(path=path, size_bytes=size, content=content)
+    return ReplicaInput(
+        broker_id=work.broker_id,
+        log_dir=work.log_dir,
+        directory=work.directory,
+        topic=work.topic,
+        partition=work.partition,
+        is_future=work.is_future,
+        segments=tuple(_segment(rows[p]) for p in work.segment_paths if p in rows and rows[p]["error"] is None),
+        snapshots=tuple(snapshots),
+        transaction_indexes=transaction_indexes,
+        epoch_checkpoint=parse_leader_epoch_checkpoint(epochs) if epochs is not None else None,
+        partition_metadata=parse_partition_metadata(metadata) if metadata is not None else None,
+        high_watermark=work.high_watermark,
+        recovery_point_offset=work.recovery_point_offset,
+        checkpoint_log_start_offset=work.checkpoint_log_start_offset,
+        cleaner_offset=work.cleaner_offset,
+        clean_shutdown=work.clean_shutdown,
+        broker_quiet=work.broker_quiet,
+        checkpoint_older_than_log=work.checkpoint_older_than_log,
+        ignore_sequences=work.ignore_sequences,
+    )
+
+
+def _bytes(root: Path, path: str | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        return (root / path).read_bytes()
+    except OSError:
+        return None  # The derive step's survey of small files has named it as unread.
+
+
+def _segment(row: Mapping[str, Any]) -> IndexedSegment:
+    return IndexedSegment(
+        path=row["path"],
+        base_offset=row["base_offset"],
+        size_bytes=row["size_bytes"],
+        valid_bytes=row["valid_bytes"],
+        valid_end_offset=row["valid_end_offset"],
+        corruptions=tuple(
+            Corruption(**{**c, "kind": Damage(c["kind"])}) for c in json.loads(row["corruptions"] or "[]")
+        ),
+        ranges=tuple(
+            (start, decode_summary(data)) for start, data in zip(row["range_offsets"], row["summaries"], strict=True)
+        ),
+        indexes=tuple(
+            IndexedFile(path=i["path"], size_bytes=i["size_bytes"], facts=IndexFileFacts(**i["facts"]))
+            for i in json.loads(row["indexes"] or "[]")
+        ),
+        bytes_read=row["bytes_read"],
+    )
+
+
+def batch_reader(root: Path) -> ReadBatches:
+    """Headers of a stretch of a replica, read from its segments on demand."""
+
+    def read(replica: ReplicaFacts, start: int, end: int) -> NDArray[Any]:
+        found: list[NDArray[Any]] = []
+        segments: Sequence[IndexedSegment] = replica.given.segments
+        for at, segment in enumerate(segments):
+            if segment.base_offset >= end or (at + 1 < len(segments) and segments[at + 1].base_offset <= start):
+                continue
+            found.extend(_stretch(root / segment.path, start, end))
+        return np.concatenate(found) if found else np.zeros(0, dtype=BATCH_HEADER)
+
+    return read
+
+
+def _stretch(path: Path, start: int, end: int) -> Iterable[NDArray[Any]]:
+    with path.open("rb", buffering=0) as file:
+        for block in scan_batches(file.readinto):
+            rows = rows_between(block.headers, start, end)
+            if len(rows):
+                yield rows.copy()
+            if len(block.headers) and int(block.headers[-1]["base_offset"]) >= end:
+                return

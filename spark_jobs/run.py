@@ -1,0 +1,149 @@
+"""A run directory: what the steps of one audit hand to each other.
+
+In: the options of an audit. Out: `Run`, kept in `run.json`, and the paths of what each step reads and writes. The rule that
+must hold: a step reads only what the steps before it wrote here, so that each can be a process of its own (an Airflow
+task, a spark-submit) and can be repeated.
+
+    RUN/run.json            options and snapshots, written by the snapshot step
+    RUN/work/               plan and segment summaries; removed when the run is published
+    RUN/[<cluster>/<snapshot id>/]facts/<relation>/*.parquet, coverage.json, report.json, data_docs/
+"""
+
+import json
+import os
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from snapshots.adopt import Snapshot, open_snapshot
+from snapshots.errors import SnapshotError
+from snapshots.manifest import Manifest, from_json, to_json
+
+_RUN_FILE: Final = "run.json"
+FAIL_ON_CHOICES: Final = ("critical", "warning", "info", "never")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedSnapshot:
+    """One snapshot of a run: where it lies, what it holds, where its results go, and the id of its run in the store."""
+
+    root: Path
+    target: Path
+    manifest: Manifest
+    run_id: str
+
+    @property
+    def key(self) -> str:
+        """Names it among the snapshots audited together."""
+        return f"{self.manifest.cluster}/{self.manifest.snapshot_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One audit: its directory, its snapshots and its options. `store_url` None: the embedded Postgres; "none": publish nothing."""
+
+    directory: Path
+    snapshots: tuple[AuditedSnapshot, ...]
+    store_url: str | None
+    fail_on: str
+    started_at_ms: int
+
+    @property
+    def work(self) -> Path:
+        """Where the steps keep what is not a result."""
+        return self.directory / "work"
+
+    @property
+    def plan(self) -> Path:
+        """The segments to read."""
+        return self.work / "plan.json"
+
+    @property
+    def summaries(self) -> Path:
+        """Segment summaries, Parquet."""
+        return self.work / "summaries"
+
+
+def new_run(
+    directory: Path, inputs: tuple[Path, ...], *, store_url: str | None, fail_on: str, started_at_ms: int
+) -> Run:
+    """Opens the snapshots and writes `run.json`. Raises `SnapshotError` for what cannot be audited."""
+    opened = [open_snapshot(path) for path in inputs]
+    keys = [f"{s.manifest.cluster}/{s.manifest.snapshot_id}" for s in opened]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise SnapshotError(
+                f"Two of the snapshots are both {key}. Name each once, or adopt them with different --id."
+            )
+    run = Run(
+        directory=directory,
+        snapshots=tuple(_audited(directory, snapshot, alone=len(opened) == 1) for snapshot in opened),
+        store_url=store_url,
+        fail_on=fail_on,
+        started_at_ms=started_at_ms,
+    )
+    save(run)
+    return run
+
+
+def _audited(directory: Path, snapshot: Snapshot, *, alone: bool) -> AuditedSnapshot:
+    manifest = snapshot.manifest
+    target = directory if alone else directory / _folder(manifest.cluster) / _folder(manifest.snapshot_id)
+    return AuditedSnapshot(
+        root=snapshot.root.resolve(), target=target, manifest=manifest, run_id=str(uuid.uuid4())
+    )
+
+
+def _folder(name: str) -> str:
+    """A name as one folder's: nothing in it may lead out of the run directory."""
+    safe = name.replace("/", "_").replace("\\", "_").replace("\0", "_")
+    return safe if safe not in ("", ".", "..") else "_"
+
+
+def save(run: Run) -> None:
+    """Writes `run.json`, whole or not at all."""
+    value = {
+        "store_url": run.store_url,
+        "fail_on": run.fail_on,
+        "started_at_ms": run.started_at_ms,
+        "snapshots": [
+            {
+                "root": str(s.root),
+                "target": s.target.relative_to(run.directory).as_posix(),
+                "run_id": s.run_id,
+                "manifest": json.loads(to_json(s.manifest)),
+            }
+            for s in run.snapshots
+        ],
+    }
+    run.work.mkdir(parents=True, exist_ok=True)
+    partial = run.directory / f".{_RUN_FILE}.partial"
+    partial.write_text(json.dumps(value), encoding="utf-8")
+    os.replace(partial, run.directory / _RUN_FILE)
+
+
+def load(directory: Path) -> Run:
+    """Reads a run directory. Raises `SnapshotError` if it is none."""
+    path = directory / _RUN_FILE
+    try:
+        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SnapshotError(
+            f"{directory} is not a run directory ({error}). Begin with: tidegauge job snapshot --run {directory} SNAPSHOT"
+        ) from error
+    return Run(
+        directory=directory,
+        snapshots=tuple(
+            AuditedSnapshot(
+                root=Path(s["root"]),
+                target=directory / s["target"],
+                manifest=from_json(json.dumps(s["manifest"]), where=str(path)),
+                run_id=s["run_id"],
+            )
+            for s in value["snapshots"]
+        ),
+        store_url=value["store_url"],
+        fail_on=value["fail_on"],
+        started_at_ms=value["started_at_ms"],
+    )

@@ -1,0 +1,71 @@
+"""The Spark data source `kafka_segments`: a plan of segments in, summaries out as Arrow batches, partitioned by bytes.
+
+In: option `plan`, the path of a JSON file with `SegmentTask`s; option `at_least`, how many partitions are worth having.
+Out: rows of `INDEX_SCHEMA`. The rule that must hold: this module imports nothing heavy, because Spark's planner starts a
+Python process of its own to list the partitions.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from spark_jobs.index import INDEX_SCHEMA, SegmentTask, by_bytes, index_rows
+
+
+def write_plan(path: Path, tasks: list[SegmentTask]) -> None:
+    """Writes the plan that the option `plan` names."""
+    path.write_text(json.dumps([asdict(t) for t in tasks]), encoding="utf-8")
+
+
+def read_plan(path: Path) -> list[SegmentTask]:
+    """Reads it back."""
+    values = json.loads(path.read_text(encoding="utf-8"))
+    return [SegmentTask(**{**v, "cuts": tuple(v["cuts"])}) for v in values]
+
+
+class SegmentPartition(InputPartition):
+    """The segments of one Spark task."""
+
+    def __init__(self, tasks: list[SegmentTask]) -> None:
+        self.tasks = tasks
+
+
+class SegmentReader(DataSourceReader):
+    """Reads the plan's segments."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._plan = Path(options["plan"])
+        self._at_least = int(options.get("at_least", "1"))
+
+    def partitions(self) -> list[InputPartition]:
+        """One partition per group of about equal bytes."""
+        return [SegmentPartition(tasks) for tasks in by_bytes(read_plan(self._plan), at_least=self._at_least)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """The partition's summaries."""
+        assert isinstance(partition, SegmentPartition)
+        yield from index_rows(partition.tasks)
+
+
+class KafkaSegments(DataSource):
+    """`spark.read.format("kafka_segments").option("plan", path)`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "kafka_segments"
+
+    def schema(self) -> StructType:
+        """`INDEX_SCHEMA` as Spark has it."""
+        return from_arrow_schema(INDEX_SCHEMA)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader over the plan."""
+        return SegmentReader(dict(self.options))

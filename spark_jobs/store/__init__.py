@@ -1,0 +1,33 @@
+"""The store: staged facts and a report in, one published run out, all of it or nothing.
+
+    migrate(url)                                     tables and views, from nothing or from an older version
+    run_id = open_run(url, key, ...)                 a run that nobody sees; what a killed one left behind is removed
+    stage(url, run_id, "replicas", batches, part=…)  facts, by any number of tasks at once, each part once
+    run_id = publish(url, run_id, report)            one transaction; from here on the views show it
+    discard(url, run_id)                             the other way out
+
+The rules that must hold: the views show whole runs only; of one (cluster, snapshot, ruleset version) they show one run;
+auditing a snapshot again changes nothing unless it finds something else. Every failure is a `StoreError` that names the
+store without its password.
+"""
+
+from spark_jobs.store.connection import connect, normalised
+from spark_jobs.store.publish import Report, publish
+from spark_jobs.store.runs import RunKey, discard, keep, known_breaches, open_run, release
+from spark_jobs.store.schema import migrate
+from spark_jobs.store.staging import stage
+
+__all__ = [
+    "Report",
+    "RunKey",
+    "connect",
+    "discard",
+    "keep",
+    "known_breaches",
+    "migrate",
+    "normalised",
+    "open_run",
+    "publish",
+    "release",
+    "stage",
+]

@@ -1,0 +1,87 @@
+"""A store's URL in, connections and readable errors out.
+
+The rule that must hold: whatever goes wrong with Postgres leaves here as a `StoreError` that says what was being done,
+at which address, and what to do; never a password, neither ours nor one that a driver's message repeats.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import psycopg2
+import psycopg2.extensions
+from sqlalchemy.dialects.postgresql import psycopg2 as dialect
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from spark_jobs.errors import StoreError
+
+CONNECT_TIMEOUT_SECONDS: Final = 10
+
+_SECRETS: Final = frozenset({"password", "sslpassword", "passfile"})
+_ADVICE: Final = "Check that this Postgres runs and can be reached, and the store's address (--store, TIDEGAUGE_STORE_URL)."
+
+
+def normalised(url: str) -> URL:
+    """The URL with the one driver that is used here. Raises `StoreError` if it names no Postgres."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:  # its text repeats the URL, and with it the password
+        parsed = None
+    if parsed is None or parsed.get_backend_name() not in ("postgresql", "postgres"):
+        kind = f"{parsed.get_backend_name()!r} is no Postgres" if parsed is not None else "it cannot be read as a URL"
+        raise StoreError(
+            f"The store's address is not usable: {kind}. Give postgresql+psycopg2://USER@HOST:PORT/DATABASE."
+        )
+    return parsed.set(drivername="postgresql+psycopg2")
+
+
+def shown(url: URL) -> str:
+    """The URL as a message may show it."""
+    query = {name: "***" if name in _SECRETS else value for name, value in url.query.items()}
+    return url.set(query=query).render_as_string(hide_password=True)
+
+
+@contextmanager
+def store_errors(url: URL, doing: str) -> Iterator[None]:
+    """Whatever the driver or SQLAlchemy raises inside comes out as a `StoreError`; `doing` completes "cannot …"."""
+    try:
+        yield
+    except (psycopg2.Error, SQLAlchemyError) as error:
+        raise StoreError(
+            f"The store at {shown(url)} cannot {doing}: {_told(error, url)}. {_ADVICE}"
+        ) from None  # the cause's text may hold what this one leaves out
+
+
+@contextmanager
+def connect(url: URL | str, doing: str) -> Iterator[Any]:
+    """A psycopg2 connection and its one transaction: committed at the block's end, rolled back if it raises."""
+    where = normalised(url) if isinstance(url, str) else url
+    with store_errors(where, doing):
+        connection = open_connection(where)
+        try:
+            with connection:
+                yield connection
+        finally:
+            connection.close()
+
+
+def open_connection(url: URL) -> Any:
+    """A new connection, the caller's to close. Raises psycopg2's errors: to be used inside `store_errors`."""
+    positional, named = dialect.dialect().create_connect_args(url)  # type: ignore[no-untyped-call]
+    named.setdefault("connect_timeout", CONNECT_TIMEOUT_SECONDS)
+    named.setdefault("application_name", "tidegauge")
+    connection = psycopg2.connect(*positional, **named)
+    connection.set_client_encoding("UTF8")
+    return connection
+
+
+def _told(error: Exception, url: URL) -> str:
+    """The driver's message on one line, without any secret."""
+    original = getattr(error, "orig", None) or error
+    message = " ".join(str(original).split()).rstrip(".") or type(original).__name__
+    secrets = [url.password, *(value for name, value in url.query.items() if name in _SECRETS)]
+    for secret in secrets:
+        if isinstance(secret, str) and secret:
+            message = message.replace(secret, "***")
+    return message

@@ -1,0 +1,1 @@
+"""Alembic's environment (`env`), the views (`views`) and the revisions (`versions`)."""

@@ -1,0 +1,22 @@
+"""Alembic's environment: the caller's connection in, an up-to-date schema out, in the caller's transaction.
+
+The connection comes in `config.attributes["connection"]`; whoever calls holds the lock that keeps two migrations apart.
+"""
+
+from alembic import context
+from sqlalchemy import text
+from sqlalchemy.engine import Connection
+
+from sql.migrations.views import renew_views
+
+SCHEMA = "tidegauge"
+
+
+def _run(connection: Connection) -> None:
+    connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
+    context.configure(connection=connection, version_table_schema=SCHEMA)
+    context.run_migrations()
+    renew_views(connection)
+
+
+_run(context.config.attributes["connection"])

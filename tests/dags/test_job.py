@@ -1,0 +1,131 @@
+"""How a job is run, and what its exit code makes of the task."""
+
+import shlex
+import signal
+import sys
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+import job
+
+ENVIRON = {"SPARK_HOME": "/spark", "TIDEGAUGE_JOB": "/jobs/job.py"}
+CONTEXT = {"ti": SimpleNamespace(run_id="manual__2026-11-21T05:00:00+00:00", try_number=2)}
+
+
+def exits_with(code: int) -> str:
+    return shlex.join([sys.executable, "-c", f"import sys; print('said'); sys.exit({code})"])
+
+
+@pytest.mark.parametrize(
+    ("code", "may_breach", "answer"),
+    [(0, False, "done"), (0, True, "done"), (1, True, "breached")],
+)
+def test_a_breach_is_a_result(code, may_breach, answer):
+    assert job.outcome(code, may_breach=may_breach) == answer
+
+
+@pytest.mark.parametrize("code", [1, 3, 70, 137, -signal.SIGKILL])
+def test_what_the_environment_did_is_retried(code):
+    with pytest.raises(AirflowException) as raised:
+        job.outcome(code, may_breach=False)
+    assert not isinstance(raised.value, AirflowFailException)
+
+
+@pytest.mark.parametrize("may_breach", [False, True])
+def test_a_snapshot_that_cannot_be_used_is_never_retried(may_breach):
+    with pytest.raises(AirflowFailException):
+        job.outcome(2, may_breach=may_breach)
+
+
+def test_a_task_runs_the_command_and_answers(monkeypatch):
+    monkeypatch.setenv("TIDEGAUGE_COMMAND", exits_with(1))
+    task = job.command_step("publish", "--run", "somewhere", may_breach=True)
+    assert task.execute(CONTEXT) == "breached"
+
+
+def test_a_task_fails_as_the_command_does(monkeypatch):
+    monkeypatch.setenv("TIDEGAUGE_COMMAND", exits_with(2))
+    with pytest.raises(AirflowFailException):
+        job.command_step("snapshot").execute(CONTEXT)
+
+
+def test_a_command_that_is_not_there_is_the_environments_fault(monkeypatch):
+    monkeypatch.setenv("TIDEGAUGE_COMMAND", "/nowhere/tidegauge")
+    with pytest.raises(AirflowException, match="Cannot run /nowhere/tidegauge"):
+        job.command_step("snapshot").execute(CONTEXT)
+
+
+def test_killing_a_task_ends_what_it_started(monkeypatch):
+    monkeypatch.setenv("TIDEGAUGE_COMMAND", shlex.join([sys.executable, "-c", "print('up', flush=True); input()"]))
+    monkeypatch.setattr(job.subprocess, "DEVNULL", job.subprocess.PIPE)  # so that it waits
+    task = job.command_step("evaluate")
+    monkeypatch.setattr(job, "_through", lambda lines, write: _kill_at_first_line(lines, task))
+    with pytest.raises(AirflowException, match="signal 15"):
+        task.execute(CONTEXT)
+
+
+def _kill_at_first_line(lines, task):
+    for line in lines:
+        task.on_kill()
+        yield line
+
+
+def test_on_this_machine_spark_submit_runs_the_driver_here():
+    command = job.spark_submit("local[2]", ["index", "--run", "r"], ENVIRON, name="index")
+    assert command == [
+        *("/spark/bin/spark-submit", "--master", "local[2]", "--deploy-mode", "client", "--name", "tidegauge-index"),
+        *("/jobs/job.py", "index", "--run", "r"),
+    ]
+
+
+def test_on_a_cluster_settings_go_along():
+    environ = {
+        **ENVIRON,
+        "TIDEGAUGE_SPARK_CONF": "spark.executor.memory=4g 'spark.executor.extraJavaOptions=-Da=b -Dc=d'",
+    }
+    command = job.spark_submit("spark://master:7077", ["derive"], environ, name="derive")
+    assert command[1:5] == ["--master", "spark://master:7077", "--deploy-mode", "client"]
+    assert command[7:11] == [
+        "--conf",
+        "spark.executor.memory=4g",
+        "--conf",
+        "spark.executor.extraJavaOptions=-Da=b -Dc=d",
+    ]
+
+
+def test_on_kubernetes_the_driver_is_a_pod_with_a_name_of_its_own():
+    environ = {"SPARK_HOME": "/spark"}
+    pod = job.pod_name("index_and_derive", CONTEXT["ti"].run_id, 2)
+    command = job.spark_submit("k8s://https://api:6443", ["index"], environ, name="index", pod=pod)
+    assert command[3:5] == ["--deploy-mode", "cluster"]
+    assert f"spark.kubernetes.driver.pod.name={pod}" in command
+    assert command[-2:] == ["local:///opt/tidegauge/spark_jobs/job.py", "index"]
+
+
+@pytest.mark.parametrize("run_id", ["manual__2026-11-21T05:00:00+00:00", "a" * 200, "Scheduled/ü.x"])
+def test_a_pods_name_is_one_that_kubernetes_accepts(run_id):
+    names = [job.pod_name("index_and_derive", run_id, number) for number in (1, 1, 2)]
+    assert names[0] == names[1] != names[2]
+    for name in names:
+        assert len(name) <= 63
+        assert name.strip("-") == name.lower() == name
+        assert name.replace("-", "").isascii()
+        assert name.replace("-", "").isalnum()
+
+
+def test_on_kubernetes_the_drivers_exit_code_is_in_the_log():
+    lines = ["state: running", "\t exit code: 0", "Container final statuses:", "\t exit code: 3", "bye"]
+    assert job.last_pod_exit_code(lines) == 3
+    assert job.last_pod_exit_code(["nothing"]) is None
+
+
+def test_without_a_setting_the_installed_job_is_run():
+    assert job.job_file("local[*]", {}).endswith("spark_jobs/job.py")
+
+
+def test_a_spark_step_is_retried_like_any_task():
+    task = job.spark_step("index", "derive", arguments=["--run", "r"], retries=3, retry_delay=timedelta(seconds=1))
+    assert (task.task_id, task.steps, task.retries) == ("index_and_derive", ["index", "derive"], 3)

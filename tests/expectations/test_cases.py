@@ -1,0 +1,145 @@
+"""The catalogue's cases, each judged by both who judge: our queries and Great Expectations, on a real Postgres."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+import yaml
+from sqlalchemy.dialects.postgresql import JSONB
+
+from expectations.catalogue.registry import CATALOGUE
+from expectations.suites import Validation, by_relation, confirm, validate
+from expectations.verdicts import (
+    NOTHING_TO_CHECK,
+    Breach,
+    InvariantResult,
+    breach_query,
+    count_query,
+    explain,
+    results,
+)
+from spark_jobs.relations import RELATIONS
+
+CASES = Path(__file__).parent / "cases"
+DEFAULTS = yaml.safe_load((CASES / "defaults.yaml").read_text(encoding="utf-8"))
+TYPES: Mapping[str, Any] = {
+    "int64": sa.BigInteger(),
+    "int32": sa.Integer(),
+    "string": sa.Text(),
+    "bool": sa.Boolean(),
+    "int32[]": sa.ARRAY(sa.Integer()),
+    "string[]": sa.ARRAY(sa.Text()),
+    "json": JSONB(none_as_null=True),
+}
+
+
+def staging_tables(schema: str) -> Mapping[str, sa.Table]:
+    """Relation -> a table with its columns and the run's id."""
+    metadata = sa.MetaData(schema=schema)
+    return {
+        relation.name: sa.Table(
+            relation.name,
+            metadata,
+            *(sa.Column(name, sa.Text) for name in ("run_id", "cluster", "snapshot_id")),
+            *(sa.Column(c.name, TYPES[c.type]) for c in relation.columns),
+        )
+        for relation in RELATIONS.values()
+    }
+
+
+def cases_of(code: str) -> Mapping[str, Mapping[str, Any]]:
+    return yaml.safe_load((CASES / f"{code}.yaml").read_text(encoding="utf-8"))
+
+
+ALL = [(code, name) for code in CATALOGUE for name in cases_of(code)]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The cases in Postgres, each in a run of its own and all of a code together in a run named by it."""
+
+    connection: sa.Connection
+    validations: Mapping[str, Validation]
+
+    def result(self, code: str, run_id: str) -> InvariantResult:
+        invariant = CATALOGUE[code]
+        query = sa.text(count_query(invariant.relation, [invariant], schema="cases"))
+        return results([invariant], self.connection.execute(query, {"run_id": run_id}).mappings().one())[0]
+
+    def breaches(self, code: str, run_id: str) -> list[Breach]:
+        query = sa.text(breach_query(CATALOGUE[code], schema="cases"))
+        rows = self.connection.execute(query, {"run_id": run_id}).mappings()
+        return [explain(CATALOGUE[code], row) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def judged(store_url: str) -> Iterator[Judged]:
+    engine = sa.create_engine(store_url)
+    tables = staging_tables("cases")
+    with engine.begin() as connection:
+        connection.execute(sa.text("DROP SCHEMA IF EXISTS cases CASCADE"))
+        connection.execute(sa.text("CREATE SCHEMA cases"))
+        next(iter(tables.values())).metadata.create_all(connection)
+        for code, invariant in CATALOGUE.items():
+            for name, case in cases_of(code).items():
+                row = {"cluster": "c", "snapshot_id": "s"} | DEFAULTS[invariant.relation] | case["row"]
+                for run_id in (f"{code}/{name}", code):
+                    connection.execute(tables[invariant.relation].insert().values(run_id=run_id, **row))
+    validations = {c: validate(store_url, c, invariants=[i], schema="cases")[c] for c, i in CATALOGUE.items()}
+    with engine.connect() as connection:
+        yield Judged(connection=connection, validations=validations)
+    engine.dispose()
+
+
+@pytest.mark.parametrize(("code", "name"), ALL)
+def test_a_case_is_judged_as_its_name_says(judged: Judged, code: str, name: str) -> None:
+    case = cases_of(code)[name]
+    expected = name.split("_", 1)[0]
+    result = judged.result(code, f"{code}/{name}")
+    if expected == "ignored":
+        assert (result.checked, result.unknown) == (0, 0)
+        assert result.reasons == {NOTHING_TO_CHECK: 0}
+        return
+    assert result.verdict == expected, result
+    assert (result.checked, result.unknown) == ((0, 1) if expected == "unknown" else (1, 0))
+    assert set(result.reasons) == ({case["reason"]} if expected == "unknown" else set())
+    breaches = judged.breaches(code, f"{code}/{name}")
+    assert len(breaches) == (1 if expected == "breached" else 0)
+    for breach in breaches:
+        assert case["says"] in breach.explanation
+        assert breach.severity == case.get("severity", CATALOGUE[code].severity) == result.severity
+        for field in ("start_offset", "end_offset", "records", "next"):
+            if field in case:
+                assert getattr(breach, field) == case[field], field
+        assert "None" not in breach.explanation
+        assert "{" not in breach.explanation + breach.next
+
+
+@pytest.mark.parametrize("code", CATALOGUE)
+def test_great_expectations_finds_the_breached_cases_and_no_others(judged: Judged, code: str) -> None:
+    validation = judged.validations[code]
+    breached = [name for name in cases_of(code) if name.startswith("breached_")]
+    assert validation.unexpected_count == len(breached)
+    assert not validation.success
+    confirm([judged.result(code, code)], judged.validations)
+
+
+def test_one_query_counts_all_invariants_of_a_relation(judged: Judged) -> None:
+    for relation, members in by_relation(CATALOGUE.values()).items():
+        for code in (i.code for i in members):
+            query = sa.text(count_query(relation, members, schema="cases"))
+            together = results(members, judged.connection.execute(query, {"run_id": code}).mappings().one())
+            alone = judged.result(code, code)
+            assert alone in together
+
+
+def test_the_same_subject_has_the_same_breach_id_in_every_run(judged: Judged) -> None:
+    for code in CATALOGUE:
+        together = {b.breach_id for b in judged.breaches(code, code)}
+        apart = {
+            b.breach_id for name in cases_of(code) for b in judged.breaches(code, f"{code}/{name}")
+        }
+        assert together == apart

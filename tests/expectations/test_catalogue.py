@@ -1,0 +1,149 @@
+"""The catalogue is whole: nothing in it lacks what is rendered from it."""
+
+import re
+from pathlib import Path
+from string import Formatter
+
+import pytest
+import yaml
+from spark_jobs.relations import RELATIONS
+
+import expectations.catalogue
+from expectations.catalogue.model import DETAIL_COLUMNS, SUBJECTS, Invariant
+from expectations.catalogue.registry import _MODULES, CATALOGUE, RULESET_VERSION
+from expectations.data_docs import FAMILIES, runbook
+from expectations.verdicts import subject_columns
+
+CASES = Path(__file__).parent / "cases"
+CATALOGUE_DIR = Path(expectations.catalogue.__file__).parent
+RUNBOOKS = CATALOGUE_DIR.parent / "runbooks"
+INVARIANTS = [pytest.param(i, id=i.code) for i in CATALOGUE.values()]
+
+SQL_WORDS = {
+    "and", "or", "not", "is", "null", "true", "false", "case", "when", "then", "else", "end", "in", "between", "like",
+    "coalesce", "cardinality", "greatest", "least", "abs", "nullif", "distinct", "from", "any", "array",
+}  # fmt: skip
+
+
+def names_in(sql: str) -> set[str]:
+    """Identifiers of an SQL expression: what is left without text literals, numbers and keywords."""
+    bare = re.sub(r"'(?:[^']|'')*'", " ", sql)
+    words = re.findall(r'"([^"]+)"|\b([A-Za-z_][A-Za-z_0-9]*)\b', bare)
+    return {quoted or word for quoted, word in words if quoted or word.lower() not in SQL_WORDS}
+
+
+def fields_in(template: str) -> set[str]:
+    return {field for _, field, _, _ in Formatter().parse(template) if field}
+
+
+def expressions(invariant: Invariant) -> list[str]:
+    optional = (invariant.applies_when, invariant.start_offset, invariant.end_offset, invariant.records)
+    return [
+        invariant.breach_when,
+        *(u.when for u in invariant.unknown),
+        *(when for _, when in invariant.severity_when),
+        *(expression for _, expression in invariant.derived),
+        *(expression for expression in optional if expression is not None),
+    ]
+
+
+def test_it_is_in_code_order() -> None:
+    assert list(CATALOGUE) == sorted(CATALOGUE)
+    assert RULESET_VERSION
+
+
+def test_every_family_module_is_collected() -> None:
+    modules = {path.stem for path in CATALOGUE_DIR.glob("*.py")} - {"__init__", "model", "registry"}
+    assert modules == set(_MODULES)
+
+
+@pytest.mark.parametrize("field", ["code", "key", "name", "statement"])
+def test_no_two_share_a_name(field: str) -> None:
+    values = [getattr(i, field) for i in CATALOGUE.values()]
+    assert len(set(values)) == len(values)
+
+
+@pytest.mark.parametrize("invariant", INVARIANTS)
+def test_names_have_their_form(invariant: Invariant) -> None:
+    assert re.fullmatch(r"[A-Z]\d\d", invariant.code)
+    assert invariant.code[0] in FAMILIES
+    assert re.fullmatch(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*", invariant.key)
+    assert re.fullmatch(r"([A-Z][a-z0-9]+)+", invariant.name)
+
+
+@pytest.mark.parametrize("invariant", INVARIANTS)
+def test_it_says_what_it_means_in_sentences(invariant: Invariant) -> None:
+    for text in (invariant.statement, invariant.because):
+        assert re.fullmatch(r"[^a-z].*[.)]", text, re.DOTALL), text
+        assert "  " not in text
+    assert invariant.explanation
+    assert invariant.next
+    assert invariant.reference
+
+
+@pytest.mark.parametrize("invariant", INVARIANTS)
+def test_its_relation_has_every_column_that_it_names(invariant: Invariant) -> None:
+    relation = RELATIONS[invariant.relation]
+    columns = set(relation.column_names)
+    for expression in expressions(invariant):
+        assert names_in(expression) <= columns, expression
+    derived = {name for name, _ in invariant.derived}
+    assert not derived & columns, "a derived name hides a column"
+    assert set(subject_columns(invariant)) <= columns
+    assert set(invariant.evidence) <= columns | derived
+    for template in (*invariant.explanation, invariant.next):
+        assert fields_in(template) <= columns | derived, template
+    if invariant.details:
+        column, _ = DETAIL_COLUMNS[invariant.relation]
+        assert column in columns
+
+
+@pytest.mark.parametrize("invariant", INVARIANTS)
+def test_it_has_a_runbook(invariant: Invariant) -> None:
+    text = runbook(invariant)
+    assert re.findall(r"^#.*", text, re.MULTILINE) == [
+        f"# {invariant.name} ({invariant.code})",
+        "## Meaning",
+        "## Impact",
+        "## Diagnosis",
+        "## Mitigation",
+    ]
+
+
+def test_no_runbook_is_left_over() -> None:
+    assert {path.stem for path in RUNBOOKS.glob("*.md")} == {i.name for i in CATALOGUE.values()}
+
+
+@pytest.mark.parametrize("invariant", INVARIANTS)
+def test_it_has_cases_of_every_verdict_and_every_reason(invariant: Invariant) -> None:
+    cases = yaml.safe_load((CASES / f"{invariant.code}.yaml").read_text(encoding="utf-8"))
+    verdicts = {name.split("_", 1)[0] for name in cases}
+    assert {"holds", "breached", "unknown"} <= verdicts <= {"holds", "breached", "unknown", "ignored"}
+    reasons = {case["reason"] for name, case in cases.items() if name.startswith("unknown_")}
+    assert {u.reason for u in invariant.unknown} <= reasons
+    severities = {case.get("severity", invariant.severity) for name, case in cases.items() if "says" in case}
+    assert {severity for severity, _ in invariant.severity_when} <= severities
+    columns = set(RELATIONS[invariant.relation].column_names)
+    for name, case in cases.items():
+        assert set(case["row"]) <= columns, name
+
+
+def test_no_case_is_left_over() -> None:
+    assert {path.stem for path in CASES.glob("[A-Z]??.yaml")} == set(CATALOGUE)
+
+
+def test_what_one_implies_is_in_the_catalogue_and_leads_back_to_none() -> None:
+    implies = {code: set(i.implies) for code, i in CATALOGUE.items()}
+    assert set().union(*implies.values()) <= CATALOGUE.keys()
+    reached = {code: set(codes) for code, codes in implies.items()}
+    for _ in CATALOGUE:
+        reached = {c: codes.union(*(reached[r] for r in codes)) for c, codes in reached.items()}
+    assert [code for code, codes in reached.items() if code in codes] == []
+
+
+def test_every_relation_has_a_subject_that_exists() -> None:
+    assert SUBJECTS.keys() == RELATIONS.keys()
+    for name, subject in SUBJECTS.items():
+        assert set(subject) <= set(RELATIONS[name].column_names)
+    for name, (column, _) in DETAIL_COLUMNS.items():
+        assert column in RELATIONS[name].column_names

@@ -1,0 +1,138 @@
+"""The repository itself: what a reader would stumble over is found here first."""
+
+import ast
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("kafka_log", "snapshots", "sim_engine", "spark_jobs", "expectations", "sql", "tidegauge")
+LONGEST_MODULE = 500
+
+# Spelled backwards, so that this file does not find itself.
+_BACKWARDS = ("ODOT", "EMXIF", "rorrEdetnemelpmItoN", "piks.kram.tsetyp", "liafx.kram.tsetyp", "piks.tsetyp")
+UNFINISHED = re.compile("|".join(re.escape(word[::-1]) for word in _BACKWARDS))
+MACHINE_PATH = re.compile(r"(?:^|[^A-Za-z0-9_.])/(?:root|work|farm|home/[a-z]+|Users/[a-z]+)/")
+REGISTRY = re.compile(r"https?://[^ \")]*(?:simple|packages|maven2|artifact)[/\" ]")
+
+
+def _files(*suffixes: str) -> Iterator[Path]:
+    """What git tracks or would track."""
+    listing = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    names = [name for name in listing.stdout.split("\0") if name] or [
+        str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if path.is_file() and ".venv" not in path.parts
+    ]  # a source archive has no git
+    for name in names:
+        path = ROOT / name
+        if path.is_file() and not name.startswith("tests/golden/") and (not suffixes or path.suffix in suffixes):
+            yield path
+
+
+def _found(pattern: re.Pattern[str], *suffixes: str) -> list[str]:
+    return [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
+        for path in _files(*suffixes)
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
+        if pattern.search(line)
+    ]
+
+
+def test_no_module_is_longer_than_one_sitting():
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in _files(".py")}
+    assert {name: length for name, length in lengths.items() if length > LONGEST_MODULE} == {}
+
+
+def test_nothing_is_unfinished_or_skipped():
+    assert _found(UNFINISHED, ".py") == []
+
+
+def test_no_path_of_one_machine():
+    assert _found(MACHINE_PATH) == []
+
+
+def test_no_package_registry():
+    assert _found(REGISTRY, ".toml", ".txt", ".json", ".lock", ".xml", ".cfg") == []
+
+
+def test_a_pin_is_a_name_and_a_version():
+    pin = re.compile(r"^[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+( ; [^#]+)?$")
+    for name in ("requirements.txt", "requirements-java.txt"):
+        lines = (ROOT / name).read_text().splitlines()
+        assert lines
+        assert [line for line in lines if not pin.match(line)] == []
+
+
+def test_every_dependency_is_pinned():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    wanted = {_name(requirement) for group in (project["dependencies"], *extras) for requirement in group}
+    pinned = {_name(line) for line in (ROOT / "requirements.txt").read_text().splitlines()}
+    assert wanted <= pinned
+
+
+def _name(requirement: str) -> str:
+    match = re.match(r"[A-Za-z0-9._-]+", requirement)
+    assert match
+    return re.sub(r"[-_.]+", "-", match.group()).lower()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_module_says_what_it_is(package):
+    silent = [path for path in (ROOT / package).rglob("*.py") if not ast.get_docstring(ast.parse(path.read_text()))]
+    assert silent == []
+
+
+def test_dags_import_nothing_of_ours_and_no_engine():
+    forbidden = {*PACKAGES, "pyspark", "great_expectations", "pandas", "numpy", "sqlalchemy"}
+    imported = {
+        (path.name, name.split(".")[0])
+        for path in (ROOT / "dags").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in _imports(node)
+    }
+    assert {(file, name) for file, name in imported if name in forbidden} == set()
+
+
+def _imports(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+
+
+def test_make_help_lists_every_target():
+    declared = set(re.findall(r"^\.PHONY: (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert declared == set(re.findall(r"^  make (\S+) ", listed, re.MULTILINE))
+
+
+def test_contributing_names_every_make_target():
+    declared = re.findall(r"^\.PHONY: (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    assert [target for target in declared if f"make {target}" not in text] == []
+
+
+def test_every_setting_is_documented():
+    from tidegauge.settings import VARIABLES
+
+    text = (ROOT / "README.md").read_text()
+    assert [variable.name for variable in VARIABLES if f"`{variable.name}`" not in text] == []
+
+
+def test_every_setting_that_is_read_is_listed():
+    from tidegauge.settings import VARIABLES
+
+    read = {name for path in _files(".py") if "tests" not in path.parts for name in _settings_in(path)}
+    assert read - {variable.name for variable in VARIABLES} == set()
+
+
+def _settings_in(path: Path) -> set[str]:
+    return set(re.findall(r"""["'](TIDEGAUGE_[A-Z_]+)["']""", path.read_text()))

@@ -1,0 +1,86 @@
+"""What Spark is started with; and that it starts."""
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark_jobs import class_archive, session
+from spark_jobs.errors import SparkError
+from spark_jobs.java import Java
+from spark_jobs.spark_home import spark_home
+
+JAVA = Java(home=Path("/no/java"), version=17, found="test")
+
+READS_ROWS = """
+from spark_jobs import session
+from spark_jobs.rehearsal import Rows
+spark = session.start("local[2]")
+spark.dataSource.register(Rows)
+print(spark.read.format("rehearsal").load().toArrow().num_rows, spark.conf.get("spark.sql.session.timeZone"))
+spark.stop()
+"""
+
+
+@pytest.mark.parametrize(
+    ("master", "local"),
+    [("local", True), ("local[*]", True), ("local[4,2]", True), ("spark://h:7077", False), ("k8s://https://h", False)],
+)
+def test_a_local_master_is_known(master, local):
+    assert session.is_local(master) is local
+
+
+def test_a_local_session_listens_on_this_machine_only():
+    settings = session.settings("local[3]")
+    assert settings["spark.driver.bindAddress"] == "127.0.0.1"
+    assert settings["spark.ui.enabled"] == "false"
+    assert settings["spark.sql.shuffle.partitions"] == "3"
+
+
+def test_a_cluster_keeps_its_own_flags_and_addresses():
+    assert session.java_options("spark://h:7077", JAVA) == ""
+    assert not [key for key in session.settings("yarn") if key.startswith(("spark.driver", "spark.ui.enabled"))]
+    assert set(session.environment(JAVA, "yarn")) == {"JAVA_HOME"}
+
+
+def test_without_an_archive_the_jvm_is_told_of_none():
+    assert class_archive.options(JAVA) == ()
+    assert "SharedArchiveFile" not in session.java_options("local[2]", JAVA)
+
+
+def test_another_java_has_another_archive(tmp_path):
+    homes = [tmp_path / name for name in ("a", "b")]
+    assert len({class_archive.path(Java(home=home, version=17, found="test")) for home in homes}) == 2
+
+
+def test_spark_submit_gets_the_same_settings():
+    environ = session.submit_environment("local[2]")
+    pairs = dict(pair.split("=", 1) for pair in shlex.split(environ["TIDEGAUGE_SPARK_CONF"]))
+    assert session.settings("local[2]").items() <= pairs.items()
+    assert environ["PYSPARK_PYTHON"] == sys.executable
+
+
+def test_the_spark_home_holds_no_zipped_pyspark():
+    home = spark_home()
+    assert (home / "bin" / "spark-submit").is_file()
+    assert (home / "jars").is_dir()
+    assert not (home / "python").exists()
+
+
+@pytest.mark.slow
+def test_a_session_reads_a_python_data_source_and_says_nothing():
+    run = subprocess.run([sys.executable, "-c", READS_ROWS], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["6", "UTC"]
+    assert run.stderr == ""
+
+
+@pytest.mark.slow
+def test_a_jvm_that_does_not_start_is_a_spark_error_with_its_words():
+    code = "from spark_jobs import session; session.start(extra={'spark.driver.extraJavaOptions': '-Xmx1g'})"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode != 0
+    assert SparkError.__name__ in run.stderr
+    assert "Java said" in run.stderr
+    assert "Xmx" in run.stderr

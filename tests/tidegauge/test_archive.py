@@ -1,0 +1,46 @@
+"""Captures are unpacked whole, sparse and once."""
+
+import tarfile
+
+import pytest
+
+from tidegauge.archive import unpack
+
+
+@pytest.fixture
+def archive(tmp_path):
+    source = tmp_path / "capture"
+    (source / "broker-1").mkdir(parents=True)
+    (source / "broker-1" / "meta.properties").write_text("version=1\n")
+    with tarfile.open(tmp_path / "capture.tar.gz", "w:gz") as tar:
+        tar.add(source, "capture")
+    return tmp_path / "capture.tar.gz"
+
+
+def test_an_archive_of_one_directory_is_that_directorys_contents(archive, tmp_path):
+    directory = unpack(archive, tmp_path / "out" / "it")
+    assert (directory / "broker-1" / "meta.properties").read_text() == "version=1\n"
+    assert [path.name for path in directory.parent.iterdir()] == ["it"]
+
+
+def test_what_is_there_is_taken_as_it_is(archive, tmp_path):
+    directory = unpack(archive, tmp_path / "it")
+    (directory / "mark").touch()
+    assert (unpack(archive, directory) / "mark").exists()
+
+
+def test_half_an_archive_leaves_nothing(archive, tmp_path):
+    archive.write_bytes(archive.read_bytes()[:-60])
+    with pytest.raises((EOFError, tarfile.TarError, OSError)):
+        unpack(archive, tmp_path / "out" / "it")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_preallocated_files_stay_sparse(golden):
+    files = [path.stat() for path in golden("unclean-before").rglob("*.index")]
+    assert sum(stat.st_size for stat in files) > 10_000_000
+    assert sum(stat.st_blocks * 512 for stat in files) < 1_000_000
+
+
+def test_a_capture_holds_three_brokers(golden):
+    assert {path.name for path in golden("healthy").glob("broker-*")} == {"broker-1", "broker-2", "broker-3"}

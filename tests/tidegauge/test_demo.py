@@ -1,0 +1,94 @@
+"""The demonstration, with jobs that only say that they ran: Airflow, Postgres and Spark are real."""
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.errors import UnavailableError
+from tidegauge import airflow, demo
+
+SPARK_JOB = """
+import sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+run = Path(sys.argv[sys.argv.index("--run") + 1])
+run.joinpath("spark").write_text(f"{sys.argv[1:3]} {spark.sparkContext.master} {spark.range(7).count()}")
+"""
+
+COMMAND = """
+import sys
+from pathlib import Path
+
+step = sys.argv[2]
+run = Path(sys.argv[sys.argv.index("--run") + 1])
+run.mkdir(parents=True, exist_ok=True)
+run.joinpath(step).write_text(" ".join(sys.argv[3:]))
+print("said by", step)
+sys.exit({"publish": 1, FAILING: 2}.get(step, 0))
+"""
+
+
+@pytest.fixture
+def state():
+    with tempfile.TemporaryDirectory(prefix="tidegauge-demo-") as directory:
+        yield Path(directory)
+
+
+def stand_in(monkeypatch, state: Path, failing: str = "none") -> None:
+    (state / "job.py").write_text(SPARK_JOB)
+    (state / "command.py").write_text(COMMAND.replace("FAILING", repr(failing)))
+    monkeypatch.setenv("TIDEGAUGE_JOB", str(state / "job.py"))
+    monkeypatch.setenv("TIDEGAUGE_COMMAND", shlex.join([sys.executable, str(state / "command.py")]))
+    monkeypatch.setenv("TIDEGAUGE_SPARK_MASTER", "local[2]")
+
+
+@pytest.mark.slow
+def test_every_step_runs_through_airflow_in_one_directory(monkeypatch, state):
+    stand_in(monkeypatch, state)
+    said: list[str] = []
+    run = demo.run_dag(state, said.append)
+    assert (run / "spark").read_text() == "['index', 'derive'] local[2] 7"
+    assert str(state / "captures" / "unclean-before") in (run / "snapshot").read_text()
+    assert {path.name for path in run.iterdir()} >= {"snapshot", "spark", "evaluate", "publish"}
+    assert [line for line in said if line.endswith("success")] == [
+        f"airflow    {task} success" for task in ("snapshot", "index_and_derive", "evaluate", "publish")
+    ]
+    assert processes_of(state) == []
+
+
+@pytest.mark.slow
+def test_a_step_that_fails_is_named_with_its_last_words_and_nothing_is_left_running(monkeypatch, state):
+    stand_in(monkeypatch, state, failing="snapshot")
+    with pytest.raises(UnavailableError, match=r"failed in snapshot: .*"):
+        demo.run_dag(state, lambda line: None)
+    assert processes_of(state) == []
+
+
+def processes_of(state: Path) -> list[str]:
+    listing = subprocess.run(["ps", "-Ao", "args="], capture_output=True, text=True, check=True).stdout
+    return [line for line in listing.splitlines() if str(state) in line]
+
+
+def test_what_ships_is_there():
+    assert demo.shipped("unclean-before.tar.gz").is_file()
+    assert (demo.shipped("dags") / "replication_audit.py").is_file()
+
+
+def test_airflows_environment_holds_nothing_of_the_callers_airflow(tmp_path):
+    environ = airflow.environment(
+        home=tmp_path,
+        dags=tmp_path,
+        database_url="postgresql+psycopg2://h/db",
+        environ={"AIRFLOW__CORE__EXECUTOR": "CeleryExecutor", "AIRFLOW_CONN_X": "y", "PATH": os.environ["PATH"]},
+    )
+    assert environ["AIRFLOW__CORE__EXECUTOR"] == "LocalExecutor"
+    assert "AIRFLOW_CONN_X" not in environ
+    assert environ["AIRFLOW__API__HOST"] == "127.0.0.1"
+    assert environ["PATH"] == os.environ["PATH"]

@@ -1,0 +1,34 @@
+"""`latest` is the newest snapshot that has a manifest."""
+
+import os
+
+import pytest
+
+from snapshots.errors import SnapshotError
+from tidegauge.latest import resolve
+
+
+@pytest.fixture
+def root(monkeypatch, tmp_path):
+    monkeypatch.setenv("TIDEGAUGE_SNAPSHOTS", str(tmp_path))
+    for age, name in enumerate(("c", "a", "b")):
+        directory = tmp_path / "prod" / name
+        directory.mkdir(parents=True)
+        (directory / "MANIFEST.json").touch()
+        os.utime(directory / "MANIFEST.json", (1000 - age, 1000 - age))
+    (tmp_path / "prod" / "unfinished").mkdir()
+    return tmp_path
+
+
+def test_the_newest_manifest_wins_whatever_its_name(root):
+    assert resolve("latest", "prod") == root / "prod" / "c"
+
+
+def test_a_path_is_a_path(root):
+    assert str(resolve("some/where", "prod")) == "some/where"
+
+
+@pytest.mark.parametrize("cluster", ["other", None])
+def test_nothing_to_choose_from_is_a_snapshot_error(root, cluster):
+    with pytest.raises(SnapshotError):
+        resolve("latest", cluster)

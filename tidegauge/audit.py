@@ -1,0 +1,172 @@
+"""An audit from snapshots to a report: the five steps, in one process or one by one.
+
+In: snapshots and options. Out: report.json, facts/ and data_docs/ per snapshot, and a published run per snapshot. The rule
+that must hold: each step reads only what the one before it wrote to the run directory, so `tidegauge audit` and the
+Airflow DAG take the same road.
+
+    snapshot -> index -> derive -> evaluate -> publish
+"""
+
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from spark_jobs.run import Run, load, new_run
+from tidegauge import settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NO_STORE: Final = "none"
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditResult:
+    """The reports written, and the exit code they come to."""
+
+    reports: tuple[Path, ...]
+    exit_code: int
+
+
+def begin(inputs: tuple[Path, ...], *, out: Path, fail_on: str, store: str | None) -> Run:
+    """The snapshot step: opens the snapshots and makes the run directory."""
+    return new_run(
+        out, inputs, store_url=store or settings.store_url(), fail_on=fail_on, started_at_ms=time.time_ns() // 1_000_000
+    )
+
+
+def step(name: str, run_dir: Path, *, progress: Progress) -> AuditResult | None:
+    """One later step of a run, in this process."""
+    run = load(run_dir)
+    match name:
+        case "index" | "derive":
+            _spark_step(name, run, settings.spark_master(), progress)
+            return None
+        case "evaluate":
+            with _store(run) as url:
+                return _evaluate(run, url, progress)
+        case _:
+            with _store(run) as url:
+                return _publish(run, url, progress)
+
+
+def audit(
+    inputs: tuple[Path, ...],
+    *,
+    out: Path,
+    fail_on: str,
+    store: str | None,
+    master: str | None,
+    progress: Progress,
+) -> AuditResult:
+    """All steps in one process. Postgres and Great Expectations get ready while Spark starts and works."""
+    run = begin(inputs, out=out, fail_on=fail_on, store=store)
+    warm = _Warm()
+    with _store(run) as url:
+        warm.start()
+        _spark_steps(run, master or settings.spark_master(), progress)
+        warm.join()
+        _evaluate(run, url, progress)
+        return _publish(run, url, progress)
+
+
+class _Warm(threading.Thread):
+    """Imports what the later steps need while Spark works: Great Expectations alone takes seconds to import.
+
+    An import that fails is not hidden: the step that needs it imports again and fails there.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(name="warm-imports", daemon=True)
+
+    def run(self) -> None:
+        """Imports the evaluation."""
+        from contextlib import suppress
+
+        with suppress(ImportError):
+            import spark_jobs.evaluate  # noqa: F401
+
+
+def _store(run: Run) -> AbstractContextManager[str]:
+    """The store's URL while it is in use: the user's own, or the embedded Postgres, started if it does not run."""
+    if run.store_url is not None and run.store_url != NO_STORE:
+        return nullcontext(run.store_url)
+    from tidegauge.postgres import store
+
+    return store(settings.home() / "postgres")
+
+
+def _spark_steps(run: Run, master: str, progress: Progress) -> None:
+    session = _session(master)
+    try:
+        _index(session, run, progress)
+        _derive(session, run, progress)
+    finally:
+        session.stop()
+
+
+def _spark_step(name: str, run: Run, master: str, progress: Progress) -> None:
+    session = _session(master)
+    try:
+        (_index if name == "index" else _derive)(session, run, progress)
+    finally:
+        session.stop()
+
+
+def _session(master: str) -> "SparkSession":
+    from spark_jobs.session import start
+
+    return start(master)
+
+
+def _index(session: "SparkSession", run: Run, progress: Progress) -> None:
+    from spark_jobs.jobs import index
+
+    progress(f"index: {sum(1 for _ in run.snapshots)} snapshot(s)")
+    index(session, run)
+
+
+def _derive(session: "SparkSession", run: Run, progress: Progress) -> None:
+    from spark_jobs.derive import derive
+
+    progress("derive: facts")
+    derive(session, run)
+
+
+def _evaluate(run: Run, url: str, progress: Progress) -> AuditResult:
+    from spark_jobs.evaluate import evaluate
+
+    for snapshot in run.snapshots:
+        progress(f"evaluate: {snapshot.key}")
+        evaluate(snapshot, run, url)
+    return _result(run)
+
+
+def _publish(run: Run, url: str, progress: Progress) -> AuditResult:
+    from spark_jobs.evaluate import discard, publish
+
+    for snapshot in run.snapshots:
+        if run.store_url == NO_STORE:
+            discard(snapshot, url)
+        else:
+            progress(f"publish: {snapshot.key}")
+            publish(snapshot, run, url)
+    shutil.rmtree(run.work, ignore_errors=True)
+    return _result(run)
+
+
+def _result(run: Run) -> AuditResult:
+    from spark_jobs.evaluate import read_report, worst_at_or_above
+
+    reports = tuple(s.target / "report.json" for s in run.snapshots)
+    breached = any(worst_at_or_above(read_report(path), run.fail_on) for path in reports)
+    return AuditResult(reports=reports, exit_code=1 if breached else 0)
+
+
+

@@ -1,0 +1,205 @@
+"""The command line. Progress goes to standard error, results to standard output.
+
+Exit: 0 nothing at or above --fail-on · 1 breaches at or above it · 2 usage, or a snapshot that cannot be used ·
+3 the environment (store, Spark, disk). An error is one paragraph: what, where, what to do; a traceback only with --debug.
+"""
+
+import json
+import sys
+import traceback
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from snapshots.errors import AuditError, SnapshotError
+from snapshots.manifest import Consistency
+from tidegauge import __version__
+
+EXIT_BREACHES: Final = 1
+EXIT_UNUSABLE: Final = 2
+EXIT_ENVIRONMENT: Final = 3
+
+_DIRECTORY = click.Path(path_type=Path)
+_FAIL_ON = click.Choice(["critical", "warning", "info", "never"])
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__)
+@click.option("--debug", is_flag=True, help="Show a traceback with an error.")
+def main(debug: bool) -> None:
+    """Replication data quality for Apache Kafka: what was lost, on which broker, why, and what to run next."""
+    click.get_current_context().obj = {"debug": debug}
+
+
+def _told(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Turns our errors into one paragraph and an exit code."""
+
+    @wraps(command)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except AuditError as error:
+            click.echo(f"tidegauge: {error}", err=True)
+            _traceback()
+            sys.exit(EXIT_UNUSABLE if isinstance(error, SnapshotError) else EXIT_ENVIRONMENT)
+        except OSError as error:
+            where = f" at {error.filename}" if error.filename else ""
+            click.echo(
+                f"tidegauge: the system refused{where}: {error.strerror or error}. "
+                "Check permissions and free space there, then run the same command again.",
+                err=True,
+            )
+            _traceback()
+            sys.exit(EXIT_ENVIRONMENT)
+
+    return run
+
+
+def _traceback() -> None:
+    if click.get_current_context().find_root().obj["debug"]:
+        traceback.print_exc()
+
+
+def _progress(text: str) -> None:
+    click.echo(text, err=True)
+
+
+@main.group()
+def snapshot() -> None:
+    """Plain copies of log directories, made into snapshots and verified."""
+
+
+@snapshot.command("adopt")
+@click.argument("directory", type=_DIRECTORY)
+@click.option("--cluster", required=True, help="The cluster's name in reports and in the store.")
+@click.option(
+    "--consistency",
+    type=click.Choice([c.value for c in Consistency]),
+    default=Consistency.FUZZY.value,
+    show_default=True,
+    help="quiesced: the whole cluster was stopped; atomic: one instant (a volume snapshot); fuzzy: copied while it ran.",
+)
+@click.option("--id", "snapshot_id", help="Snapshot id; by default the directory's name and a digest of its listing.")
+@_told
+def adopt_command(directory: Path, cluster: str, consistency: str, snapshot_id: str | None) -> None:
+    """Make DIRECTORY, a plain copy of log directories (broker-<id>/ each), a snapshot: writes its MANIFEST.json."""
+    from snapshots.adopt import adopt
+
+    with _bar("Reading") as tick:
+        adopted = adopt(
+            directory,
+            cluster=cluster,
+            consistency=Consistency(consistency),
+            snapshot_id=snapshot_id,
+            progress=tick,
+        )
+    manifest = adopted.manifest
+    files = sum(len(b.files) for b in manifest.brokers)
+    click.echo(
+        f"{manifest.cluster}/{manifest.snapshot_id}: {len(manifest.brokers)} brokers, {files} files, "
+        f"{len(manifest.left_out)} left out. Next: tidegauge audit {directory} --out OUT"
+    )
+
+
+@snapshot.command("verify")
+@click.argument("directory", metavar="SNAPSHOT", type=_DIRECTORY)
+@_told
+def verify_command(directory: Path) -> None:
+    """Compare SNAPSHOT's manifest with its files. Exit 1 if they differ."""
+    from snapshots.adopt import open_snapshot, verify
+
+    opened = open_snapshot(directory)
+    with _bar("Verifying") as tick:
+        problems = verify(opened, progress=tick)
+    for problem in problems:
+        click.echo(f"{problem.path}: {problem.reason}")
+    if problems:
+        sys.exit(EXIT_BREACHES)
+    click.echo(f"{opened.manifest.cluster}/{opened.manifest.snapshot_id}: as its manifest says.")
+
+
+class _bar:  # noqa: N801 - reads as a verb where it is used
+    """A counter of files on a terminal; nothing elsewhere but a last line."""
+
+    def __init__(self, label: str) -> None:
+        self._label, self._count = label, 0
+
+    def __enter__(self) -> Callable[[str], None]:
+        return self._tick
+
+    def _tick(self, path: str) -> None:
+        self._count += 1
+        if sys.stderr.isatty() and self._count % 50 == 0:
+            click.echo(f"\r{self._label} {self._count} files", err=True, nl=False)
+
+    def __exit__(self, *_: object) -> None:
+        click.echo(f"\r{self._label}: {self._count} files", err=True)
+
+
+@main.command("audit")
+@click.argument("directories", metavar="SNAPSHOT...", nargs=-1, required=True, type=_DIRECTORY)
+@click.option("--out", required=True, type=_DIRECTORY, help="Where report.json, facts/ and data_docs/ go.")
+@click.option("--fail-on", type=_FAIL_ON, default="critical", show_default=True, help="Exit 1 at or above this severity.")
+@click.option("--store", help="Postgres URL; 'none' publishes nothing. Default: TIDEGAUGE_STORE_URL, else the embedded one.")
+@click.option("--master", help="Spark master. Default: TIDEGAUGE_SPARK_MASTER, else local[*].")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on standard output.")
+@_told
+def audit_command(
+    directories: tuple[Path, ...], out: Path, fail_on: str, store: str | None, master: str | None, as_json: bool
+) -> None:
+    """Audit snapshots: what was lost, where and why. A directory of broker-<id>/ without a manifest is taken as a fuzzy copy."""
+    from tidegauge.audit import audit
+    from tidegauge.present import print_report
+
+    result = audit(directories, out=out, fail_on=fail_on, store=store, master=master, progress=_progress)
+    if as_json:
+        reports = [json.loads(path.read_text(encoding="utf-8")) for path in result.reports]
+        click.echo(json.dumps(reports[0] if len(reports) == 1 else reports, indent=1))
+    else:
+        for path in result.reports:
+            print_report(path, path.parent / "data_docs" / "index.html")
+    sys.exit(result.exit_code)
+
+
+@main.command("explain")
+@click.argument("breach_id")
+@click.option("--report", "report_dir", required=True, type=_DIRECTORY, help="The audit's --out directory.")
+@_told
+def explain_command(breach_id: str, report_dir: Path) -> None:
+    """Print one breach's argument, its evidence and what follows from it."""
+    from tidegauge.explain import explain
+
+    for line in explain(breach_id, report_dir):
+        click.echo(line)
+
+
+@main.command("job")
+@click.argument("step", type=click.Choice(["snapshot", "index", "derive", "evaluate", "publish"]))
+@click.argument("directories", metavar="[SNAPSHOT]...", nargs=-1, type=_DIRECTORY)
+@click.option("--run", "run_dir", required=True, type=_DIRECTORY, help="The run directory that the steps share.")
+@click.option("--fail-on", type=_FAIL_ON, default="critical", show_default=True, help="Kept with the run (step snapshot).")
+@click.option("--store", help="Postgres URL, kept with the run (step snapshot).")
+@_told
+def job_command(step: str, directories: tuple[Path, ...], run_dir: Path, fail_on: str, store: str | None) -> None:
+    """One STEP of an audit as a process of its own: what each Airflow task runs. SNAPSHOT is for the step snapshot."""
+    from tidegauge import audit as steps
+
+    if step == "snapshot":
+        if not directories:
+            raise click.UsageError("The step snapshot takes the snapshots to audit.")
+        steps.begin(directories, out=run_dir, fail_on=fail_on, store=store)
+        return
+    result = steps.step(step, run_dir, progress=_progress)
+    sys.exit(result.exit_code if result is not None else 0)
+
+
+@main.command("demo")
+@_told
+def demo_command() -> None:
+    """Run the main job on a shipped capture, through Airflow and an embedded Postgres, and print what it found."""
+    from tidegauge.demo import demo
+
+    sys.exit(demo())

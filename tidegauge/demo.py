@@ -1,0 +1,121 @@
+"""The demonstration: a real cluster's copy that ships with the project in, a report on the terminal out.
+
+    unpack the capture -> embedded Postgres -> Airflow, which runs the DAG `replication_audit` -> the report
+
+Everything it makes is under one directory (`<checkout>/.tidegauge`), everything it starts it stops. The rule that must
+hold: a second run does no work that the first one finished, and its report is the same.
+"""
+
+import importlib.metadata
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from spark_jobs import session
+from spark_jobs.errors import UnavailableError
+from tidegauge import airflow, postgres, settings
+from tidegauge.archive import unpack
+
+DAG: Final = "replication_audit"
+CAPTURE: Final = "unclean-before"
+CLUSTER: Final = "demo"
+
+Say = Callable[[str], None]
+
+
+def demo() -> int:
+    """Runs the demonstration and prints its report; the exit code is 0: that something is found is the point of it.
+
+    Raises `UnavailableError` when a step fails; the step's own words are in it.
+    """
+    from tidegauge.present import print_report
+
+    run = run_dag(home(), lambda line: print(line, file=sys.stderr, flush=True))
+    print_report(run / "report.json", run / "data_docs" / "index.html")
+    return 0
+
+
+def run_dag(state: Path, say: Say) -> Path:
+    """The DAG on the shipped capture, all state under `state`: the run's directory, with `report.json` and
+    `data_docs/`.
+    """
+    previous = signal.signal(signal.SIGTERM, _as_interrupt)
+    try:
+        return _run_dag(state, say)
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _run_dag(state: Path, say: Say) -> Path:
+    capture = unpack(shipped(f"{CAPTURE}.tar.gz"), state / "captures" / CAPTURE)
+    say(f"capture    {capture}")
+    with postgres.running(state / "postgres") as server:
+        database = server.ensure_database("airflow")
+        environ = _environment(state, store_url=server.ensure_database("tidegauge"))
+        airflow_home = state / "airflow"
+        environ = airflow.environment(home=airflow_home, dags=shipped("dags"), database_url=database, environ=environ)
+        if airflow.migrate(airflow_home, environ, f"{importlib.metadata.version('apache-airflow')} {database}"):
+            say("postgres   ready, Airflow's tables made")
+        else:
+            say("postgres   ready")
+        with airflow.running(airflow_home, environ) as scheduler:
+            result = scheduler.run(DAG, {"cluster": CLUSTER, "snapshot": str(capture)}, _progress(say))
+            failed = [task for task, state in result.tasks.items() if state in ("failed", "up_for_retry")]
+            if result.state != "success":
+                lines = [line for task in failed for line in scheduler.log_of(DAG, task).splitlines()[-5:]]
+                raise UnavailableError(f"The DAG {DAG} failed in {', '.join(failed)}: " + " / ".join(lines))
+            return state / "runs" / result.run_id
+
+
+def home() -> Path:
+    """Where the demonstration keeps its state: the checkout's `.tidegauge`; TIDEGAUGE_HOME wins."""
+    if given := os.environ.get("TIDEGAUGE_HOME"):
+        return Path(given).absolute()
+    checkout = _checkout()
+    return checkout / ".tidegauge" if checkout else settings.home() / "demo"
+
+
+def shipped(name: str) -> Path:
+    """A file or folder that ships with the project, in a checkout or in an installed wheel."""
+    checkout = _checkout()
+    if checkout is None:
+        return Path(__file__).parent / "shipped" / name
+    return checkout / ("tests/golden" if name.endswith(".tar.gz") else "") / name
+
+
+def _checkout() -> Path | None:
+    root = Path(__file__).parent.parent
+    return root if (root / "dags").is_dir() and (root / "tests" / "golden").is_dir() else None
+
+
+def _environment(state: Path, *, store_url: str) -> dict[str, str]:
+    """What the DAG's tasks see: where state is, which store, which Spark."""
+    master = settings.spark_master()
+    return {
+        **os.environ,
+        **session.submit_environment(master),
+        "TIDEGAUGE_HOME": str(state),
+        "TIDEGAUGE_SCHEDULE": "none",
+        "TIDEGAUGE_SPARK_MASTER": master,
+        "TIDEGAUGE_STORE_URL": settings.store_url() or store_url,
+    }
+
+
+def _progress(say: Say) -> Callable[[airflow.TaskStates], None]:
+    told: dict[str, str | None] = {}
+
+    def on_change(tasks: Mapping[str, str | None]) -> None:
+        for task, state in tasks.items():
+            if told.get(task) != state and state in ("running", "success", "failed", "up_for_retry"):
+                say(f"airflow    {task} {state}")
+            told[task] = state
+
+    return on_change
+
+
+def _as_interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

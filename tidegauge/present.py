@@ -1,0 +1,151 @@
+"""A report on a terminal: coverage, what does not hold, each breach as an argument, losses, where to look on.
+
+In: the report (report.json's object). Out: text. The rule that must hold: what the snapshot contains (topic names above
+all) is data, and cannot write to the terminal as anything else.
+"""
+
+import json
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+_COLOURS: Final = {"critical": "red", "warning": "yellow", "info": "cyan", "unknown": "magenta"}
+_WIDTH: Final = 118
+BREACHES_SHOWN: Final = 20
+"""Breaches below warning are counted, not printed; the rest up to this many, roots first."""
+
+Report = Mapping[str, Any]
+
+
+def print_report(report_path: Path, data_docs_path: Path | None) -> None:
+    """Prints a report file."""
+    report = json.loads(report_path.read_text(encoding="utf-8"))
+    for line in lines(report):
+        click.echo(line)
+    click.echo(f"Report     {report_path}")
+    if data_docs_path is not None:
+        click.echo(f"Data docs  {data_docs_path}")
+
+
+def lines(report: Report) -> Iterator[str]:
+    """The report, line by line."""
+    run = report["run"]
+    yield click.style(f"Cluster {safe(run['cluster'])}, snapshot {safe(run['snapshot_id'])}", bold=True)
+    yield from _coverage(report)
+    yield ""
+    yield from _table(report)
+    yield from _breaches(report)
+    yield from _losses(report)
+
+
+def safe(text: object) -> str:
+    """Text from a snapshot, fit for a terminal: control characters are shown, not obeyed."""
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in str(text))
+
+
+def _coverage(report: Report) -> Iterator[str]:
+    coverage, run = report["coverage"], report["run"]
+    unread = coverage["unread"]
+    yield (
+        f"Read {coverage['brokers']} brokers, {coverage['replicas']} replicas, {coverage['segments']} segments"
+        f"{f' ({coverage["segments_reused"]} reused)' if coverage['segments_reused'] else ''}, "
+        f"{coverage['batches']} batches, {_size(coverage['bytes'])}; {run['consistency']} copy; "
+        f"{f'{len(unread)} files not read' if unread else 'nothing left unread'}."
+    )
+    for entry in unread[:5]:
+        yield f"  not read: {safe(entry['path'])}: {safe(entry['reason'])}"
+    if len(unread) > 5:
+        yield f"  … and {len(unread) - 5} more, in the report."
+
+
+def _size(n: int) -> str:
+    value = float(n)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
+
+
+def _table(report: Report) -> Iterator[str]:
+    invariants = report["invariants"]
+    held = sum(1 for i in invariants if i["verdict"] == "holds")
+    unknown = [i for i in invariants if i["verdict"] == "unknown"]
+    breached = [i for i in invariants if i["verdict"] == "breached"]
+    yield f"{len(invariants)} invariants: {held} hold, {len(breached)} are breached, {len(unknown)} are not known."
+    if breached:
+        yield f"  {'code':5} {'invariant':34} {'severity':9} {'checked':>8} {'breached':>8} {'unknown':>8}"
+    for i in sorted(breached, key=lambda i: (_rank(i["severity"]), i["code"])):
+        severity = click.style(f"{i['severity']:9}", fg=_COLOURS[i["severity"]])
+        yield f"  {i['code']:5} {i['name']:34} {severity} {i['checked']:>8} {i['breached']:>8} {i['unknown']:>8}"
+    if unknown:
+        reasons: dict[str, list[str]] = {}
+        for i in unknown:
+            for reason in i["reasons"]:
+                reasons.setdefault(reason, []).append(i["code"])
+        yield "Not known, and so not green:"
+        for reason, codes in sorted(reasons.items()):
+            yield from textwrap.wrap(
+                f"{safe(reason)}: {' '.join(codes)}", _WIDTH, initial_indent="  ", subsequent_indent="    "
+            )
+
+
+def _rank(severity: str) -> int:
+    return ("critical", "warning", "info").index(severity)
+
+
+def _breaches(report: Report) -> Iterator[str]:
+    worth = [b for b in report["breaches"] if b["severity"] != "info"]
+    roots = [b for b in worth if not b["implied_by"]]
+    for breach in roots[:BREACHES_SHOWN]:
+        yield ""
+        yield from breach_lines(breach)
+        implied = sorted({b["code"] for b in worth if b["implied_by"] == breach["breach_id"]})
+        if implied:
+            yield f"  Follows from it: {', '.join(implied)}."
+    if len(roots) > BREACHES_SHOWN:
+        yield f"\n… and {len(roots) - BREACHES_SHOWN} more breaches, in the report."
+    infos = len(report["breaches"]) - len(worth)
+    if infos:
+        yield f"\n{infos} further finding{'s' if infos > 1 else ''} of severity info, in the report."
+
+
+def breach_lines(breach: Mapping[str, Any]) -> Iterator[str]:
+    """One breach as an argument, the next command at its end."""
+    title = f"{breach['code']} {breach['name']}  {_subject(breach['subject'])}"
+    yield f"{click.style(title, bold=True)}  {click.style(breach['severity'], fg=_COLOURS[breach['severity']])}  [{breach['breach_id']}]"
+    for line in breach["explanation"].splitlines():
+        yield from textwrap.wrap(safe(line), _WIDTH, initial_indent="  ", subsequent_indent="    ")
+    if breach["next"]:
+        yield f"  Next: {safe(breach['next'])}"
+
+
+def _subject(subject: Mapping[str, Any]) -> str:
+    told = dict(subject)
+    topic, partition = told.pop("topic", None), told.pop("partition", None)
+    parts = [f"{safe(topic)}-{partition}"] if topic is not None and partition is not None else []
+    parts += [f"{key.removesuffix('_id')} {safe(value)}" for key, value in told.items() if value is not None]
+    return ", ".join(parts)
+
+
+def _losses(report: Report) -> Iterator[str]:
+    losses = report["losses"]
+    yield ""
+    if not losses:
+        yield "Losses: none found."
+        return
+    total = sum(loss["records"] for loss in losses)
+    yield click.style(f"Losses: {total} records in {len(losses)} ranges", bold=True)
+    for loss in losses:
+        held = f"held by broker {', '.join(map(str, loss['held_by']))}" if loss["held_by"] else "held by no broker"
+        yield (
+            f"  {safe(loss['topic'])}-{loss['partition']} [{loss['start_offset']}, {loss['end_offset']})  "
+            f"{loss['records']} records, {loss['state'].replace('_', ' ')}, {held}, "
+            f"at least {loss['declared_committed']} declared committed"
+        )
+        yield from textwrap.wrap(safe(loss["cause"]), _WIDTH, initial_indent="    ", subsequent_indent="    ")
+        if loss["groups_affected"]:
+            yield f"    Groups that had read past it: {', '.join(map(safe, loss['groups_affected']))}"

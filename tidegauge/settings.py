@@ -1,0 +1,86 @@
+"""Settings: environment variables in, values out. `VARIABLES` is their only list; the documentation is made from it.
+
+An option of the command line wins over its variable, a variable over the default; an empty variable counts as not set.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """One environment variable: its name, what holds without it, what it means."""
+
+    name: str
+    default: str
+    meaning: str
+
+
+VARIABLES: Final = (
+    Variable(
+        name="TIDEGAUGE_HOME",
+        default="the user's data directory",
+        meaning="Where state is kept: the embedded Postgres, runs started by Airflow, unpacked captures.",
+    ),
+    Variable(
+        name="TIDEGAUGE_STORE_URL",
+        default="an embedded Postgres under TIDEGAUGE_HOME",
+        meaning="The store, as an SQLAlchemy URL (`postgresql+psycopg2://user:password@host/database`), or `none`.",
+    ),
+    Variable(
+        name="TIDEGAUGE_SNAPSHOTS",
+        default="TIDEGAUGE_HOME/snapshots",
+        meaning="Directory or URL under which snapshots are found by cluster and id: `<cluster>/<snapshot id>/`.",
+    ),
+    Variable(
+        name="TIDEGAUGE_SPARK_MASTER",
+        default="local[*]",
+        meaning="Where Spark runs: `local[N]`, `spark://host:port`, `yarn` or `k8s://https://host:port`.",
+    ),
+    Variable(
+        name="TIDEGAUGE_SCHEDULE",
+        default="@daily",
+        meaning="When the DAG `replication_audit` runs by itself: a cron expression, a preset, or `none`.",
+    ),
+    Variable(
+        name="TIDEGAUGE_COMMAND",
+        default="tidegauge",
+        meaning="What a DAG's tasks run for steps without Spark, as a shell would split it.",
+    ),
+    Variable(
+        name="TIDEGAUGE_JOB",
+        default="spark_jobs/job.py, as installed",
+        meaning="What a DAG's tasks give to spark-submit; a `local:///` path where the driver has an image of its own.",
+    ),
+    Variable(
+        name="TIDEGAUGE_SPARK_CONF",
+        default="",
+        meaning="`key=value` settings for a DAG's spark-submit, separated by spaces, quoted as for a shell.",
+    ),
+)
+
+
+def home() -> Path:
+    """Where state is kept."""
+    if given := os.environ.get("TIDEGAUGE_HOME"):
+        return Path(given).expanduser().absolute()
+    import platformdirs
+
+    return platformdirs.user_data_path("tidegauge")
+
+
+def store_url() -> str | None:
+    """The store; None where the embedded Postgres serves, `"none"` for no store at all."""
+    return os.environ.get("TIDEGAUGE_STORE_URL") or None
+
+
+def spark_master() -> str:
+    """Where Spark runs."""
+    return os.environ.get("TIDEGAUGE_SPARK_MASTER") or "local[*]"
+
+
+def snapshots_root() -> str:
+    """The directory or URL under which `<cluster>/<snapshot id>/` are found."""
+    return os.environ.get("TIDEGAUGE_SNAPSHOTS") or str(home() / "snapshots")
