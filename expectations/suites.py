@@ -26,6 +26,7 @@ from expectations.verdicts import InvariantResult, breached_condition
 if TYPE_CHECKING:
     from great_expectations.core import ExpectationSuite
     from great_expectations.core.batch_definition import BatchDefinition
+    from great_expectations.data_context.types.base import DataContextConfig
     from great_expectations.expectations.core.unexpected_rows_expectation import UnexpectedRowsExpectation
 
 _RESULT_FORMAT: Final = "SUMMARY"
@@ -88,19 +89,23 @@ def validate(
     invariants: Iterable[Invariant] = CATALOGUE.values(),
     schema: str = "tidegauge",
 ) -> Mapping[str, Validation]:
-    """Code -> what Great Expectations says of the run's staged rows. Raises `EvaluationError`."""
+    """Code -> what Great Expectations says of the run's staged rows.
+
+    Raises `EvaluationError`, and ConnectionError if the store cannot be reached.
+    """
     if not _RUN_ID.fullmatch(run_id):
         raise EvaluationError(f"The run id {run_id!r} holds other characters than letters, digits and _.:+-.")
     import great_expectations as gx
-    from great_expectations.data_context.types.base import ProgressBarsConfig
+    from great_expectations.datasource.fluent.interfaces import TestConnectionError
 
     members = by_relation(invariants)
     found: dict[str, Validation] = {}
     with _quiet():
-        context = gx.get_context(mode="ephemeral")
-        context.variables.progress_bars = ProgressBarsConfig(globally=False)
-        context.variables.analytics_enabled = False
-        source = context.data_sources.add_postgres(name="store", connection_string=_connection_string(engine_url))
+        context = gx.get_context(mode="ephemeral", project_config=_project())
+        try:
+            source = context.data_sources.add_postgres(name="store", connection_string=_connection_string(engine_url))
+        except TestConnectionError as error:
+            raise ConnectionError(f"Great Expectations cannot reach the store: {error}") from error
         try:
             rendered = suites(invariants)
             for relation, suite in rendered.items():
@@ -148,6 +153,8 @@ def _validated(
         assert configuration is not None, "a result says which expectation it is of"
         code = configuration.meta["code"]
         if one.exception_info and _raised(one.exception_info):
+            if "OperationalError" in _message(one.exception_info):
+                raise ConnectionError(f"The store went away during {code}: {_message(one.exception_info)}")
             raise EvaluationError(
                 f"Great Expectations could not evaluate {code} {configuration.meta['name']}: "
                 f"{_message(one.exception_info)}. The invariant's SQL does not fit the store; nothing was published. "
@@ -165,8 +172,23 @@ def _validated(
     yield from seen.values()
 
 
+def _project() -> "DataContextConfig":
+    """A project in memory: no directory for docs that nobody builds, no progress bars, nothing sent anywhere."""
+    from great_expectations.data_context.types.base import (
+        DataContextConfig,
+        InMemoryStoreBackendDefaults,
+        ProgressBarsConfig,
+    )
+
+    return DataContextConfig(
+        store_backend_defaults=InMemoryStoreBackendDefaults(init_temp_docs_sites=False),
+        progress_bars=ProgressBarsConfig(globally=False),
+        analytics_enabled=False,
+    )
+
+
 def _connection_string(engine_url: str) -> str:
-    """The URL as the library takes it: with a host even where the query names a socket; without `$`, which it expands."""
+    """The URL as the library takes it: with a host even where a socket is meant, and without `$`, which it expands."""
     from sqlalchemy.engine import make_url
 
     url = make_url(engine_url)

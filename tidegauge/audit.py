@@ -90,7 +90,9 @@ class _Warm(threading.Thread):
         from contextlib import suppress
 
         with suppress(ImportError):
-            import spark_jobs.evaluate  # noqa: F401
+            from expectations.suites import warm_up
+
+            warm_up()
 
 
 def _store(run: Run) -> AbstractContextManager[str]:

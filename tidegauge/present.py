@@ -49,9 +49,9 @@ def safe(text: object) -> str:
 def _coverage(report: Report) -> Iterator[str]:
     coverage, run = report["coverage"], report["run"]
     unread = coverage["unread"]
+    reused = f" ({coverage['segments_reused']} reused)" if coverage["segments_reused"] else ""
     yield (
-        f"Read {coverage['brokers']} brokers, {coverage['replicas']} replicas, {coverage['segments']} segments"
-        f"{f' ({coverage["segments_reused"]} reused)' if coverage['segments_reused'] else ''}, "
+        f"Read {coverage['brokers']} brokers, {coverage['replicas']} replicas, {coverage['segments']} segments{reused}, "
         f"{coverage['batches']} batches, {_size(coverage['bytes'])}; {run['consistency']} copy; "
         f"{f'{len(unread)} files not read' if unread else 'nothing left unread'}."
     )

@@ -19,7 +19,9 @@ from spark_jobs.errors import StoreError
 CONNECT_TIMEOUT_SECONDS: Final = 10
 
 _SECRETS: Final = frozenset({"password", "sslpassword", "passfile"})
-_ADVICE: Final = "Check that this Postgres runs and can be reached, and the store's address (--store, TIDEGAUGE_STORE_URL)."
+_ADVICE: Final = (
+    "Check that this Postgres runs and can be reached, and the store's address (--store, TIDEGAUGE_STORE_URL)."
+)
 
 
 def normalised(url: str) -> URL:

@@ -2,8 +2,8 @@
 
 The rules that must hold: a cluster's history is that of its snapshots, in the order in which they were captured,
 whatever the order in which they were audited; of each snapshot the run that was published last speaks. A breach is
-resolved by the first later run that judged its subject and did not find it, never by one that could not judge: one whose
-invariant was unknown, that missed a broker which the breach names, or that says itself that it could not decide.
+resolved by the first later run that judged its subject and did not find it, never by one that could not judge: one
+whose invariant was unknown, that missed a broker which the breach names, or that says itself that it could not decide.
 """
 
 from typing import Any, Final

@@ -40,6 +40,7 @@ class Report:
 
 _TEXT: Final = "text"
 _JSON: Final = "json"
+_TEXTS: Final = "texts"
 _PLAIN: Final = "plain"
 _RESULT_COLUMNS: Final = {
     "code": _TEXT, "name": _TEXT, "severity": _TEXT, "verdict": _TEXT, "checked": _PLAIN, "breached": _PLAIN,
@@ -47,13 +48,13 @@ _RESULT_COLUMNS: Final = {
 }  # fmt: skip
 _FINDING_COLUMNS: Final = {
     "breach_id": _TEXT, "code": _TEXT, "name": _TEXT, "severity": _TEXT, "subject": _JSON, "start_offset": _PLAIN,
-    "end_offset": _PLAIN, "records": _PLAIN, "explanation": _TEXT, "evidence": _JSON, "implied_by": _JSON,
+    "end_offset": _PLAIN, "records": _PLAIN, "explanation": _TEXT, "evidence": _JSON, "implied_by": _TEXT,
     "next": _TEXT,
 }  # fmt: skip
 _LOSS_COLUMNS: Final = {
     "topic": _TEXT, "partition": _PLAIN, "start_offset": _PLAIN, "end_offset": _PLAIN, "records": _PLAIN,
     "leader_epoch": _PLAIN, "held_by": _PLAIN, "state": _TEXT, "declared_committed": _PLAIN, "cause": _TEXT,
-    "groups_affected": _JSON,
+    "groups_affected": _TEXTS,
 }  # fmt: skip
 
 _RUN: Final = """
@@ -99,8 +100,8 @@ def _publish(cursor: Any, run_id: str, report: Report, store: str) -> str:
     found = cursor.fetchone()
     if found is None or found[3] == "failed":
         raise StoreError(
-            f"Run {run_id} in the store at {store} {'is not there' if found is None else 'was given up'}: another audit "
-            "of the same snapshot replaced it. Start the audit again."
+            f"Run {run_id} in the store at {store} {'is not there' if found is None else 'was given up'}: "
+            "another audit of the same snapshot replaced it. Start the audit again."
         )
     if found[3] == "published":
         return run_id
@@ -154,12 +155,14 @@ def _insert(cursor: Any, table: str, run_id: str, columns: Mapping[str, str], ro
 def _values(columns: Mapping[str, str], row: Row) -> Iterable[object]:
     for name, kind in columns.items():
         value = row.get(name)
-        if value is None or (name == "implied_by" and not value):
+        if value is None:
             yield None
         elif kind == _JSON:
             yield json_text(value)
         elif kind == _TEXT:
             yield text_value(value)
+        elif kind == _TEXTS:
+            yield [text_value(item) for item in value]
         else:
             yield list(value) if isinstance(value, list | tuple) else value
 

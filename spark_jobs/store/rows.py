@@ -4,7 +4,8 @@ r"""Arrow rows of a relation in, the text of Postgres's `COPY … (FORMAT csv)` 
     array   "{1,2}", "{""a"",""b\""c""}"      json    as it is, quoted
 
 What Postgres cannot hold: a NUL character, which becomes U+2400 (the symbol for it), and in json the escape of one, or
-of half a surrogate pair, which becomes U+2400 or U+FFFD. Quoted text may hold anything else: newlines, backslashes, `\.`.
+of half a surrogate pair, which becomes U+2400 or U+FFFD. Quoted text may hold anything else: newlines, backslashes, a
+lone `\.` on its line.
 """
 
 import json

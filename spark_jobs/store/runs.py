@@ -36,7 +36,8 @@ VALUES (%(run_id)s, %(cluster)s, %(snapshot_id)s, %(ruleset_version)s, %(previou
 _ABANDONED: Final = """
 SELECT run_id FROM tidegauge.audit_run
 WHERE (cluster, snapshot_id, ruleset_version) = (%(cluster)s, %(snapshot_id)s, %(ruleset_version)s)
-  AND status = 'staging' AND run_id <> %(run_id)s AND pg_try_advisory_xact_lock(hashtextextended('tidegauge:run:' || run_id, 0))
+  AND status = 'staging' AND run_id <> %(run_id)s
+  AND pg_try_advisory_xact_lock(hashtextextended('tidegauge:run:' || run_id, 0))
 """
 _KNOWN: Final = """
 SELECT breach_id, code, subject FROM tidegauge.breach
@@ -104,7 +105,7 @@ def open_run(
 
 
 def keep(url: str, run_id: str) -> None:
-    """Makes an open run this process's, so that no other audit takes it for abandoned: for a step in its own process."""
+    """Makes an open run this process's, so that no other audit takes it for abandoned: for a step that is a process."""
     if (os.getpid(), run_id) in _LEASES:
         return
     where = normalised(url)

@@ -21,7 +21,7 @@ INVARIANTS = [pytest.param(i, id=i.code) for i in CATALOGUE.values()]
 
 SQL_WORDS = {
     "and", "or", "not", "is", "null", "true", "false", "case", "when", "then", "else", "end", "in", "between", "like",
-    "coalesce", "cardinality", "greatest", "least", "abs", "nullif", "distinct", "from", "any", "array",
+    "coalesce", "cardinality", "greatest", "least", "abs", "mod", "nullif", "distinct", "from", "any", "array",
 }  # fmt: skip
 
 

@@ -55,7 +55,7 @@ CREATE TABLE tidegauge.finding (                  -- the breaches of one run
     records      bigint,
     explanation  text NOT NULL,
     evidence     jsonb NOT NULL,
-    implied_by   jsonb,
+    implied_by   text,                            -- breach of the same run from which this one follows
     next         text,
     PRIMARY KEY (run_id, breach_id)
 );
@@ -79,7 +79,7 @@ CREATE TABLE tidegauge.breach (                   -- the life of a breach: worke
     records        bigint,
     explanation    text NOT NULL,
     evidence       jsonb NOT NULL,
-    implied_by     jsonb,
+    implied_by     text,
     next           text,
     PRIMARY KEY (cluster, breach_id)
 );
@@ -97,7 +97,7 @@ CREATE TABLE tidegauge.loss (
     state              text NOT NULL CHECK (state IN ('at_risk', 'lost')),
     declared_committed bigint,
     cause              text,
-    groups_affected    jsonb NOT NULL
+    groups_affected    text[] NOT NULL
 );
 CREATE INDEX loss_of_run ON tidegauge.loss (run_id);
 
