@@ -272,8 +272,10 @@ def shown(name: str, value: object) -> str | None:
         return None
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int) and name.endswith(("_at_ms", "_timestamp_ms")):
+    if isinstance(value, int) and (name == "at_ms" or name.endswith(("_at_ms", "_timestamp_ms"))):
         return _instant(value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{str(n).replace('_', ' ')} {shown(n, v)}" for n, v in value.items() if v is not None)
     if isinstance(value, list | tuple):
         return "[" + ", ".join(shown("", item) or "none" for item in value) + "]"
     text = str(value)

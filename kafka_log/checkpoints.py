@@ -1,7 +1,8 @@
-"""Checkpoint files: `leader-epoch-checkpoint` and the four `*-offset-checkpoint` files.
+r"""Checkpoint files: `leader-epoch-checkpoint` and the four `*-offset-checkpoint` files.
 
-In: a file's bytes. Out: its entries, and a `Corruption` per line that cannot be one; reading goes on after it. The rule
-that must hold: an untouched file (0 bytes, or "0\\n0\\n") is empty, not damaged (CheckpointFile, LeaderEpochCheckpointFile).
+In: a file's bytes. Out: its entries, and a `Corruption` per line that cannot be one; reading goes on after it. The
+rule that must hold: an untouched file (0 bytes, or "0\n0\n") is empty, not damaged (CheckpointFile,
+LeaderEpochCheckpointFile).
 
     version (0)
     number of entries
@@ -123,6 +124,8 @@ def _parse(
         corruptions.append(Corruption(kind=Damage.COUNT, position=0, end_position=len(data), detail=detail))
     elif declared is None and not corruptions:
         corruptions.append(
-            Corruption(kind=Damage.FORM, position=0, end_position=len(data), detail="the file ends after its first line")
+            Corruption(
+                kind=Damage.FORM, position=0, end_position=len(data), detail="the file ends after its first line"
+            )
         )
     return declared == 0 and not entries, declared, tuple(entries), tuple(corruptions)

@@ -117,9 +117,7 @@ _GROUP_SCHEMAS: Final = _schemas("Group")
 _TRANSACTION_SCHEMAS: Final = _schemas("Transaction")
 
 
-def decode_offsets_record(
-    key: bytes | None, value: bytes | None
-) -> OffsetCommit | OtherCoordinatorRecord | Corruption:
+def decode_offsets_record(key: bytes | None, value: bytes | None) -> OffsetCommit | OtherCoordinatorRecord | Corruption:
     """Decodes a record of `__consumer_offsets`."""
     decoded = _decode(key, value, _GROUP_SCHEMAS)
     if isinstance(decoded, Corruption) or decoded.key_type not in _OFFSET_COMMIT_TYPES:

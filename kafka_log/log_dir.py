@@ -1,7 +1,7 @@
 """Names in a log dir: partition directories, segment files, checkpoint files.
 
-In: a file or directory name. Out: what it names, or None. The rule that must hold: only names that a broker itself writes
-are taken for what they say (LogFileUtils, UnifiedLog#parseTopicPartitionName).
+In: a file or directory name. Out: what it names, or None. The rule that must hold: only names that a broker itself
+writes are taken for what they say (LogFileUtils, UnifiedLog#parseTopicPartitionName).
 """
 
 import re
@@ -20,7 +20,12 @@ QUORUM_STATE: Final = "quorum-state"
 
 PartitionState = Literal["live", "future", "deleted", "stray"]
 SegmentFileKind = Literal["log", "index", "timeindex", "txnindex", "snapshot"]
-_STATES: Final[dict[str | None, PartitionState]] = {None: "live", "future": "future", "delete": "deleted", "stray": "stray"}
+_STATES: Final[dict[str | None, PartitionState]] = {
+    None: "live",
+    "future": "future",
+    "delete": "deleted",
+    "stray": "stray",
+}
 _PARTITION: Final = re.compile(
     r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d{1,10})(?:\.[0-9a-f]{32}-(?P<state>future|delete|stray))?"
 )
@@ -59,9 +64,7 @@ def parse_partition_dir(name: str) -> PartitionDir | None:
     match = _PARTITION.fullmatch(name)
     if match is None:
         return None
-    return PartitionDir(
-        topic=match["topic"], partition=int(match["partition"]), state=_STATES[match["state"]]
-    )
+    return PartitionDir(topic=match["topic"], partition=int(match["partition"]), state=_STATES[match["state"]])
 
 
 def parse_segment_file(name: str) -> SegmentFile | None:

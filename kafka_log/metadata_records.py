@@ -5,8 +5,8 @@ notation of `kafka_log.schemas`; a record type or version that they don't have i
 
     value = frame version (uvarint, 1) | api key (uvarint) | version (uvarint) | fields      (MetadataRecordSerde)
 
-Field names, types, versions and tags are those of Kafka 4.4's metadata record definitions; types 6, 13 and 16 were given
-up before KRaft was released and are in no log.
+Field names, types, versions and tags are those of Kafka 4.4's metadata record definitions; types 6, 13 and 16 were
+given up before KRaft was released and are in no log.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,8 @@
 """Kafka's record schemas as data, and the reader that walks them.
 
-In: schemas in a compact notation, and a record's bytes. Out: its fields by name. The rule that must hold: nothing is read
-beyond the buffer, no size is believed before it is checked against what is left, and unknown tagged fields are skipped.
+In: schemas in a compact notation, and a record's bytes. Out: its fields by name. The rule that must hold: nothing is
+read beyond the buffer, no size is believed before it is checked against what is left, and unknown tagged fields are
+skipped.
 
 The notation, one message after another, fields indented below their owner:
 
@@ -19,9 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-FieldValue = (
-    bool | int | float | str | bytes | None | tuple["FieldValue", ...] | Mapping[str, "FieldValue"]  # type: ignore[misc]
-)
+FieldValue = bool | int | float | str | bytes | None | tuple["FieldValue", ...] | Mapping[str, "FieldValue"]
 """A decoded field: a uuid is its base64 text, an array a tuple, a struct a mapping."""
 
 _INTEGERS: Final = {
@@ -202,10 +201,10 @@ def _text(data: bytes) -> str:
         raise ValueError(f"a text is not UTF-8: {error.reason}") from error
 
 
-def _null(field: Field, version: int) -> None:
-    # Arrays of a nullable field may be null; an element of one may not.
+def _null(field: Field, version: int) -> FieldValue:
     if version not in field.nullable:
         raise ValueError(f"{field.name} is null")
+    return None
 
 
 def _default(field: Field) -> FieldValue:

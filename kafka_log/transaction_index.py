@@ -1,9 +1,10 @@
 """Transaction indexes: `<base>.txnindex`, the aborted transactions whose marker lies in a segment.
 
-In: a file's bytes. Out: its entries and its damage. The rule that must hold: a trailing part of an entry is damage, though
-a broker ignores it (TransactionIndex, AbortedTxn).
+In: a file's bytes. Out: its entries and its damage. The rule that must hold: a trailing part of an entry is damage,
+though a broker ignores it (TransactionIndex, AbortedTxn).
 
-    34 bytes each: version i16 (0), producer id i64, first offset i64, last offset i64 (the marker), last stable offset i64
+    34 bytes each: version i16 (0), producer id i64, first offset i64, last offset i64 (the marker), last stable
+    offset i64
 """
 
 import struct
@@ -50,9 +51,7 @@ def parse_transaction_index(data: bytes) -> TransactionIndex:
                 )
             )
         entries.append(
-            AbortedTransaction(
-                producer_id=producer_id, first_offset=first, last_offset=last, last_stable_offset=stable
-            )
+            AbortedTransaction(producer_id=producer_id, first_offset=first, last_offset=last, last_stable_offset=stable)
         )
     if whole != len(data):
         corruptions.append(

@@ -1,7 +1,7 @@
 """Adopting a plain copy: a directory that holds `broker-<id>/` becomes a snapshot; and verifying one.
 
-In: a directory. Out: a `Snapshot` (root and manifest). The rule that must hold: nothing but MANIFEST.json is ever written
-into the copy, nothing is followed out of it, and what cannot be read is named, not dropped.
+In: a directory. Out: a `Snapshot` (root and manifest). The rule that must hold: nothing but MANIFEST.json is ever
+written into the copy, nothing is followed out of it, and what cannot be read is named, not dropped.
 """
 
 import hashlib
@@ -218,7 +218,7 @@ def _broker(
 
 
 def _log_dir_names(directory: Path) -> tuple[str, ...]:
-    """ "." where the broker's directory is itself a log dir, else its sub-directories that are one."""
+    """Give "." where the broker's directory is itself a log dir, else its sub-directories that are one."""
     try:
         children = sorted(directory.iterdir())
     except OSError:

@@ -110,7 +110,8 @@ def _log_dir(broker: BrokerCapture, name: str, unread: list[LeftOut]) -> LogDirL
             by_partition.setdefault(parts[0], []).append(file)
         else:
             unread.append(LeftOut(path=file.path, reason="deeper than a partition directory"))
-    # A partition directory may hold no file at all; then only the log dir's own listing would know, and it has nothing to read.
+    # A partition directory may hold no file at all; then only the log dir's own listing would know, and it has
+    # nothing to read.
     replicas = []
     for partition_dir, files in sorted(by_partition.items()):
         parsed = parse_partition_dir(partition_dir)

@@ -1,7 +1,8 @@
 """The manifest: what a snapshot holds, when it was read, and how its files belong together.
 
 In: JSON text, or values. Out: `Manifest` values, or JSON text. The rule that must hold: a snapshot without a manifest
-does not exist (it is written last), and a manifest names every file with its size, so that nothing can be missing unseen.
+does not exist (it is written last), and a manifest names every file with its size, so that nothing can be missing
+unseen.
 """
 
 import json
@@ -41,7 +42,7 @@ class Consistency(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
-    """One file: its path below the snapshot's root (with /), size in bytes, when it was read (ms UTC) and its SHA-256."""
+    """One file: path below the snapshot's root (with /), size in bytes, when it was read (ms UTC), SHA-256."""
 
     path: str
     size_bytes: int

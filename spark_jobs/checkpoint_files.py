@@ -1,7 +1,7 @@
 """Checkpoint and property files of a snapshot: their values, and a row of `checkpoint_files` for each.
 
-In: a log dir's or a replica's listing. Out: `Checkpoints`, rows, and the files that could not be read. The rule that must
-hold: an untouched file (0 bytes) is empty, a missing one is missing, and neither is an error by itself.
+In: a log dir's or a replica's listing. Out: `Checkpoints`, rows, and the files that could not be read. The rule that
+must hold: an untouched file (0 bytes) is empty, a missing one is missing, and neither is an error by itself.
 """
 
 from collections import Counter
@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from kafka_log.checkpoints import LeaderEpochCheckpoint, OffsetCheckpoint, parse_leader_epoch_checkpoint, parse_offset_checkpoint
+from kafka_log.checkpoints import (
+    LeaderEpochCheckpoint,
+    OffsetCheckpoint,
+    parse_leader_epoch_checkpoint,
+    parse_offset_checkpoint,
+)
 from kafka_log.corruption import Corruption
 from kafka_log.log_dir import (
     CLEAN_SHUTDOWN,
@@ -23,7 +28,12 @@ from kafka_log.log_dir import (
     RECOVERY_POINT_OFFSET_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
 )
-from kafka_log.properties import parse_clean_shutdown, parse_meta_properties, parse_partition_metadata, parse_quorum_state
+from kafka_log.properties import (
+    parse_clean_shutdown,
+    parse_meta_properties,
+    parse_partition_metadata,
+    parse_quorum_state,
+)
 from snapshots.listing import METADATA_TOPIC, LogDirListing, ReplicaFiles
 from snapshots.manifest import FileEntry, LeftOut
 from spark_jobs.facts.context import Row

@@ -52,6 +52,7 @@ def make(java: Java) -> Path | None:
     partial = archive.with_suffix(f".{os.getpid()}")
     try:
         archive.parent.mkdir(parents=True, exist_ok=True)
+        _ensure_base_archive(java)
         rehearsal = [sys.executable, "-m", "spark_jobs.class_archive", "rehearse", str(partial)]
         subprocess.run(rehearsal, check=True, capture_output=True, timeout=600)
         os.replace(partial, archive)
@@ -59,6 +60,13 @@ def make(java: Java) -> Path | None:
         partial.unlink(missing_ok=True)
         return None
     return archive
+
+
+def _ensure_base_archive(java: Java) -> None:
+    """An archive stands on the JDK's own, which trimmed runtimes come without; they can make it."""
+    command = java.home / "bin" / "java"
+    if subprocess.run([command, "-Xshare:on", "-version"], capture_output=True, timeout=60).returncode:
+        subprocess.run([command, "-Xshare:dump"], capture_output=True, timeout=120, check=True)
 
 
 def _rehearse(partial: str) -> None:

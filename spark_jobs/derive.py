@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.pandas._typing import ArrowMapIterFunction
 
-_PACKED: Final = pa.schema(
-    [("snapshot", pa.string()), ("relation", pa.string()), ("rows", pa.binary())]
-)
+_PACKED: Final = pa.schema([("snapshot", pa.string()), ("relation", pa.string()), ("rows", pa.binary())])
 _PACKED_DDL: Final = "snapshot string, relation string, rows binary"
 _WRITTEN_DDL: Final = "part string, relation string, rows bigint"
 
@@ -69,7 +67,7 @@ def derive(spark: "SparkSession", run: Run) -> None:
     derived = (
         frame.drop("coordinator_records")
         .groupBy("snapshot", "topic", "partition")
-        .applyInArrow(_derive_group(shared), schema=_PACKED_DDL)  # type: ignore[arg-type]
+        .applyInArrow(_derive_group(shared), schema=_PACKED_DDL)
         .mapInArrow(_write_parts(shared), schema=_WRITTEN_DDL)
     )
     derived.collect()
@@ -150,10 +148,8 @@ def _write_parts(shared: Any) -> "ArrowMapIterFunction":
     return write_parts
 
 
-def _finish(
-    snapshot: AuditedSnapshot, context: SnapshotContext, work: SnapshotWork, summaries: ds.Dataset
-) -> None:
-    """What the driver adds: relations of the whole cluster, partitions without a segment in the snapshot, and the coverage."""
+def _finish(snapshot: AuditedSnapshot, context: SnapshotContext, work: SnapshotWork, summaries: ds.Dataset) -> None:
+    """What the driver adds: relations of the whole cluster, partitions without a segment, and the coverage."""
     writer = PartWriter(Path(work.facts), "cluster")
     with_segments = {
         (row["topic"], row["partition"])
@@ -168,9 +164,7 @@ def _finish(
                 rows.setdefault(name, []).extend(of_relation)
     for name, of_relation in rows.items():
         if of_relation:
-            writer.write(
-                name, relation_table(name, of_relation, cluster=work.cluster, snapshot_id=work.snapshot_id)
-            )
+            writer.write(name, relation_table(name, of_relation, cluster=work.cluster, snapshot_id=work.snapshot_id))
     writer.close()
     write_empty_relations(Path(work.facts))
     coverage = _coverage(snapshot, context, summaries)

@@ -1,7 +1,8 @@
 """The evaluate and publish steps: facts into the store, verdicts out of it, a report, and one switch at the end.
 
-In: `facts/` and `coverage.json` of a snapshot. Out: `report.json`, `data_docs/`, and a published run. The rule that must
-hold: nobody sees a run before `publish`; Great Expectations and the counting queries must agree, or there is no verdict.
+In: `facts/` and `coverage.json` of a snapshot. Out: `report.json`, `data_docs/`, and a published run. The rule that
+must hold: nobody sees a run before `publish`; Great Expectations and the counting queries must agree, or there is no
+verdict.
 """
 
 import json
@@ -32,7 +33,7 @@ _SEVERITIES: Final = tuple(s.value for s in Severity)
 
 
 def evaluate(snapshot: AuditedSnapshot, run: Run, url: str) -> None:
-    """Stages the facts, judges them in Postgres, and writes the report and the data docs. Raises StoreError, EvaluationError."""
+    """Stages the facts, judges them in Postgres, writes report and data docs. Raises StoreError, EvaluationError."""
     store.migrate(url)
     started = datetime.fromtimestamp(run.started_at_ms / 1000, UTC)
     manifest = snapshot.manifest

@@ -1,8 +1,8 @@
 """Fact rows as Parquet files, one folder a relation.
 
-In: rows of a partition, from many Spark tasks and the driver. Out: `facts/<relation>/part-<task>.parquet`. The rule that
-must hold: a part has the name of its Spark partition and appears whole, so a task that is repeated replaces its own part
-and nothing is there twice.
+In: rows of a partition, from many Spark tasks and the driver. Out: `facts/<relation>/part-<task>.parquet`. The rule
+that must hold: a part has the name of its Spark partition and appears whole, so a task that is repeated replaces its
+own part and nothing is there twice.
 """
 
 import os

@@ -1,14 +1,13 @@
 """Gathering, on the driver: what a snapshot says beside its user topics' logs.
 
-In: a snapshot, and the summaries of its segments. Out: `SnapshotContext`: a context and the replicas' files per partition,
-the relations of the whole cluster, and what could not be read. The rule that must hold: only small files, the metadata log
-and the coordinators' tables are read here; the logs were read where Spark put them.
+In: a snapshot, and the summaries of its segments. Out: `SnapshotContext`: a context and the replicas' files per
+partition, the relations of the whole cluster, and what could not be read. The rule that must hold: only small files,
+the metadata log and the coordinators' tables are read here; the logs were read where Spark put them.
 """
 
 import pickle
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow.dataset as ds
@@ -108,9 +107,11 @@ def gather(snapshot: AuditedSnapshot, summaries: ds.Dataset) -> SnapshotContext:
             rows["checkpoint_files"] += _with_capture(
                 partition_file_rows(snapshot.root, replica, unread), known, broker_quiet=broker_quiet
             )
-    keys = replicas.keys() | known.commits.keys() | {
-        (t.name, p) for t in history.topics.values() if not t.deleted for p in t.partitions
-    }
+    keys = (
+        replicas.keys()
+        | known.commits.keys()
+        | {(t.name, p) for t in history.topics.values() if not t.deleted for p in t.partitions}
+    )
     partitions = {key: _context(key, known) for key in sorted(keys)}
     rows["brokers"] = [_broker_row(b, files, known) for b in snapshot.manifest.brokers]
     rows["brokers"] += [
@@ -129,7 +130,7 @@ def gather(snapshot: AuditedSnapshot, summaries: ds.Dataset) -> SnapshotContext:
 
 
 def _quiet_brokers(snapshot: AuditedSnapshot, files: SnapshotListing) -> frozenset[int]:
-    """Brokers whose files are of one moment: they were stopped cleanly, so nothing was written while they were copied."""
+    """Brokers whose files are of one moment: stopped cleanly, so nothing was written while they were copied."""
     if snapshot.manifest.consistency is not Consistency.FUZZY:
         return frozenset(b.broker_id for b in snapshot.manifest.brokers)
     return frozenset(
@@ -155,7 +156,15 @@ def _coordinator_tables(
     """The coordinators' tables, each partition read from its leader's copy, or the newest one captured."""
     tables: dict[str, list[CoordinatorTable]] = {CONSUMER_OFFSETS: [], TRANSACTION_STATE: [], REMOTE_LOG_METADATA: []}
     found = summaries.to_table(
-        columns=["topic", "partition", "broker_id", "directory", "base_offset", "valid_end_offset", "coordinator_records"],
+        columns=[
+            "topic",
+            "partition",
+            "broker_id",
+            "directory",
+            "base_offset",
+            "valid_end_offset",
+            "coordinator_records",
+        ],
         filter=(ds.field("snapshot") == snapshot.key) & ds.field("topic").isin(list(tables)),
     ).to_pylist()
     copies: dict[tuple[str, int], dict[int, list[dict[str, Any]]]] = {}
@@ -188,8 +197,11 @@ def _remote_by_partition(segments: Iterable[RemoteSegment]) -> dict[PartitionKey
 
 
 def _captured_at(snapshot: AuditedSnapshot, summaries: ds.Dataset) -> int | None:
-    """When the capture ended. Of a plain copy no file tells it, so the newest batch timestamp stands for it: the metadata
-    log's where it was captured (the controller's own clock, twice a second), since clients may write any time they like."""
+    """When the capture ended.
+
+    Of a plain copy no file tells it, so the newest batch timestamp stands for it: the metadata log's where it was
+    captured (the controller's own clock, twice a second), since clients may write any time they like.
+    """
     finished = [b.read_finished_at_ms for b in snapshot.manifest.brokers if b.read_finished_at_ms is not None]
     if finished:
         return max(finished)
@@ -205,7 +217,8 @@ def _replica_work(
     from kafka_log.log_dir import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, REPLICATION_OFFSET_CHECKPOINT
 
     key = (replica.topic, replica.partition)
-    # A log dir may list a partition whose directory was moved to another one; its -future copy has no high watermark there.
+    # A log dir may list a partition whose directory was moved to another one; its -future copy has no high watermark
+    # there.
     own = replica.state == "live"
     epochs, metadata = replica.named(LEADER_EPOCH_CHECKPOINT), replica.named(PARTITION_METADATA)
     checkpoint = log_dir.files.get(REPLICATION_OFFSET_CHECKPOINT)
@@ -362,8 +375,6 @@ def _topic_row(topic: TopicState, history: MetadataHistory) -> Row:
             {"name": name, "value": value} for name, value in sorted(history.configs.get((2, topic.name), {}).items())
         ),
     }
-
-
 
 
 def _remote_row(segment: RemoteSegment) -> Row:

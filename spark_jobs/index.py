@@ -1,8 +1,8 @@
 """The index step: every segment of the snapshots read once, where Spark puts the task, into one row of summaries.
 
-In: `SegmentTask`s. Out: rows of `INDEX_SCHEMA`. The rule that must hold: a segment that cannot be read gives a row that
-says so; nothing is skipped silently. The bytes are read in one pass with bounded memory, but for Kafka's internal topics,
-whose records are decoded on the way.
+In: `SegmentTask`s. Out: rows of `INDEX_SCHEMA`. The rule that must hold: a segment that cannot be read gives a row
+that says so; nothing is skipped silently. The bytes are read in one pass with bounded memory, but for Kafka's
+internal topics, whose records are decoded on the way.
 """
 
 import json
@@ -39,7 +39,7 @@ INDEX_SCHEMA: Final = pa.schema(
         ("error", pa.string()),
     ]
 )
-"""One row a segment. `snapshot` names the snapshot among those audited together; `error` is why it could not be read."""
+"""One row a segment. `snapshot` is the key among those audited together; `error` says why it could not be read."""
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -1,7 +1,8 @@
 """Reading the metadata log of a snapshot: which node's copy, and from where.
 
-In: a snapshot's listing. Out: its `MetadataHistory`. The rule that must hold: the copy that reaches furthest is read, by
-leader epoch first; a controller's last words that no other node has are harmless, because they only concern itself.
+In: a snapshot's listing. Out: its `MetadataHistory`. The rule that must hold: the copy that reaches furthest is read,
+by leader epoch first; a controller's last words that no other node has are harmless, because they only concern
+itself.
 """
 
 from collections.abc import Iterator

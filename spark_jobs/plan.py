@@ -1,7 +1,7 @@
 """The plan: which segments to read, with what the index step must know of each.
 
-In: a run's snapshots. Out: `SegmentTask`s. The rule that must hold: every live and every -future replica's segments are in
-it, Kafka's internal topics and the metadata log like any other; deleted and stray directories are not judged.
+In: a run's snapshots. Out: `SegmentTask`s. The rule that must hold: every live and every -future replica's segments
+are in it, Kafka's internal topics and the metadata log like any other; deleted and stray directories are not judged.
 """
 
 from collections.abc import Iterator

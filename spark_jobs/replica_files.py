@@ -1,8 +1,8 @@
 """A replica's small files and segment summaries, read where the derive step runs.
 
 In: a `ReplicaWork` (paths and checkpointed offsets, from the listing) and its rows of the index step. Out: the
-`ReplicaInput` that the facts are folded from; and headers of any stretch on demand. The rule that must hold: a file that
-is missing or cannot be read is None there, and its reason is among the unread files of the report.
+`ReplicaInput` that the facts are folded from; and headers of any stretch on demand. The rule that must hold: a file
+that is missing or cannot be read is None there, and its reason is among the unread files of the report.
 """
 
 import json
@@ -72,8 +72,9 @@ def replica_input(root: Path, work: ReplicaWork, rows: Mapping[str, Mapping[str,
     for base, (path, size) in work.transaction_index_files.items():
         data = _bytes(root, path)
         if data is not None:
-            content = parse_transaction_index(data)
-            transaction_indexes[base] = TransactionIndexFile(path=path, size_bytes=size, content=content)
+            transaction_indexes[base] = TransactionIndexFile(
+                path=path, size_bytes=size, content=parse_transaction_index(data)
+            )
     return ReplicaInput(
         broker_id=work.broker_id,
         log_dir=work.log_dir,

@@ -1,8 +1,8 @@
 """A run directory: what the steps of one audit hand to each other.
 
-In: the options of an audit. Out: `Run`, kept in `run.json`, and the paths of what each step reads and writes. The rule that
-must hold: a step reads only what the steps before it wrote here, so that each can be a process of its own (an Airflow
-task, a spark-submit) and can be repeated.
+In: the options of an audit. Out: `Run`, kept in `run.json`, and the paths of what each step reads and writes. The
+rule that must hold: a step reads only what the steps before it wrote here, so that each can be a process of its own
+(an Airflow task, a spark-submit) and can be repeated.
 
     RUN/run.json            options and snapshots, written by the snapshot step
     RUN/work/               plan and segment summaries; removed when the run is published
@@ -41,7 +41,7 @@ class AuditedSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One audit: its directory, its snapshots and its options. `store_url` None: the embedded Postgres; "none": publish nothing."""
+    """One audit. `store_url` None: the embedded Postgres; "none": publish nothing."""
 
     directory: Path
     snapshots: tuple[AuditedSnapshot, ...]
@@ -90,9 +90,7 @@ def new_run(
 def _audited(directory: Path, snapshot: Snapshot, *, alone: bool) -> AuditedSnapshot:
     manifest = snapshot.manifest
     target = directory if alone else directory / _folder(manifest.cluster) / _folder(manifest.snapshot_id)
-    return AuditedSnapshot(
-        root=snapshot.root.resolve(), target=target, manifest=manifest, run_id=str(uuid.uuid4())
-    )
+    return AuditedSnapshot(root=snapshot.root.resolve(), target=target, manifest=manifest, run_id=str(uuid.uuid4()))
 
 
 def _folder(name: str) -> str:
@@ -130,7 +128,8 @@ def load(directory: Path) -> Run:
         value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise SnapshotError(
-            f"{directory} is not a run directory ({error}). Begin with: tidegauge job snapshot --run {directory} SNAPSHOT"
+            f"{directory} is not a run directory ({error}). "
+            f"Begin with: tidegauge job snapshot --run {directory} SNAPSHOT"
         ) from error
     return Run(
         directory=directory,

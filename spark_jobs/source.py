@@ -1,8 +1,8 @@
 """The Spark data source `kafka_segments`: a plan of segments in, summaries out as Arrow batches, partitioned by bytes.
 
-In: option `plan`, the path of a JSON file with `SegmentTask`s; option `at_least`, how many partitions are worth having.
-Out: rows of `INDEX_SCHEMA`. The rule that must hold: this module imports nothing heavy, because Spark's planner starts a
-Python process of its own to list the partitions.
+In: option `plan`, the path of a JSON file with `SegmentTask`s; option `at_least`, how many partitions are worth
+having. Out: rows of `INDEX_SCHEMA`. The rule that must hold: this module imports nothing heavy, because Spark's
+planner starts a Python process of its own to list the partitions.
 """
 
 import json
@@ -48,7 +48,7 @@ class SegmentReader(DataSourceReader):
         """One partition per group of about equal bytes."""
         return [SegmentPartition(tasks) for tasks in by_bytes(read_plan(self._plan), at_least=self._at_least)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The partition's summaries."""
         assert isinstance(partition, SegmentPartition)
         yield from index_rows(partition.tasks)

@@ -1,8 +1,8 @@
 """An audit from snapshots to a report: the five steps, in one process or one by one.
 
-In: snapshots and options. Out: report.json, facts/ and data_docs/ per snapshot, and a published run per snapshot. The rule
-that must hold: each step reads only what the one before it wrote to the run directory, so `tidegauge audit` and the
-Airflow DAG take the same road.
+In: snapshots and options. Out: report.json, facts/ and data_docs/ per snapshot, and a published run per snapshot. The
+rule that must hold: each step reads only what the one before it wrote to the run directory, so `tidegauge audit` and
+the Airflow DAG take the same road.
 
     snapshot -> index -> derive -> evaluate -> publish
 """
@@ -169,6 +169,3 @@ def _result(run: Run) -> AuditResult:
     reports = tuple(s.target / "report.json" for s in run.snapshots)
     breached = any(worst_at_or_above(read_report(path), run.fail_on) for path in reports)
     return AuditResult(reports=reports, exit_code=1 if breached else 0)
-
-
-

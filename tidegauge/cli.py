@@ -1,7 +1,7 @@
 """The command line. Progress goes to standard error, results to standard output.
 
-Exit: 0 nothing at or above --fail-on · 1 breaches at or above it · 2 usage, or a snapshot that cannot be used ·
-3 the environment (store, Spark, disk). An error is one paragraph: what, where, what to do; a traceback only with --debug.
+Exit: 0 nothing at or above --fail-on · 1 breaches at or above it · 2 usage, or a snapshot that cannot be used · 3 the
+environment (store, Spark, disk). An error is one paragraph: what, where, what to do; a traceback only with --debug.
 """
 
 import json
@@ -80,7 +80,7 @@ def snapshot() -> None:
     type=click.Choice([c.value for c in Consistency]),
     default=Consistency.FUZZY.value,
     show_default=True,
-    help="quiesced: the whole cluster was stopped; atomic: one instant (a volume snapshot); fuzzy: copied while it ran.",
+    help="quiesced: the cluster was stopped; atomic: one instant (a volume snapshot); fuzzy: copied while it ran.",
 )
 @click.option("--id", "snapshot_id", help="Snapshot id; by default the directory's name and a digest of its listing.")
 @_told
@@ -142,15 +142,22 @@ class _bar:  # noqa: N801 - reads as a verb where it is used
 @main.command("audit")
 @click.argument("directories", metavar="SNAPSHOT...", nargs=-1, required=True, type=_DIRECTORY)
 @click.option("--out", required=True, type=_DIRECTORY, help="Where report.json, facts/ and data_docs/ go.")
-@click.option("--fail-on", type=_FAIL_ON, default="critical", show_default=True, help="Exit 1 at or above this severity.")
-@click.option("--store", help="Postgres URL; 'none' publishes nothing. Default: TIDEGAUGE_STORE_URL, else the embedded one.")
+@click.option(
+    "--fail-on", type=_FAIL_ON, default="critical", show_default=True, help="Exit 1 at or above this severity."
+)
+@click.option(
+    "--store", help="Postgres URL; 'none' publishes nothing. Default: TIDEGAUGE_STORE_URL, else the embedded one."
+)
 @click.option("--master", help="Spark master. Default: TIDEGAUGE_SPARK_MASTER, else local[*].")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on standard output.")
 @_told
 def audit_command(
     directories: tuple[Path, ...], out: Path, fail_on: str, store: str | None, master: str | None, as_json: bool
 ) -> None:
-    """Audit snapshots: what was lost, where and why. A directory of broker-<id>/ without a manifest is taken as a fuzzy copy."""
+    """Audit snapshots: what was lost, where and why.
+
+    A directory of broker-<id>/ without a manifest is taken as a fuzzy copy.
+    """
     from tidegauge.audit import audit
     from tidegauge.present import print_report
 
@@ -180,7 +187,9 @@ def explain_command(breach_id: str, report_dir: Path) -> None:
 @click.argument("step", type=click.Choice(["snapshot", "index", "derive", "evaluate", "publish"]))
 @click.argument("directories", metavar="[SNAPSHOT]...", nargs=-1, type=_DIRECTORY)
 @click.option("--run", "run_dir", required=True, type=_DIRECTORY, help="The run directory that the steps share.")
-@click.option("--fail-on", type=_FAIL_ON, default="critical", show_default=True, help="Kept with the run (step snapshot).")
+@click.option(
+    "--fail-on", type=_FAIL_ON, default="critical", show_default=True, help="Kept with the run (step snapshot)."
+)
 @click.option("--store", help="Postgres URL, kept with the run (step snapshot).")
 @_told
 def job_command(step: str, directories: tuple[Path, ...], run_dir: Path, fail_on: str, store: str | None) -> None:

@@ -51,7 +51,8 @@ def _coverage(report: Report) -> Iterator[str]:
     unread = coverage["unread"]
     reused = f" ({coverage['segments_reused']} reused)" if coverage["segments_reused"] else ""
     yield (
-        f"Read {coverage['brokers']} brokers, {coverage['replicas']} replicas, {coverage['segments']} segments{reused}, "
+        f"Read {coverage['brokers']} brokers, {coverage['replicas']} replicas, "
+        f"{coverage['segments']} segments{reused}, "
         f"{coverage['batches']} batches, {_size(coverage['bytes'])}; {run['consistency']} copy; "
         f"{f'{len(unread)} files not read' if unread else 'nothing left unread'}."
     )
@@ -116,7 +117,8 @@ def _breaches(report: Report) -> Iterator[str]:
 def breach_lines(breach: Mapping[str, Any]) -> Iterator[str]:
     """One breach as an argument, the next command at its end."""
     title = f"{breach['code']} {breach['name']}  {_subject(breach['subject'])}"
-    yield f"{click.style(title, bold=True)}  {click.style(breach['severity'], fg=_COLOURS[breach['severity']])}  [{breach['breach_id']}]"
+    severity = click.style(breach["severity"], fg=_COLOURS[breach["severity"]])
+    yield f"{click.style(title, bold=True)}  {severity}  [{breach['breach_id']}]"
     for line in breach["explanation"].splitlines():
         yield from textwrap.wrap(safe(line), _WIDTH, initial_indent="  ", subsequent_indent="    ")
     if breach["next"]:

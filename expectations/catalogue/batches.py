@@ -69,7 +69,7 @@ BATCH_LENGTH_CHAIN = Invariant(
         "their place.",
     ),
     next="kafka-dump-log.sh --files {path} | tail -n 3",
-    implies=("A13", "A16", "B02", "B04", "B06", "B11", "B14", "B15", "B17", "E01"),
+    implies=("A13", "A16", "B02", "B04", "B06", "B10", "B11", "B14", "B15", "B17", "D02", "D07", "E01"),
     reference="FileLogInputStream#nextBatch, LogSegment#recover",
 )
 
@@ -101,7 +101,7 @@ BATCH_MAGIC = Invariant(
         "Either the format byte rotted, which no checksum shows, or something other than a Kafka 4 broker wrote here.",
     ),
     next="kafka-dump-log.sh --files {path} | grep -v 'magic: 2'",
-    implies=("B15",),
+    implies=("B14", "B15"),
     reference="LogValidator#validateBatch, UnifiedLog#append; KAFKA-7897, KIP-724",
 )
 
@@ -149,7 +149,7 @@ BATCH_CHECKSUM = Invariant(
         "follower fails on them.",
     ),
     next="kafka-dump-log.sh --files {path} | grep 'isvalid: false'",
-    implies=("A16",),
+    implies=("A16", "D02", "D07"),
     reference="DefaultRecordBatch#ensureValid, UnifiedLog#analyzeAndValidateRecords",
 )
 

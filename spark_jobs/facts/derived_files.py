@@ -155,7 +155,8 @@ class SegmentIndexCheck:
                 time_index.note(
                     "pointer",
                     (len(self._time_state) - 1) * 12,
-                    f"the last entry says {self._times.timestamps[-1]}; the segment's largest timestamp is {self._running_max}",
+                    f"the last entry says {self._times.timestamps[-1]}; "
+                    f"the segment's largest timestamp is {self._running_max}",
                 )
         return index, time_index
 
@@ -219,14 +220,15 @@ def check_transaction_index(
             # Its data began below the log start: the log can only confirm the marker.
             known = markers.get((entry.producer_id, entry.last_offset))
             if known is not None:
-                found[known] += 1  # type: ignore[index]
+                found[known] += 1
             continue
         if transaction is None:
             facts.extra_entries += 1
             facts.note(
                 "extra",
                 at * 34,
-                f"entry {at}: producer {entry.producer_id} [{entry.first_offset}, {entry.last_offset}] was not aborted in the log",
+                f"entry {at}: producer {entry.producer_id} [{entry.first_offset}, {entry.last_offset}] "
+                "was not aborted in the log",
             )
             continue
         found[key] += 1
@@ -235,15 +237,17 @@ def check_transaction_index(
             facts.note(
                 "last_stable_offset",
                 at * 34,
-                f"entry {at}: last stable offset {entry.last_stable_offset}, recomputed {transaction.last_stable_offset}",
+                f"entry {at}: last stable offset {entry.last_stable_offset}, "
+                f"recomputed {transaction.last_stable_offset}",
             )
     for key, transaction in expected.items():
-        if not found[key]:  # type: ignore[index]
+        if not found[key]:
             facts.missing_entries += 1
             facts.note(
                 "missing",
                 None,
-                f"producer {transaction.producer_id} aborted [{transaction.first_offset}, {transaction.marker_offset}]: no entry",
+                f"producer {transaction.producer_id} aborted [{transaction.first_offset}, "
+                f"{transaction.marker_offset}]: no entry",
             )
     return facts
 
@@ -261,10 +265,10 @@ def check_producer_snapshot(
 ) -> IndexFileFacts:
     """A producer snapshot at `offset` against the replay of the log up to there.
 
-    `states` is None where the log before it could not be replayed. A superset is sound (retention or cleaning removed the
-    data); a producer may be missing when it had expired, or when all its data lie below the log start. `taken_before_ms`
-    bounds when the snapshot was taken: by the batches behind it; None where there are none (a snapshot at the log end may
-    have been taken by a restart long after the last batch).
+    `states` is None where the log before it could not be replayed. A superset is sound (retention or cleaning removed
+    the data); a producer may be missing when it had expired, or when all its data lie below the log start.
+    `taken_before_ms` bounds when the snapshot was taken: by the batches behind it; None where there are none (a
+    snapshot at the log end may have been taken by a restart long after the last batch).
     """
     facts = _form(IndexFileFacts(kind="snapshot", entries=len(snapshot.entries)), snapshot.corruptions)
     for at, entry in enumerate(snapshot.entries):
@@ -297,10 +301,13 @@ def check_producer_snapshot(
     for producer_id, entry in named.items():
         known = states.get(producer_id)
         if known is None:
-            # Its data are gone (retention, DeleteRecords, cleaning); with the whole log there, nothing can have removed them.
+            # Its data are gone (retention, DeleteRecords, cleaning); with the whole log there, nothing can have
+            # removed them.
             if not head_gone and not compacted and entry.last_offset >= 0:
                 facts.extra_entries += 1
-                facts.note("extra", None, f"producer {producer_id} (last offset {entry.last_offset}) has no batch in the log")
+                facts.note(
+                    "extra", None, f"producer {producer_id} (last offset {entry.last_offset}) has no batch in the log"
+                )
             continue
         differing = [
             f"{name} is {getattr(entry, name)}, recomputed {getattr(known, name)}"

@@ -1,9 +1,9 @@
 """Leader epochs: vectors, Kafka's truncation exchange, and where two logs part.
 
 In: an epoch vector per replica (leader epoch -> start offset), log ends. Out: end offsets of epochs as a broker would
-answer them, and the offset to which Kafka would make a follower truncate. The rule that must hold: what is computed here
-is what `LeaderEpochFileCache#endOffsetFor`, `Partition#readRecords` and `AbstractFetcherThread#getOffsetTruncationState`
-do (KIP-101, KIP-279, KIP-320), to the offset.
+answer them, and the offset to which Kafka would make a follower truncate. The rule that must hold: what is computed
+here is what `LeaderEpochFileCache#endOffsetFor`, `Partition#readRecords` and
+`AbstractFetcherThread#getOffsetTruncationState` do (KIP-101, KIP-279, KIP-320), to the offset.
 """
 
 from collections.abc import Iterable, Sequence
@@ -73,7 +73,7 @@ class EpochVector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncation:
-    """What the exchange comes to: the offset a follower is cut to (its log end if it is not), and in how many rounds."""
+    """What the exchange comes to: the offset a follower is cut to (its log end if not), and in how many rounds."""
 
     offset: Offset
     rounds: int
@@ -115,8 +115,8 @@ def truncation(*, leader: EpochVector, follower: EpochVector, follower_high_wate
     """Runs the exchange of KIP-279/320 between a follower that fetches at its log end and a leader.
 
     Each round the leader answers the end of the follower's last epoch; where it names a smaller epoch than asked, the
-    follower cuts itself back to its own end of that epoch and asks again. A leader that knows nothing of the epoch makes
-    the follower fall back to its high watermark.
+    follower cuts itself back to its own end of that epoch and asks again. A leader that knows nothing of the epoch
+    makes the follower fall back to its high watermark.
     """
     end = int(follower.log_end_offset)
     asked = follower.latest_epoch

@@ -1,11 +1,13 @@
 """Losses: records that Kafka will remove from a replica, and the proof that they had been declared committed.
 
 In: the divergences of a partition and its election history. Out: rows of `losses`, one per range. The rule that must
-hold: an uncommitted tail that a clean election leaves behind is no loss; what is called committed is proven to have been.
+hold: an uncommitted tail that a clean election leaves behind is no loss; what is called committed is proven to have
+been.
 
 Two proofs. A checkpointed high watermark above the divergence: a replica never checkpoints more than was committed in
-its lineage. Or the metadata log: if the replica was the only member of the ISR when it lost leadership (and min.insync.replicas
-allowed that), each of its appends was committed at once (Partition#maybeIncrementLeaderHW has no one to wait for).
+its lineage. Or the metadata log: if the replica was the only member of the ISR when it lost leadership (and
+min.insync.replicas allowed that), each of its appends was committed at once (Partition#maybeIncrementLeaderHW has no
+one to wait for).
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,9 +54,7 @@ def _lone_leader(context: PartitionContext, unclean: PartitionChange, follower_i
     return tuple(unclean.previous_isr) == (follower_id,) and context.epoch_leaders.get(epoch) == follower_id
 
 
-def losses_of(
-    context: PartitionContext, divergences: Sequence[Divergence], proofs: Mapping[int, Proof]
-) -> list[Row]:
+def losses_of(context: PartitionContext, divergences: Sequence[Divergence], proofs: Mapping[int, Proof]) -> list[Row]:
     """One row per range that is at risk on some replica's disk."""
     by_start: dict[tuple[int, int | None], list[Divergence]] = {}
     for divergence in divergences:
@@ -98,5 +98,6 @@ def _cause(proof: Proof, divergence: Divergence) -> str:
         )
     return (
         f"leader epoch {divergence.newer_epoch} of broker {divergence.leader.broker_id} starts at "
-        f"{divergence.newer_epoch_start_offset}, below a high watermark that had been declared; no unclean election is on record"
+        f"{divergence.newer_epoch_start_offset}, below a high watermark that had been declared; "
+        "no unclean election is on record"
     )

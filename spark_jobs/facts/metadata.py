@@ -1,8 +1,9 @@
 """The metadata log replayed: brokers, topics, partitions, configs, and every partition's history of elections.
 
-In: records of `__cluster_metadata` in offset order, from its start or from a metadata snapshot. Out: `MetadataHistory`. The
-rule that must hold: a change record carries only what it changes (PartitionRegistration#merge): leader -2 is "as before",
-a new leader raises the leader epoch by one, every change raises the partition epoch by one.
+In: records of `__cluster_metadata` in offset order, from its start or from a metadata snapshot. Out:
+`MetadataHistory`. The rule that must hold: a change record carries only what it changes
+(PartitionRegistration#merge): leader -2 is "as before", a new leader raises the leader epoch by one, every change
+raises the partition epoch by one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -121,8 +122,8 @@ _DEFAULTS: Final[Mapping[str, tuple[str, str]]] = {
 def effective_topic_config(history: MetadataHistory, topic: str, name: str) -> EffectiveConfig:
     """A topic's config as far as the metadata log tells: its own, the cluster-wide dynamic default, Kafka's default.
 
-    A broker's properties file may set another default, which no file of a log dir tells; since KIP-966 the controller writes
-    `min.insync.replicas` into the metadata log, where it matters most.
+    A broker's properties file may set another default, which no file of a log dir tells; since KIP-966 the controller
+    writes `min.insync.replicas` into the metadata log, where it matters most.
     """
     own = history.configs.get((_TOPIC_RESOURCE, topic), {})
     if name in own:

@@ -1,8 +1,8 @@
 """One partition: its replicas' facts, compared and bounded, as rows of the relations.
 
 In: the replicas' inputs and a `PartitionContext`, what the metadata log, the coordinators and the capture say of the
-partition. Out: rows (column -> value) per relation, without the common columns. The rule that must hold: a row says what
-is so and how it is known; whether that is right is for the catalogue.
+partition. Out: rows (column -> value) per relation, without the common columns. The rule that must hold: a row says
+what is so and how it is known; whether that is right is for the catalogue.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +22,7 @@ from spark_jobs.facts.partition_rows import (
 )
 from spark_jobs.facts.replica import ReplicaFacts, ReplicaInput, replica_facts
 from spark_jobs.facts.watermarks import HighWatermarkBounds, ReplicaOffsets, high_watermark_bounds, last_stable_offset
+
 
 def partition_rows(context: PartitionContext, replicas: Sequence[ReplicaInput], *, read: ReadBatches) -> Rows:
     """All rows of one partition."""
@@ -102,8 +103,10 @@ def _bounds(
 ) -> HighWatermarkBounds:
     if reference is None:
         return HighWatermarkBounds(lower=None, upper=None)
-    must_hold = frozenset(context.isr) | frozenset(context.elr) | frozenset(
-        context.last_known_elr if not context.isr and not context.elr else ()
+    must_hold = (
+        frozenset(context.isr)
+        | frozenset(context.elr)
+        | frozenset(context.last_known_elr if not context.isr and not context.elr else ())
     )
     return high_watermark_bounds(
         [
@@ -130,7 +133,11 @@ def _known_high_watermark(
         min(f.given.high_watermark, shared_end.get(f.broker_id, f.log_end_offset))
         for f in live
         if f.given.high_watermark is not None
-        and (f is replica or shared_end.get(f.broker_id, f.log_end_offset) <= own_end or own_end == replica.log_end_offset)
+        and (
+            f is replica
+            or shared_end.get(f.broker_id, f.log_end_offset) <= own_end
+            or own_end == replica.log_end_offset
+        )
     ]
     return max(known, default=None)
 

@@ -1,7 +1,8 @@
 """Rows of the relations, from one partition's facts.
 
-In: `PartitionContext`, `ReplicaFacts`, `Divergence`. Out: dictionaries column -> value, as `relations` names them. The rule
-that must hold: nothing is computed here that a fact does not already say; this is the last step before a table.
+In: `PartitionContext`, `ReplicaFacts`, `Divergence`. Out: dictionaries column -> value, as `relations` names them.
+The rule that must hold: nothing is computed here that a fact does not already say; this is the last step before a
+table.
 """
 
 import json
@@ -185,9 +186,7 @@ def replica_row(
         "checkpoint_log_start_offset": given.checkpoint_log_start_offset,
         "cleaner_offset": given.cleaner_offset,
         "first_unstable_offset": unstable,
-        "snapshot_first_unstable_offset": (
-            _open_first(from_snapshot) if from_snapshot is not None else None
-        ),
+        "snapshot_first_unstable_offset": (_open_first(from_snapshot) if from_snapshot is not None else None),
         "snapshot_replay_possible": from_snapshot is not None,
         "last_stable_offset": stable,
         "last_leader_epoch": known(replica.summary.last_leader_epoch),
@@ -266,9 +265,7 @@ def epoch_span_rows(
                 "log_end_offset": replica.log_end_offset,
                 "high_watermark": replica.given.high_watermark,
                 "reference_broker_id": other.broker_id if other is not None else None,
-                "reference_start_offset": (
-                    other_spans[epoch][0] if epoch in other_spans else other_entries.get(epoch)
-                ),
+                "reference_start_offset": (other_spans[epoch][0] if epoch in other_spans else other_entries.get(epoch)),
                 "reference_is_first": other is not None and epoch == other_first,
                 "reference_high_watermark": other.given.high_watermark if other is not None else None,
                 "divergence_offset": divergence_offset,
@@ -359,9 +356,7 @@ def divergence_row(context: PartitionContext, divergence: Divergence, proof: Pro
 def producer_rows(context: PartitionContext, replica: ReplicaFacts, *, compacted: bool) -> tuple[list[Row], list[Row]]:
     """Rows of `producers` and `sequence_gaps`."""
     producers, gaps = [], []
-    open_first = {
-        (t.producer_id, t.producer_epoch): t.first_offset for t in replica.replay.open_transactions
-    }
+    open_first = {(t.producer_id, t.producer_epoch): t.first_offset for t in replica.replay.open_transactions}
     for (producer_id, producer_epoch), entry in sorted(replica.replay.epochs.items()):
         anomalies = [b for b in entry.breaks if not b.explained]
         producers.append(

@@ -119,7 +119,8 @@ class ProducerReplay:
         """Replays one stretch; stretches come in log order."""
         names = events.dtype.names or ()
         # Transactions complete in the order of their markers, and the index's last stable offset depends on it, so
-        # events are taken in the order in which they begin; a run that goes on past a marker of another producer is open all the while.
+        # events are taken in the order in which they begin; a run that goes on past a marker of another producer is
+        # open all the while.
         for values in events.tolist():
             event = dict(zip(names, values, strict=True))
             if event["kind"] == MARKER:
@@ -333,10 +334,10 @@ class ProducerReplay:
         self._epoch(event)
 
     def _repeated(self, producer_id: int, event: dict[str, Any], outcome: str) -> None:
-        """A marker without data before it: sent again by a new coordinator, or of a transaction that wrote nothing here.
+        """Takes a marker without data before it: sent again, or of a transaction that wrote nothing here.
 
-        Only under transaction version 2 (the marker's epoch is above its data's) does an equal epoch prove that it speaks
-        of the same transaction; under version 1 the next, empty transaction ends with the same epoch.
+        Only under transaction version 2 (the marker's epoch is above its data's) does an equal epoch prove that it
+        speaks of the same transaction; under version 1 the next, empty transaction ends with the same epoch.
         """
         last = self._last_completed.get(producer_id)
         if last is None or producer_id not in self._idle_since_marker:
@@ -351,7 +352,7 @@ class ProducerReplay:
 
 
 def seeded(replay: ProducerReplay, states: Iterable[ProducerState]) -> ProducerReplay:
-    """A replay that goes on from a producer snapshot: as the broker loads its state (`UnifiedLog#rebuildProducerState`)."""
+    """A replay that goes on from a producer snapshot, as a broker loads its state (UnifiedLog#rebuildProducerState)."""
     for state in states:
         replay.states[state.producer_id] = state
         if state.current_transaction_first_offset is not None:
@@ -367,5 +368,3 @@ def seeded(replay: ProducerReplay, states: Iterable[ProducerState]) -> ProducerR
         if state.coordinator_epoch >= 0:
             replay._last_coordinator_epoch[state.producer_id] = state.coordinator_epoch
     return replay
-
-

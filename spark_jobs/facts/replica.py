@@ -7,6 +7,7 @@ hold: what a damaged place hides is not guessed; what can still be read behind i
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final
 
 from kafka_log.checkpoints import EpochEntry, LeaderEpochCheckpoint
@@ -35,8 +36,8 @@ class IndexedFile:
 class IndexedSegment:
     """One segment after the index step: its summaries, cut at the producer snapshots' offsets, and its damage.
 
-    `valid_bytes`, `valid_end_offset`: the prefix before the first break of the chain of batches, and the offset after it
-    (None: no batch in it).
+    `valid_bytes`, `valid_end_offset`: the prefix before the first break of the chain of batches, and the offset after
+    it (None: no batch in it).
     """
 
     path: str
@@ -267,7 +268,7 @@ def _disorder(entries: tuple[EpochEntry, ...]) -> int:
     bad = sum(1 for e in entries if e.leader_epoch < 0 or e.start_offset < 0)
     return bad + sum(
         1
-        for before, after in zip(entries, entries[1:], strict=False)
+        for before, after in pairwise(entries)
         if after.leader_epoch <= before.leader_epoch or after.start_offset <= before.start_offset
     )
 
@@ -281,9 +282,7 @@ def _replayed(
     given: ReplicaInput, *, expiration_ms: int, compacted: bool
 ) -> tuple[ProducerReplay, dict[int, dict[int, ProducerState]]]:
     """The replay of the whole log, and the producers' state at each producer snapshot's offset."""
-    replay = ProducerReplay(
-        compacted=compacted, ignore_sequences=given.ignore_sequences, expiration_ms=expiration_ms
-    )
+    replay = ProducerReplay(compacted=compacted, ignore_sequences=given.ignore_sequences, expiration_ms=expiration_ms)
     wanted = {s.offset for s in given.snapshots}
     states_at: dict[int, dict[int, ProducerState]] = {}
     for start, part in _ranges(given):
@@ -373,7 +372,8 @@ def _index_files(facts: ReplicaFacts) -> Iterator[IndexedFile]:
             taken_before_ms=taken_before.get(snapshot.offset),
         )
         _uncheckable(checked, compacted=False, damaged=bool(log_damaged))
-        # A clean stop and a truncation leave one at the log end of that moment, so any offset of the log is a sound place.
+        # A clean stop and a truncation leave one at the log end of that moment, so any offset of the log is a sound
+        # place.
         checked.misplaced = not facts.local_log_start_offset <= snapshot.offset <= facts.readable_end_offset
         yield IndexedFile(path=snapshot.path, size_bytes=snapshot.size_bytes, facts=checked)
 

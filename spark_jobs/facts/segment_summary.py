@@ -7,7 +7,7 @@ segment is read once, wherever its bytes are, and a replica's facts are the merg
     epoch runs     leader epoch -> where it starts and ends            (D01, D04, D05, B14, B15)
     events         per producer: runs of data, and end markers         (E*, F*, B06, B11, last stable offset)
     gaps           breaks in a producer's sequences                    (E01)
-    buckets        a digest per 4096 offsets, whatever the segments    (D02, D03, D07: replicas roll at different places)
+    buckets        a digest per 4096 offsets, whatever the segments    (D02, D03, D07)
     findings       the first places where a rule of family A breaks    (A04..A09, A13, D01)
 
 A producer's data batches are folded into one run as long as epoch and transactional flag stay and its sequences rise; a
@@ -166,13 +166,13 @@ class SegmentSummary:
         return self.counts[FINDING_KINDS.index(kind)]
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def _sequence_after(sequence: int, delta: int) -> int:
     return (sequence + delta) & _SEQUENCE_MASK
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _mix(base: int, last: int, epoch: int, crc: int, size: int) -> int:
+@numba.njit(cache=True)
+def _mix(base: int, last: int, epoch: int, crc: int, size: int) -> Any:
     """One 64-bit value per batch (splitmix64's finaliser over its identity); buckets add them up, so order is free."""
     h = np.uint64(base) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(crc)
     h ^= (np.uint64(last) << np.uint64(17)) ^ (np.uint64(epoch) << np.uint64(48)) ^ (np.uint64(size) << np.uint64(32))
@@ -181,8 +181,8 @@ def _mix(base: int, last: int, epoch: int, crc: int, size: int) -> int:
     return h ^ (h >> np.uint64(31))
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _find(keys: NDArray[Any], producer_id: int) -> int:
+@numba.njit(cache=True)
+def _find(keys: NDArray[Any], producer_id: int) -> Any:
     """Slot of a producer in the open-addressing table, or of the free place for it."""
     mask = keys.shape[0] - 1
     slot = np.int64((np.uint64(producer_id) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)) & mask
@@ -191,7 +191,7 @@ def _find(keys: NDArray[Any], producer_id: int) -> int:
     return slot
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def _note(
     state: NDArray[Any], findings: NDArray[Any], kind: int, row: Any, start: int, end: int, before: int, found: int
 ) -> None:
@@ -210,7 +210,7 @@ def _note(
     state[_N_FINDINGS] += 1
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def _fold(
     rows: NDArray[Any],
     state: NDArray[Any],

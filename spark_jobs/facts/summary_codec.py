@@ -3,7 +3,8 @@
 In: `SegmentSummary`. Out: bytes, and back. The rule that must hold: what was written by another version of the fold is
 refused (`SUMMARY_VERSION`), never misread.
 
-    u32 header length | header (JSON: version, scalars, rows per array) | epoch runs | events | gaps | buckets | findings
+    u32 header length | header (JSON: version, scalars, rows per array) | epoch runs | events | gaps | buckets |
+    findings
 """
 
 import json

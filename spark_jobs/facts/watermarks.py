@@ -1,9 +1,9 @@
 """High-watermark bounds and the last stable offset.
 
-In: what the replicas of a partition have on disk. Out: bounds between which the high watermark lies, and the last stable
-offset below a given high watermark. The rule that must hold: a file only bounds the high watermark from below (it is
-written every five seconds, ReplicaManager#checkpointHighWatermarks), log ends of the in-sync replicas bound it from above
-(Partition#maybeIncrementLeaderHW), and a bound that the evidence does not give is None.
+In: what the replicas of a partition have on disk. Out: bounds between which the high watermark lies, and the last
+stable offset below a given high watermark. The rule that must hold: a file only bounds the high watermark from below
+(it is written every five seconds, ReplicaManager#checkpointHighWatermarks), log ends of the in-sync replicas bound it
+from above (Partition#maybeIncrementLeaderHW), and a bound that the evidence does not give is None.
 """
 
 from collections.abc import Iterable
@@ -36,9 +36,9 @@ def high_watermark_bounds(
 ) -> HighWatermarkBounds:
     """Bounds of the current lineage's high watermark.
 
-    `must_hold`: the ISR, and the ELR beside it: each member holds everything committed. `one_moment`: the copies are of one
-    moment; otherwise a member copied earlier may end below a high watermark that another copy already knows, and only the
-    leader's own log end bounds it.
+    `must_hold`: the ISR, and the ELR beside it: each member holds everything committed. `one_moment`: the copies are
+    of one moment; otherwise a member copied earlier may end below a high watermark that another copy already knows,
+    and only the leader's own log end bounds it.
     """
     by_id = {r.broker_id: r for r in replicas}
     known = [
@@ -62,7 +62,7 @@ def high_watermark_bounds(
 def last_stable_offset(
     *, high_watermark: int | None, first_unstable_offset: int | None, log_start_offset: int
 ) -> int | None:
-    """`UnifiedLog#lastStableOffset`: the first unstable offset, raised to the log start, where it is below the high watermark."""
+    """The first unstable offset, raised to the log start, if below the high watermark (UnifiedLog#lastStableOffset)."""
     if high_watermark is None:
         return None
     if first_unstable_offset is None:

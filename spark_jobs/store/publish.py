@@ -17,7 +17,7 @@ from spark_jobs.relations import COMMON, RELATIONS
 from spark_jobs.store.connection import connect, normalised, shown
 from spark_jobs.store.lifecycle import renew_breaches
 from spark_jobs.store.rows import json_text, text_value
-from spark_jobs.store.runs import release, remove_facts
+from spark_jobs.store.runs import give_up, release, remove_facts
 
 Row = Mapping[str, Any]
 
@@ -65,8 +65,16 @@ _PUBLISHED: Final = """
 SELECT run_id, content_digest FROM tidegauge.audit_run
 WHERE (cluster, snapshot_id, ruleset_version) = (%s, %s, %s) AND status = 'published'
 """
-_REMOVE_FAILED: Final = """
-DELETE FROM tidegauge.audit_run WHERE (cluster, snapshot_id, ruleset_version) = (%s, %s, %s) AND status = 'failed'
+_SUCCESSOR: Final = """
+SELECT p.run_id FROM tidegauge.audit_run f
+JOIN tidegauge.audit_run p USING (cluster, snapshot_id, ruleset_version)
+WHERE f.run_id = %s AND f.status = 'failed' AND p.status = 'published'
+  AND (p.published_at > f.finished_at OR p.content_digest = f.content_digest)
+"""
+_FORGET_FAILED: Final = """
+DELETE FROM tidegauge.audit_run
+WHERE (cluster, snapshot_id, ruleset_version) = (%s, %s, %s) AND status = 'failed'
+  AND (finished_at < now() - interval '7 days' OR content_digest IS NOT NULL)
 """
 _TELL: Final = """
 UPDATE tidegauge.audit_run SET finished_at = %(finished_at)s, coverage = %(coverage)s, undecided = %(undecided)s,
@@ -86,6 +94,8 @@ def publish(url: str, run_id: str, report: Report) -> str:
     That is another run's if one with the same key has been published that says the same: then this one is removed. An
     earlier run of the key that says something else is replaced. Publishing again what is published does nothing. Two
     that publish for one cluster at once do it one after the other. Raises `StoreError`; nothing is visible then.
+
+    A run that another audit of the same snapshot took for abandoned answers with that one's, once it is published.
     """
     where = normalised(url)
     with connect(where, f"publish run {run_id}") as connection, connection.cursor() as cursor:
@@ -98,22 +108,20 @@ def _publish(cursor: Any, run_id: str, report: Report, store: str) -> str:
     cluster = _lock_cluster(cursor, run_id, store)
     cursor.execute(_RUN, (run_id,))
     found = cursor.fetchone()
-    if found is None or found[3] == "failed":
-        raise StoreError(
-            f"Run {run_id} in the store at {store} {'is not there' if found is None else 'was given up'}: "
-            "another audit of the same snapshot replaced it. Start the audit again."
-        )
-    if found[3] == "published":
+    if found is not None and found[3] == "published":
         return run_id
+    if found is None or found[3] == "failed":
+        return _successor(cursor, run_id, store)
     key = found[:3]
     digest = _digest(cursor, run_id, report, found[4:])
+    cursor.execute(_FORGET_FAILED, key)
     cursor.execute(_PUBLISHED, key)
     for earlier, earlier_digest in cursor.fetchall():
         if earlier_digest == digest:
-            _remove(cursor, run_id)
+            give_up(cursor, run_id)  # its line stays, so that a second attempt to publish it finds this answer again
+            cursor.execute("UPDATE tidegauge.audit_run SET content_digest = %s WHERE run_id = %s", (digest, run_id))
             return str(earlier)
         _remove(cursor, earlier)
-    cursor.execute(_REMOVE_FAILED, key)
     _insert(cursor, "invariant_result", run_id, _RESULT_COLUMNS, report.invariants)
     _insert(cursor, "finding", run_id, _FINDING_COLUMNS, report.breaches)
     _insert(cursor, "loss", run_id, _LOSS_COLUMNS, report.losses)
@@ -138,6 +146,18 @@ def _lock_cluster(cursor: Any, run_id: str, store: str) -> str:
         return ""
     cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended('tidegauge:publish:' || %s, 0))", (found[0],))
     return str(found[0])
+
+
+def _successor(cursor: Any, run_id: str, store: str) -> str:
+    """The published run that stands for one that is gone: it says the same, or took this one for abandoned."""
+    cursor.execute(_SUCCESSOR, (run_id,))
+    successor = cursor.fetchone()
+    if successor is None:
+        raise StoreError(
+            f"Run {run_id} is no longer in the store at {store}: it was given up, or another audit of the same "
+            "snapshot took it for abandoned. Start the audit again."
+        )
+    return str(successor[0])
 
 
 def _remove(cursor: Any, run_id: str) -> None:

@@ -23,6 +23,7 @@ from spark_jobs.relations import COMMON, ColumnType, Relation
 NUL_SHOWN: Final = "\u2400"
 
 _OPTIONS: Final = csv.WriteOptions(include_header=False, quoting_style="needed")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 
 
@@ -100,7 +101,7 @@ def json_text(value: object) -> str:
 
 def text_value(value: object) -> str:
     """A value of a report as text for a `text` column."""
-    return str(value).replace("\0", NUL_SHOWN).encode("utf-8", "replace").decode("utf-8")
+    return _SURROGATE.sub("\ufffd", str(value).replace("\0", NUL_SHOWN))
 
 
 def _plain(value: object) -> object:

@@ -16,7 +16,8 @@ def _run(connection: Connection) -> None:
     connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
     context.configure(connection=connection, version_table_schema=SCHEMA)
     context.run_migrations()
-    renew_views(connection)
+    if context.get_head_revision() == context.get_context().get_current_revision():
+        renew_views(connection)  # only today's tables have today's views
 
 
 _run(context.config.attributes["connection"])

@@ -139,7 +139,5 @@ def test_one_query_counts_all_invariants_of_a_relation(judged: Judged) -> None:
 def test_the_same_subject_has_the_same_breach_id_in_every_run(judged: Judged) -> None:
     for code in CATALOGUE:
         together = {b.breach_id for b in judged.breaches(code, code)}
-        apart = {
-            b.breach_id for name in cases_of(code) for b in judged.breaches(code, f"{code}/{name}")
-        }
+        apart = {b.breach_id for name in cases_of(code) for b in judged.breaches(code, f"{code}/{name}")}
         assert together == apart

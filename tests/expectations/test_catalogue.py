@@ -6,13 +6,13 @@ from string import Formatter
 
 import pytest
 import yaml
-from spark_jobs.relations import RELATIONS
 
 import expectations.catalogue
 from expectations.catalogue.model import DETAIL_COLUMNS, SUBJECTS, Invariant
 from expectations.catalogue.registry import _MODULES, CATALOGUE, RULESET_VERSION
 from expectations.data_docs import FAMILIES, runbook
 from expectations.verdicts import subject_columns
+from spark_jobs.relations import RELATIONS
 
 CASES = Path(__file__).parent / "cases"
 CATALOGUE_DIR = Path(expectations.catalogue.__file__).parent

@@ -34,7 +34,10 @@ INVARIANT = Invariant(
     severity_when=((Severity.WARNING, "crc_errors_in_tail"),),
     derived=(("twice", "crc_errors * 2"),),
     evidence=("crc_errors", "path"),
-    explanation=("{topic}-{partition} has {crc_errors} errors, {twice} when doubled.", "Recovery point {recovery_point_offset}."),
+    explanation=(
+        "{topic}-{partition} has {crc_errors} errors, {twice} when doubled.",
+        "Recovery point {recovery_point_offset}.",
+    ),
     details=("crc",),
     next="tool --topic {topic} --from {first_offset}",
     reference="none",
@@ -160,7 +163,8 @@ def test_names_cannot_drive_a_terminal_or_fill_in_a_template() -> None:
 
 
 def test_values_read_as_a_person_writes_them() -> None:
-    assert shown("at_ms", 5) == "5"
+    assert shown("max_transaction_timeout_ms", 900_000) == "900000"
+    assert shown("at_ms", 0) == "1970-01-01 00:00:00.000 UTC"
     assert shown("committed_at_ms", 1795228011123) == "2026-11-21 02:26:51.123 UTC"
     assert shown("last_timestamp_ms", 9_223_372_036_854_775_807) == "9223372036854775807 ms"
     assert shown("isr", [1, None]) == "[1, none]"

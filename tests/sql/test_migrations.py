@@ -1,0 +1,177 @@
+"""The schema: from nothing, again, back; and that its fact tables are the relations."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import create_engine, text
+
+import sql
+from spark_jobs import store
+from spark_jobs.errors import StoreError
+from spark_jobs.relations import COMMON, LOSSES, RELATIONS, Relation
+from tidegauge.postgres import EmbeddedPostgres
+
+SQL = Path(sql.__file__).parent
+TYPES = {
+    "int64": "bigint",
+    "int32": "integer",
+    "string": "text",
+    "bool": "boolean",
+    "int32[]": "integer[]",
+    "string[]": "text[]",
+    "json": "jsonb",
+}
+
+
+@pytest.fixture
+def empty(postgres_server: EmbeddedPostgres, worker_id: str) -> str:
+    return postgres_server.fresh_database(f"migrations_{worker_id}")
+
+
+@pytest.fixture(scope="module")
+def migrated(postgres_server: EmbeddedPostgres, worker_id: str) -> str:
+    url = postgres_server.fresh_database(f"schema_{worker_id}")
+    store.migrate(url)
+    return url
+
+
+def rows(url: str, query: str, *parameters: object) -> list[tuple[Any, ...]]:
+    with store.connect(url, "look") as connection, connection.cursor() as cursor:
+        cursor.execute(query, parameters)
+        return list(cursor.fetchall())
+
+
+def columns(url: str, table: str) -> list[tuple[Any, ...]]:
+    return rows(
+        url,
+        "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
+        "WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+        f"tidegauge.{table}",
+    )
+
+
+def inventory(url: str) -> list[tuple[Any, ...]]:
+    return rows(
+        url,
+        "SELECT c.relkind::text, c.relname, a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_class c "
+        "JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 "
+        "WHERE n.nspname = 'tidegauge' ORDER BY 1, 2, a.attnum",
+    )
+
+
+@pytest.mark.parametrize("relation", RELATIONS.values(), ids=lambda r: r.name)
+def test_a_fact_table_has_the_relations_columns_in_its_order(migrated: str, relation: Relation) -> None:
+    expected = [("run_id", "text"), *((c.name, TYPES[c.type]) for c in (*COMMON, *relation.columns))]
+    assert columns(migrated, relation.name) == expected
+
+
+def test_the_losses_table_has_the_report_s_columns(migrated: str) -> None:
+    assert columns(migrated, "loss") == [("run_id", "text"), *((c.name, TYPES[c.type]) for c in LOSSES.columns)]
+
+
+def test_every_fact_table_is_found_by_its_run(migrated: str) -> None:
+    indexed = rows(
+        migrated,
+        "SELECT tablename FROM pg_indexes WHERE schemaname = 'tidegauge' AND indexdef LIKE '%%(run_id)' "
+        "OR indexdef LIKE '%%(run_id, %%'",
+    )
+    assert {name for (name,) in indexed} >= RELATIONS.keys()
+
+
+def test_every_view_of_the_folder_is_there_and_named_as_its_file(migrated: str) -> None:
+    views = {name for (name,) in rows(migrated, "SELECT viewname FROM pg_views WHERE schemaname = 'tidegauge'")}
+    assert views == {path.stem.split("_", 1)[1] for path in (SQL / "views").glob("*.sql")}
+    for view in views:
+        rows(migrated, f"SELECT * FROM tidegauge.{view}")
+
+
+def test_a_second_migration_changes_nothing(empty: str) -> None:
+    store.migrate(empty)
+    before = inventory(empty)
+    oids = rows(empty, "SELECT oid, relname FROM pg_class WHERE relkind = 'v' ORDER BY 1")
+    store.migrate(empty)
+    assert inventory(empty) == before
+    assert rows(empty, "SELECT oid, relname FROM pg_class WHERE relkind = 'v' ORDER BY 1") == oids
+
+
+def test_several_processes_may_migrate_at_once(empty: str) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(store.migrate, [empty] * 4))
+    assert rows(empty, "SELECT version_num FROM tidegauge.alembic_version") == [("r0001",)]
+
+
+def test_it_goes_back_to_nothing_and_up_again(empty: str) -> None:
+    store.migrate(empty)
+    before = inventory(empty)
+    configuration = Config()
+    configuration.set_main_option("script_location", str(SQL / "migrations"))
+    engine = create_engine(empty)
+    with engine.begin() as connection:
+        configuration.attributes["connection"] = connection
+        command.downgrade(configuration, "base")
+    engine.dispose()
+    left = {name for (name,) in rows(empty, "SELECT tablename FROM pg_tables WHERE schemaname = 'tidegauge'")}
+    assert left == {"alembic_version", "view_version"}
+    store.migrate(empty)
+    assert inventory(empty) == before
+
+
+def test_changed_views_are_made_again_and_old_ones_go(empty: str) -> None:
+    store.migrate(empty)
+    engine = create_engine(empty)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE tidegauge.view_version SET digest = 'of an older version'"))
+        connection.execute(text("CREATE VIEW tidegauge.v_gone AS SELECT 1 AS one"))
+    engine.dispose()
+    store.migrate(empty)
+    assert rows(empty, "SELECT count(*) FROM pg_views WHERE viewname = 'v_gone'") == [(0,)]
+    assert rows(empty, "SELECT count(*) FROM tidegauge.v_run") == [(0,)]
+
+
+def test_a_store_of_a_newer_version_is_left_alone(empty: str) -> None:
+    store.migrate(empty)
+    with store.connect(empty, "pretend") as connection, connection.cursor() as cursor:
+        cursor.execute("UPDATE tidegauge.alembic_version SET version_num = 'r9999'")
+    with pytest.raises(StoreError, match="newer version made it"):
+        store.migrate(empty)
+
+
+@pytest.fixture
+def reader(migrated: str) -> Iterator[str]:
+    """The store's URL as somebody who may only read."""
+    script = (SQL / "roles" / "reader.sql").read_text(encoding="utf-8")
+    with store.connect(migrated, "make the role") as connection, connection.cursor() as cursor:
+        cursor.execute(script)
+        cursor.execute(script)
+        cursor.execute("DROP ROLE IF EXISTS dashboards")
+        cursor.execute("CREATE ROLE dashboards LOGIN IN ROLE tidegauge_reader")
+    yield migrated.replace("postgres@", "dashboards@")
+    with store.connect(migrated, "remove the role") as connection, connection.cursor() as cursor:
+        cursor.execute("DROP ROLE dashboards")
+        cursor.execute("DROP OWNED BY tidegauge_reader")
+        cursor.execute("DROP ROLE tidegauge_reader")
+
+
+def test_the_reading_role_reads_views_and_nothing_else(reader: str) -> None:
+    for path in (SQL / "views").glob("*.sql"):
+        rows(reader, f"SELECT * FROM tidegauge.{path.stem.split('_', 1)[1]} LIMIT 1")
+    for forbidden in (
+        "SELECT * FROM tidegauge.audit_run",
+        "SELECT * FROM tidegauge.replicas",
+        "DELETE FROM tidegauge.v_run",
+        "CREATE TABLE tidegauge.mine (a int)",
+    ):
+        with pytest.raises(StoreError, match=r"permission denied|cannot delete"):
+            rows(reader, forbidden)
+
+
+def test_new_views_are_readable_by_the_reading_role(reader: str, migrated: str) -> None:
+    with store.connect(migrated, "pretend") as connection, connection.cursor() as cursor:
+        cursor.execute("UPDATE tidegauge.view_version SET digest = 'of an older version'")
+    store.migrate(migrated)
+    assert rows(reader, "SELECT count(*) FROM tidegauge.v_run") == [(0,)]
