@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from great_expectations.expectations.core.unexpected_rows_expectation import UnexpectedRowsExpectation
 
 _RESULT_FORMAT: Final = "SUMMARY"
-_RUN_ID: Final = re.compile(r"[A-Za-z0-9_.:+-]{1,200}")
+_RUN_ID: Final = re.compile(r"[A-Za-z0-9_.+-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +94,12 @@ def validate(
     Raises `EvaluationError`, and ConnectionError if the store cannot be reached.
     """
     if not _RUN_ID.fullmatch(run_id):
-        raise EvaluationError(f"The run id {run_id!r} holds other characters than letters, digits and _.:+-.")
+        raise EvaluationError(f"The run id {run_id!r} holds other characters than letters, digits and _.+-.")
     import great_expectations as gx
     from great_expectations.datasource.fluent.interfaces import TestConnectionError
 
-    members = by_relation(invariants)
+    judged = tuple(invariants)
+    members = by_relation(judged)
     found: dict[str, Validation] = {}
     with _quiet():
         context = gx.get_context(mode="ephemeral", project_config=_project())
@@ -107,8 +108,7 @@ def validate(
         except TestConnectionError as error:
             raise ConnectionError(f"Great Expectations cannot reach the store: {error}") from error
         try:
-            rendered = suites(invariants)
-            for relation, suite in rendered.items():
+            for relation, suite in suites(judged).items():
                 # The id was checked, so it may stand in the text: a batch cannot have parameters here.
                 asset = source.add_query_asset(
                     name=relation, query=f"SELECT * FROM {schema}.{relation} WHERE run_id = '{run_id}'"
@@ -118,6 +118,7 @@ def validate(
                     found[validation.code] = validation
         finally:
             source.get_execution_engine().close()
+            source.get_engine().dispose()  # another engine, with another connection
     return found
 
 

@@ -242,8 +242,13 @@ def _same_place(one: Breach, other: Breach) -> bool:
     here, there = one.subject, other.subject
     if (here.get("topic"), here.get("partition")) != (there.get("topic"), there.get("partition")):
         return False
-    brokers = [s.get("broker_id", s.get("follower_id")) for s in (here, there)]
-    return None in brokers or brokers[0] == brokers[1]
+    brokers = [_brokers(here), _brokers(there)]
+    return not all(brokers) or bool(brokers[0] & brokers[1])
+
+
+def _brokers(subject: Row) -> set[int]:
+    """The brokers a subject names; a comparison names two."""
+    return {subject[name] for name in ("broker_id", "leader_id", "follower_id") if subject.get(name) is not None}
 
 
 def _breach_id(invariant: Invariant, row: Row, subject: Row) -> str:

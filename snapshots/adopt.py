@@ -44,7 +44,7 @@ class Snapshot:
     manifest: Manifest
 
 
-def open_snapshot(directory: Path) -> Snapshot:
+def open_snapshot(directory: Path, *, cluster: str | None = None) -> Snapshot:
     """A snapshot by its manifest; without one, the directory is adopted on the fly as fuzzy, and nothing is written."""
     _must_be_directory(directory)
     manifest_path = directory / MANIFEST_NAME
@@ -54,7 +54,7 @@ def open_snapshot(directory: Path) -> Snapshot:
         except (OSError, UnicodeDecodeError) as error:
             raise SnapshotError(f"{manifest_path} cannot be read: {error}. Check its permissions.") from error
         return Snapshot(root=directory, manifest=from_json(text, where=str(manifest_path)))
-    return Snapshot(root=directory, manifest=survey(directory))
+    return Snapshot(root=directory, manifest=survey(directory, cluster=cluster))
 
 
 def adopt(

@@ -22,7 +22,7 @@ from expectations.suites import by_relation, confirm, validate
 from expectations.verdicts import Breach, InvariantResult, breach_query, count_query, explain, fold, results
 from snapshots.errors import SnapshotError
 from spark_jobs import store
-from spark_jobs.errors import EvaluationError
+from spark_jobs.errors import EvaluationError, StoreError
 from spark_jobs.fact_files import batches_of, read_relation
 from spark_jobs.relations import LOSSES, RELATIONS
 from spark_jobs.run import AuditedSnapshot, Run
@@ -56,6 +56,8 @@ def evaluate(snapshot: AuditedSnapshot, run: Run, url: str) -> None:
             confirm(verdicts, validations)
         except expectation_errors.EvaluationError as error:
             raise EvaluationError(str(error)) from error
+        except ConnectionError as error:  # Great Expectations' word for a store that went away
+            raise StoreError(f"The store went away while the invariants were evaluated: {error}. Try again.") from error
         report = _report(snapshot, run, run_id, verdicts, breaches, facts)
         _write(snapshot.target / "report.json", report)
         write_data_docs(snapshot.target / "data_docs", report, validations)

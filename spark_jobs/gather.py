@@ -33,8 +33,8 @@ from spark_jobs.facts.metadata import (
     TopicState,
     effective_topic_config,
 )
-from spark_jobs.facts.partition_rows import json_list
 from spark_jobs.facts.producers import PRODUCER_EXPIRATION_MS
+from spark_jobs.facts.row_basics import json_list
 from spark_jobs.metadata_log import read_metadata
 from spark_jobs.replica_files import ReplicaWork
 from spark_jobs.run import AuditedSnapshot
@@ -271,6 +271,7 @@ def _context(key: PartitionKey, known: _Known) -> PartitionContext:
         topic_id=topic.topic_id if topic is not None else None,
         metadata_known=state is not None,
         topic_deleted=topic is not None and topic.deleted,
+        topic_ids_deleted={t.topic_id: t.deleted for t in history.topics.values() if t.name == key[0]},
         leader_id=state.leader_id if state is not None else None,
         last_leader_id=state.last_leader_id if state is not None else None,
         leader_epoch=state.leader_epoch if state is not None else None,

@@ -134,7 +134,7 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
     from kafka_log.scan import scan_batches
     from spark_jobs.facts.derived_files import SegmentIndexCheck
     from spark_jobs.facts.replica import CHAIN_DAMAGE
-    from spark_jobs.facts.segment_summary import SummaryFold
+    from spark_jobs.facts.segment_fold import SummaryFold
     from spark_jobs.facts.summary_codec import encode_summary
 
     root = Path(task.root)

@@ -11,7 +11,6 @@ rule that must hold: a step reads only what the steps before it wrote here, so t
 
 import json
 import os
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -26,12 +25,11 @@ FAIL_ON_CHOICES: Final = ("critical", "warning", "info", "never")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedSnapshot:
-    """One snapshot of a run: where it lies, what it holds, where its results go, and the id of its run in the store."""
+    """One snapshot of a run: where it lies, what it holds, where its results go."""
 
     root: Path
     target: Path
     manifest: Manifest
-    run_id: str
 
     @property
     def key(self) -> str:
@@ -66,10 +64,19 @@ class Run:
 
 
 def new_run(
-    directory: Path, inputs: tuple[Path, ...], *, store_url: str | None, fail_on: str, started_at_ms: int
+    directory: Path,
+    inputs: tuple[Path, ...],
+    *,
+    store_url: str | None,
+    fail_on: str,
+    started_at_ms: int,
+    cluster: str | None = None,
 ) -> Run:
-    """Opens the snapshots and writes `run.json`. Raises `SnapshotError` for what cannot be audited."""
-    opened = [open_snapshot(path) for path in inputs]
+    """Opens the snapshots and writes `run.json`. Raises `SnapshotError` for what cannot be audited.
+
+    `cluster` names the cluster of a plain copy; a manifest says its own.
+    """
+    opened = [open_snapshot(path, cluster=cluster) for path in inputs]
     keys = [f"{s.manifest.cluster}/{s.manifest.snapshot_id}" for s in opened]
     for key in keys:
         if keys.count(key) > 1:
@@ -90,7 +97,7 @@ def new_run(
 def _audited(directory: Path, snapshot: Snapshot, *, alone: bool) -> AuditedSnapshot:
     manifest = snapshot.manifest
     target = directory if alone else directory / _folder(manifest.cluster) / _folder(manifest.snapshot_id)
-    return AuditedSnapshot(root=snapshot.root.resolve(), target=target, manifest=manifest, run_id=str(uuid.uuid4()))
+    return AuditedSnapshot(root=snapshot.root.resolve(), target=target, manifest=manifest)
 
 
 def _folder(name: str) -> str:
@@ -109,7 +116,6 @@ def save(run: Run) -> None:
             {
                 "root": str(s.root),
                 "target": s.target.relative_to(run.directory).as_posix(),
-                "run_id": s.run_id,
                 "manifest": json.loads(to_json(s.manifest)),
             }
             for s in run.snapshots
@@ -138,7 +144,6 @@ def load(directory: Path) -> Run:
                 root=Path(s["root"]),
                 target=directory / s["target"],
                 manifest=from_json(json.dumps(s["manifest"]), where=str(path)),
-                run_id=s["run_id"],
             )
             for s in value["snapshots"]
         ),

@@ -34,10 +34,15 @@ class AuditResult:
     exit_code: int
 
 
-def begin(inputs: tuple[Path, ...], *, out: Path, fail_on: str, store: str | None) -> Run:
+def begin(inputs: tuple[Path, ...], *, out: Path, fail_on: str, store: str | None, cluster: str | None = None) -> Run:
     """The snapshot step: opens the snapshots and makes the run directory."""
     return new_run(
-        out, inputs, store_url=store or settings.store_url(), fail_on=fail_on, started_at_ms=time.time_ns() // 1_000_000
+        out,
+        inputs,
+        store_url=store or settings.store_url(),
+        fail_on=fail_on,
+        started_at_ms=time.time_ns() // 1_000_000,
+        cluster=cluster,
     )
 
 
@@ -66,9 +71,12 @@ def audit(
     progress: Progress,
 ) -> AuditResult:
     """All steps in one process. Postgres and Great Expectations get ready while Spark starts and works."""
+    from spark_jobs.store import migrate
+
     run = begin(inputs, out=out, fail_on=fail_on, store=store)
     warm = _Warm()
     with _store(run) as url:
+        migrate(url)  # First: a store that cannot be reached is said before anything is read.
         warm.start()
         _spark_steps(run, master or settings.spark_master(), progress)
         warm.join()

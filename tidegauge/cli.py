@@ -1,7 +1,12 @@
 """The command line. Progress goes to standard error, results to standard output.
 
-Exit: 0 nothing at or above --fail-on · 1 breaches at or above it · 2 usage, or a snapshot that cannot be used · 3 the
-environment (store, Spark, disk). An error is one paragraph: what, where, what to do; a traceback only with --debug.
+    0   nothing at or above --fail-on
+    1   breaches at or above it
+    2   usage, or a snapshot that cannot be used
+    3   the environment: store, Spark, disk
+    70  an error of our own
+
+An error is one paragraph: what, where, what to do; a traceback only with --debug.
 """
 
 import json
@@ -21,6 +26,7 @@ from tidegauge import __version__
 EXIT_BREACHES: Final = 1
 EXIT_UNUSABLE: Final = 2
 EXIT_ENVIRONMENT: Final = 3
+EXIT_OUR_FAULT: Final = 70
 
 _DIRECTORY = click.Path(path_type=Path)
 _FAIL_ON = click.Choice(["critical", "warning", "info", "never"])
@@ -54,6 +60,17 @@ def _told(command: Callable[..., Any]) -> Callable[..., Any]:
             )
             _traceback()
             sys.exit(EXIT_ENVIRONMENT)
+        except click.exceptions.ClickException:
+            raise
+        except Exception as error:
+            # Never 1: a breach is a result, this is a mistake of ours.
+            click.echo(
+                f"tidegauge: an error of its own ({type(error).__name__}: {error}). Nothing was published. "
+                "Please report it with the output of the same command after `tidegauge --debug`.",
+                err=True,
+            )
+            _traceback()
+            sys.exit(EXIT_OUR_FAULT)
 
     return run
 
@@ -191,15 +208,23 @@ def explain_command(breach_id: str, report_dir: Path) -> None:
     "--fail-on", type=_FAIL_ON, default="critical", show_default=True, help="Kept with the run (step snapshot)."
 )
 @click.option("--store", help="Postgres URL, kept with the run (step snapshot).")
+@click.option(
+    "--cluster",
+    help="Names the cluster of a plain copy, and the one whose newest snapshot `latest` means (step snapshot).",
+)
 @_told
-def job_command(step: str, directories: tuple[Path, ...], run_dir: Path, fail_on: str, store: str | None) -> None:
+def job_command(
+    step: str, directories: tuple[Path, ...], run_dir: Path, fail_on: str, store: str | None, cluster: str | None
+) -> None:
     """One STEP of an audit as a process of its own: what each Airflow task runs. SNAPSHOT is for the step snapshot."""
     from tidegauge import audit as steps
+    from tidegauge.latest import resolve
 
     if step == "snapshot":
         if not directories:
             raise click.UsageError("The step snapshot takes the snapshots to audit.")
-        steps.begin(directories, out=run_dir, fail_on=fail_on, store=store)
+        found = tuple(resolve(str(directory), cluster) for directory in directories)
+        steps.begin(found, out=run_dir, fail_on=fail_on, store=store, cluster=cluster)
         return
     result = steps.step(step, run_dir, progress=_progress)
     sys.exit(result.exit_code if result is not None else 0)

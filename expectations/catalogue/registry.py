@@ -14,7 +14,7 @@ from expectations.catalogue.model import Invariant
 
 RULESET_VERSION: Final = "1"
 
-_MODULES: Final = (
+MODULES: Final = (
     "batches",
     "files",
     "indexes",
@@ -31,7 +31,7 @@ _MODULES: Final = (
 
 
 def _invariants() -> Iterator[Invariant]:
-    for name in _MODULES:
+    for name in MODULES:
         module = import_module(f"expectations.catalogue.{name}")
         yield from (value for value in vars(module).values() if isinstance(value, Invariant))
 

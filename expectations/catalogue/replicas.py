@@ -186,8 +186,9 @@ EPOCH_WRITER = Invariant(
     "committed.",
     because="Only the elected leader hands out offsets in its epoch. Committed records of an epoch that its leader "
     "closed earlier were written by nobody who was entitled to.",
-    applies_when="start_offset IS NOT NULL AND start_offset < coalesce(high_watermark, start_offset + 1) AND "
-    "start_offset >= log_start_offset",
+    # The quorum elects the metadata log's own leaders; no record of the controller says so.
+    applies_when="start_offset IS NOT NULL AND start_offset < coalesce(high_watermark, start_offset + 1) "
+    "AND start_offset >= log_start_offset AND topic <> '__cluster_metadata'",
     unknown=(
         Unknown(reason="election not on record", when="elected_leader_id IS NULL"),
         Unknown(
@@ -281,11 +282,10 @@ UNCLEAN_LOSS_SIZE = Invariant(
         "Brokers {old_lineage_holders} still hold {records_at_stake} records of the old lineage that broker "
         "{leader_id} does not have.",
         "Of the brokers that were in sync, {not_all} were captured: there may be more.",
-        "Kafka truncates them as those brokers return.",
+        "Kafka truncates them as those brokers return: keep them down until the records are saved.",
     ),
     records="records_at_stake",
-    next="keep brokers {old_lineage_holders} down; tidegauge salvage <snapshot> --topic {topic} --partition "
-    "{partition} --out salvaged",
+    next="tidegauge salvage <snapshot> --topic {topic} --partition {partition} --out salvaged",
     implies=("D05",),
     reference="PartitionChangeBuilder#electLeader, KIP-966; KAFKA-10751 asked for this number",
 )

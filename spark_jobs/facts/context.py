@@ -49,6 +49,7 @@ class PartitionContext:
     topic_id: str | None
     metadata_known: bool
     topic_deleted: bool
+    topic_ids_deleted: Mapping[str, bool]
     leader_id: int | None
     last_leader_id: int | None
     leader_epoch: int | None

@@ -41,7 +41,10 @@ def committed_proof(context: PartitionContext, divergence: Divergence) -> Proof:
         and (context.min_insync_replicas is None or context.min_insync_replicas <= 1)
     ):
         return Proof(records=divergence.records_at_stake, by="sole_isr", unclean=unclean)
-    if divergence.records_below_own_high_watermark > 0:
+    # Within one leader epoch only copies of one moment compare: a leader copied earlier looks shorter than its
+    # follower.
+    ordered = divergence.newer_epoch is not None or context.snapshot_quiet
+    if divergence.records_below_own_high_watermark > 0 and ordered:
         return Proof(records=divergence.records_below_own_high_watermark, by="checkpoint", unclean=unclean)
     return Proof(records=0, by=None, unclean=unclean)
 
@@ -95,6 +98,11 @@ def _cause(proof: Proof, divergence: Divergence) -> str:
         return (
             f"unclean election: record {unclean.metadata_offset} of the metadata log made broker {unclean.leader_id} "
             f"leader (epoch {unclean.leader_epoch}) while the ISR was {list(unclean.previous_isr)}"
+        )
+    if divergence.newer_epoch is None:
+        return (
+            f"broker {divergence.leader.broker_id}'s log ends at {divergence.leader.log_end_offset} in the same leader "
+            "epoch, below a high watermark that had been declared: it lost its tail"
         )
     return (
         f"leader epoch {divergence.newer_epoch} of broker {divergence.leader.broker_id} starts at "

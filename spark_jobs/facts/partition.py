@@ -10,16 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from kafka_log.coordinator_records import OffsetCommit
 from spark_jobs.facts.context import PartitionChange, PartitionContext, Row, Rows
 from spark_jobs.facts.divergence import Divergence, ReadBatches, diverge
+from spark_jobs.facts.file_rows import index_file_rows, segment_rows
 from spark_jobs.facts.losses import committed_proof, losses_of
-from spark_jobs.facts.partition_rows import (
-    divergence_row,
-    epoch_span_rows,
-    index_file_rows,
-    producer_rows,
-    replica_row,
-    segment_rows,
-    transaction_rows,
-)
+from spark_jobs.facts.partition_rows import divergence_row, epoch_span_rows, replica_row
+from spark_jobs.facts.producer_rows import producer_rows, transaction_rows
 from spark_jobs.facts.replica import ReplicaFacts, ReplicaInput, replica_facts
 from spark_jobs.facts.watermarks import HighWatermarkBounds, ReplicaOffsets, high_watermark_bounds, last_stable_offset
 
@@ -66,7 +60,7 @@ def partition_rows(context: PartitionContext, replicas: Sequence[ReplicaInput], 
         "divergences": [divergence_row(context, d, proofs[d.follower.broker_id]) for d in divergences],
         "producers": [],
         "sequence_gaps": [],
-        "transactions": transaction_rows(context, reference, bounds.lower) if reference is not None else [],
+        "transactions": transaction_rows(context, reference) if reference is not None else [],
         "index_files": [r for f in facts for r in index_file_rows(context, f, compacted=compacted)],
         "partition_changes": [_change_row(context, c, live, reference, divergences) for c in context.changes],
     }

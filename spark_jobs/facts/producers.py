@@ -268,8 +268,8 @@ class ProducerReplay:
     def _break(
         self, event: dict[str, Any], entry: ProducerEpoch, *, expected: int, cause: str, before: ProducerState
     ) -> None:
-        if self.compacted:
-            cause = "compacted"
+        if self.compacted and cause in ("lost", "nonzero_start"):
+            cause = "compacted"  # Cleaning removes batches; it brings none back.
         elif event["first_timestamp"] - before.timestamp >= self.expiration_ms:
             cause = "expired"
         match cause:

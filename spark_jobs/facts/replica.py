@@ -191,9 +191,25 @@ def _merged(given: ReplicaInput) -> tuple[list[SegmentRow], SegmentSummary]:
                 counts["offset_gap"] -= 1
                 missing = 0
             elif own.first_offset > total.last_offset + 1:
-                boundary.append(_place("offset_gap", 0, total.last_offset + 1, own.first_offset))
+                boundary.append(
+                    _place(
+                        "offset_gap",
+                        0,
+                        total.last_offset + 1,
+                        own.first_offset,
+                        f"offset {own.first_offset} follows {total.last_offset} of the segment before",
+                    )
+                )
             elif own.first_offset <= total.last_offset:
-                boundary.append(_place("offset_order", 0, own.first_offset, total.last_offset + 1))
+                boundary.append(
+                    _place(
+                        "offset_order",
+                        0,
+                        own.first_offset,
+                        total.last_offset + 1,
+                        f"base offset {own.first_offset} is not above {total.last_offset} of the segment before",
+                    )
+                )
             if -1 < own.first_leader_epoch < total.last_leader_epoch:
                 detail = f"leader epoch {own.first_leader_epoch} after {total.last_leader_epoch}"
                 boundary.append(_place("epoch_order", 0, own.first_offset, own.first_offset + 1, detail))

@@ -9,7 +9,7 @@ import yaml
 
 import expectations.catalogue
 from expectations.catalogue.model import DETAIL_COLUMNS, SUBJECTS, Invariant
-from expectations.catalogue.registry import _MODULES, CATALOGUE, RULESET_VERSION
+from expectations.catalogue.registry import CATALOGUE, MODULES, RULESET_VERSION
 from expectations.data_docs import FAMILIES, runbook
 from expectations.verdicts import subject_columns
 from spark_jobs.relations import RELATIONS
@@ -54,7 +54,7 @@ def test_it_is_in_code_order() -> None:
 
 def test_every_family_module_is_collected() -> None:
     modules = {path.stem for path in CATALOGUE_DIR.glob("*.py")} - {"__init__", "model", "registry"}
-    assert modules == set(_MODULES)
+    assert modules == set(MODULES)
 
 
 @pytest.mark.parametrize("field", ["code", "key", "name", "statement"])

@@ -93,6 +93,19 @@ def test_a_store_that_is_down_is_no_verdict(tmp_path: object) -> None:
         judged(f"postgresql+psycopg2://postgres@/nothing?host={tmp_path}", "b")
 
 
+def test_it_leaves_no_connection_behind(things: str) -> None:
+    engine = sa.create_engine(things)
+    count = sa.text("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
+    with engine.connect() as connection:
+        before = connection.execute(count).scalar_one()
+        judged(things, "b")
+        with pytest.raises(EvaluationError):
+            judged(things, "b", replace(INVARIANT, breach_when="no_such_column > 0"))
+        connection.rollback()
+        assert connection.execute(count).scalar_one() <= before
+    engine.dispose()
+
+
 def test_a_run_id_cannot_carry_sql(things: str) -> None:
     with pytest.raises(EvaluationError, match="run id"):
         judged(things, "b' OR '1' = '1")

@@ -24,7 +24,7 @@ from spark_jobs.relations import RELATIONS
 from spark_jobs.store.rows import NUL_SHOWN, json_text, storable_json, text_value
 
 START = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
-FORK = multiprocessing.get_context("spawn")
+SPAWN = multiprocessing.get_context("spawn")
 
 
 @pytest.fixture(scope="module")
@@ -238,8 +238,8 @@ def _killed(url: str, cluster: str, staged: Any) -> None:
 
 
 def test_a_killed_audit_leaves_nothing_visible_and_the_next_one_removes_what_it_staged(url: str, cluster: str) -> None:
-    staged = FORK.Queue()
-    process = FORK.Process(target=_killed, args=(url, cluster, staged))
+    staged = SPAWN.Queue()
+    process = SPAWN.Process(target=_killed, args=(url, cluster, staged))
     process.start()
     killed_run = staged.get()
     assert process.pid is not None
@@ -260,6 +260,35 @@ def _until_its_connections_are_gone(url: str, run_id: str) -> None:
     """The server learns of a client's death a moment after it."""
     query = "SELECT pg_advisory_lock(k), pg_advisory_unlock(k) FROM hashtextextended('tidegauge:run:' || %s, 0) AS k"
     rows(url, query, run_id)
+
+
+def _publishing(url: str, run_id: str) -> None:
+    store.publish(url, run_id, report(breach("b1"), losses=[LOSS]))
+
+
+def test_an_audit_that_is_killed_while_it_publishes_leaves_the_earlier_run(url: str, cluster: str) -> None:
+    audit(url, cluster, "s1", losses=[LOSS])
+    before = visible(url, cluster)
+    run_id = opened(url, key(cluster))
+    with store.connect(url, "hold") as holder, holder.cursor() as cursor:
+        cursor.execute("LOCK TABLE tidegauge.breach IN EXCLUSIVE MODE")  # almost the last thing that publishing needs
+        process = SPAWN.Process(target=_publishing, args=(url, run_id))
+        process.start()
+        _until_somebody_waits_for(url, "relation")
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+    assert visible(url, cluster) == before
+    assert store.publish(url, run_id, report(breach("b1"), losses=[LOSS])) == run_id
+    assert rows(url, "SELECT run_id FROM tidegauge.v_run WHERE cluster = %s", cluster) == [(run_id,)]
+
+
+def _until_somebody_waits_for(url: str, event: str) -> None:
+    query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = %s AND datname = current_database()"
+    for _ in range(10_000):
+        if rows(url, query, event) != [(0,)]:
+            return
+    raise AssertionError(f"nobody waits for {event}")
 
 
 def test_a_run_that_was_taken_for_abandoned_answers_with_the_one_that_replaced_it(url: str, cluster: str) -> None:

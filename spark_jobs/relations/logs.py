@@ -1,146 +1,15 @@
-"""The fact relations: what is so, one row per grain, judged by nobody yet.
+"""Relations about replicas: their logs, the files derived from them, producers and transactions, and how they compare."""
 
-In: nothing; this is the contract between the folds that make facts (`spark_jobs.facts`), the store that keeps them
-(`sql/`), and the invariants that judge them (`expectations.catalogue`). Out: for each relation its columns, their types
-and their meaning. The rule that must hold here: a null means "not known" or "not there", never 0 and never -1;
-`_offset` is inclusive, `_end_offset` exclusive; a unit comes last.
+from typing import Final
 
-Every relation begins with `cluster` and `snapshot_id`; the store adds `run_id`. A column of type `json` is a JSON text in
-Parquet and `jsonb` in Postgres: a list of small objects that an explanation quotes (damaged places, missing entries), at
-most `DETAIL_LIMIT` of them; the counts beside it are exact.
-"""
+from spark_jobs.relations.model import CAPTURE, REPLICA, Relation, columns_of
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Literal
-
-import pyarrow as pa
-
-ColumnType = Literal["int64", "int32", "string", "bool", "int32[]", "string[]", "json"]
-
-DETAIL_LIMIT: Final = 50
-"""How many damaged places, missing entries, … one row carries in its `json` columns."""
-
-_ARROW: Final[Mapping[ColumnType, pa.DataType]] = {
-    "int64": pa.int64(),
-    "int32": pa.int32(),
-    "string": pa.string(),
-    "bool": pa.bool_(),
-    "int32[]": pa.list_(pa.int32()),
-    "string[]": pa.list_(pa.string()),
-    "json": pa.string(),
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """One column: its name, its type, and what it means in a sentence."""
-
-    name: str
-    type: ColumnType
-    meaning: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Relation:
-    """One relation: its name (also the Parquet folder's and the table's), its grain and its columns."""
-
-    name: str
-    grain: str
-    key: tuple[str, ...]
-    columns: tuple[Column, ...]
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        """The Parquet schema, common columns first."""
-        return pa.schema([pa.field(c.name, _ARROW[c.type]) for c in (*COMMON, *self.columns)])
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """All column names, common ones first."""
-        return tuple(c.name for c in (*COMMON, *self.columns))
-
-
-def _columns(text: str) -> tuple[Column, ...]:
-    """Reads `name type meaning` lines; one column a line keeps the tables below readable."""
-    columns = []
-    for line in filter(str.strip, text.splitlines()):
-        name, type_, meaning = line.split(None, 2)
-        if type_ not in _ARROW:
-            raise ValueError(f"relation column {name}: unknown type {type_}")
-        columns.append(Column(name=name, type=type_, meaning=meaning))  # type: ignore[arg-type]
-    return tuple(columns)
-
-
-COMMON: Final = _columns(
-    """
-    cluster     string cluster name (the cluster id where no name was given)
-    snapshot_id string snapshot id
-    """
-)
-
-_REPLICA: Final = """
-    broker_id   int32  broker that holds the replica
-    topic       string topic name
-    partition   int32  partition number
-"""
-
-_CAPTURE: Final = """
-    broker_quiet   bool   the broker was stopped (clean-shutdown marker) or the snapshot is quiesced or atomic: its files are of one moment
-    snapshot_quiet bool   all brokers' files are of one moment: offsets of different brokers may be compared
-"""
-
-BROKERS = Relation(
-    name="brokers",
-    grain="broker",
-    key=("broker_id",),
-    columns=_columns(
-        """
-        broker_id                   int32    broker id (node.id)
-        rack                        string   rack, from its registration
-        cluster_id                  string   cluster.id of meta.properties
-        directory_ids               string[] directory.id of each log dir
-        log_dirs                    string[] its log dirs' names in the snapshot ("." where there is one)
-        clean_shutdown              bool     .kafka_cleanshutdown present in every log dir
-        clean_shutdown_broker_epoch int64    broker epoch in .kafka_cleanshutdown
-        broker_epoch                int64    offset of its last RegisterBrokerRecord
-        registered                  bool     known to the metadata log
-        fenced                      bool     fenced at the end of the metadata log
-        captured                    bool     its directory is in the snapshot
-        replica_count               int32    live partition directories
-        size_bytes                  int64    bytes of its .log files
-        read_started_at_ms          int64    when the capture began to read it (null for a plain copy)
-        read_finished_at_ms         int64    when the capture finished reading it
-        """
-    ),
-)
-
-TOPICS = Relation(
-    name="topics",
-    grain="topic",
-    key=("topic",),
-    columns=_columns(
-        """
-        topic                          string topic name
-        topic_id                       string topic id, Kafka's base64 form
-        partition_count                int32  partitions
-        replication_factor             int32  replicas of partition 0
-        cleanup_policy                 string effective cleanup.policy
-        min_insync_replicas            int32  effective min.insync.replicas
-        unclean_leader_election_enable bool   effective unclean.leader.election.enable
-        remote_storage_enable          bool   effective remote.storage.enable
-        ever_compacted                 bool   cleanup.policy has held "compact" at some time, or a replica shows traces of cleaning
-        configs                        json   the topic's own configs as [{"name":…,"value":…}]
-        """
-    ),
-)
-
-SEGMENTS = Relation(
+SEGMENTS: Final = Relation(
     name="segments",
     grain="segment on a replica",
     key=("broker_id", "topic", "partition", "path"),
-    columns=_columns(
-        _REPLICA
+    columns=columns_of(
+        REPLICA
         + """
         path                    string path below the snapshot
         base_offset             int64  base offset, from the file's name
@@ -179,16 +48,16 @@ SEGMENTS = Relation(
         damages                 json   [{"kind","position","end_position","start_offset","end_offset","records","detail"}] in file order
         cut_tail                bool   the torn tail begins like a batch (its length reaches beyond the file, or too few bytes are left for a header), as an interrupted append or copy leaves it; null if there is none
         """
-        + _CAPTURE
+        + CAPTURE
     ),
 )
 
-REPLICAS = Relation(
+REPLICAS: Final = Relation(
     name="replicas",
     grain="replica",
     key=("broker_id", "topic", "partition"),
-    columns=_columns(
-        _REPLICA
+    columns=columns_of(
+        REPLICA
         + """
         topic_id                   string topic id by partition.metadata; null if the file is missing or unreadable
         metadata_topic_id          string topic id by the metadata log; null if the topic is not there
@@ -233,52 +102,16 @@ REPLICAS = Relation(
         open_first_unstable_offset int64  smallest first offset of a transaction without a marker, by full replay; null if none
         topic_id_deleted           bool   the topic id in partition.metadata was deleted by the metadata log; null if it does not know that id
         """
-        + _CAPTURE
+        + CAPTURE
     ),
 )
 
-PARTITIONS = Relation(
-    name="partitions",
-    grain="partition",
-    key=("topic", "partition"),
-    columns=_columns(
-        """
-        topic                 string  topic name
-        topic_id              string  topic id
-        partition             int32   partition number
-        leader_id             int32   leader; null when there is none
-        last_leader_id        int32   the last leader there was
-        leader_epoch          int32   leader epoch, metadata log
-        partition_epoch       int32   partition epoch, metadata log
-        replicas              int32[] assigned replicas
-        isr                   int32[] in-sync replicas
-        elr                   int32[] eligible leader replicas
-        last_known_elr        int32[] last known eligible leader
-        adding_replicas       int32[] being added
-        removing_replicas     int32[] being removed
-        captured_replicas     int32[] replicas that the snapshot holds
-        log_start_offset      int64   of the reference replica
-        log_end_offset        int64   of the reference replica
-        high_watermark_lower  int64   largest checkpointed high watermark of the current lineage
-        high_watermark_upper  int64   smallest log end over the ISR (ELR when it is empty), or lower when the ISR is below the minimum; null when a member was not captured
-        last_stable_offset    int64   of the reference replica at high_watermark_lower
-        first_unstable_offset int64   of the reference replica
-        min_insync_replicas   int32   effective min.insync.replicas
-        cleanup_policy        string  effective cleanup.policy
-        unclean_leader_election_enable bool effective setting
-        cluster_stopped       bool    every broker is fenced or in controlled shutdown: a stopped cluster, not a breach
-        active_replicas       int32   registered, unfenced brokers among the replicas
-        """
-        + _CAPTURE
-    ),
-)
-
-EPOCH_SPANS = Relation(
+EPOCH_SPANS: Final = Relation(
     name="epoch_spans",
     grain="replica x leader epoch",
     key=("broker_id", "topic", "partition", "leader_epoch"),
-    columns=_columns(
-        _REPLICA
+    columns=columns_of(
+        REPLICA
         + """
         leader_epoch                 int32  leader epoch
         start_offset                 int64  base offset of its first batch; null if no batch has it
@@ -311,15 +144,15 @@ EPOCH_SPANS = Relation(
         checkpoint_first_start_offset int64 start offset of the first entry in leader-epoch-checkpoint; null if it has none
         checkpoint_last_leader_epoch int32  epoch of the last entry in leader-epoch-checkpoint; null if it has none
         """
-        + _CAPTURE
+        + CAPTURE
     ),
 )
 
-DIVERGENCES = Relation(
+DIVERGENCES: Final = Relation(
     name="divergences",
     grain="follower against the reference replica (the leader, else the last leader)",
     key=("topic", "partition", "leader_id", "follower_id"),
-    columns=_columns(
+    columns=columns_of(
         """
         topic                     string topic name
         partition                 int32  partition number
@@ -361,16 +194,16 @@ DIVERGENCES = Relation(
         follower_copied_after_leader bool the follower was read after the reference (null: order unknown)
         leader_clean_shutdown     bool   reference stopped cleanly
         """
-        + _CAPTURE
+        + CAPTURE
     ),
 )
 
-PRODUCERS = Relation(
+PRODUCERS: Final = Relation(
     name="producers",
     grain="replica x producer id x producer epoch",
     key=("broker_id", "topic", "partition", "producer_id", "producer_epoch"),
-    columns=_columns(
-        _REPLICA
+    columns=columns_of(
+        REPLICA
         + """
         producer_id          int64 producer id
         producer_epoch       int32 producer epoch
@@ -391,16 +224,16 @@ PRODUCERS = Relation(
         anomalies            json  [{"cause","expected_sequence","found_sequence","offset","start_offset","end_offset"}] in log order
         ever_compacted       bool  the topic is or was compacted
         """
-        + _CAPTURE
+        + CAPTURE
     ),
 )
 
-SEQUENCE_GAPS = Relation(
+SEQUENCE_GAPS: Final = Relation(
     name="sequence_gaps",
     grain="gap, overlap or duplicate",
     key=("broker_id", "topic", "partition", "producer_id", "producer_epoch", "offset"),
-    columns=_columns(
-        _REPLICA
+    columns=columns_of(
+        REPLICA
         + """
         producer_id       int64  producer id
         producer_epoch    int32  producer epoch
@@ -413,11 +246,11 @@ SEQUENCE_GAPS = Relation(
     ),
 )
 
-TRANSACTIONS = Relation(
+TRANSACTIONS: Final = Relation(
     name="transactions",
     grain="partition x producer id x transaction, on the reference replica",
     key=("topic", "partition", "producer_id", "producer_epoch", "first_offset"),
-    columns=_columns(
+    columns=columns_of(
         """
         topic                      string topic name
         partition                  int32  partition number
@@ -438,7 +271,7 @@ TRANSACTIONS = Relation(
         first_timestamp_ms         int64  timestamp of its first batch
         last_timestamp_ms          int64  timestamp of its last batch
         hanging                    bool   open, and the coordinator does not know it (or does not list the partition)
-        client_transaction_version int32  ClientTransactionVersion of the coordinator's record, else inferred from the producer's other markers (2: marker epoch = data epoch + 1); null if not known
+        client_transaction_version int32   2 from the producer's first committed transaction on whose marker stands one epoch above its data (KIP-890); null before, and where none does
         coordinator_state          string state of the transactional id at its coordinator (Ongoing, PrepareCommit, …)
         coordinator_producer_epoch int32  producer epoch at its coordinator
         coordinator_lists_partition bool  the coordinator's record lists this partition
@@ -448,81 +281,16 @@ TRANSACTIONS = Relation(
         captured_at_ms             int64  newest instant known of the capture (newest batch timestamp of the snapshot for a plain copy)
         log_start_offset           int64  log start of the replica
         """
-        + _CAPTURE
+        + CAPTURE
     ),
 )
 
-PARTITION_CHANGES = Relation(
-    name="partition_changes",
-    grain="metadata record that creates or changes a partition",
-    key=("topic", "topic_id", "partition", "metadata_offset", "sequence_in_log"),
-    columns=_columns(
-        """
-        topic               string  topic name
-        topic_id            string  topic id
-        partition           int32   partition number
-        metadata_offset     int64   offset of the record in __cluster_metadata (of the snapshot's end for a record out of a metadata snapshot)
-        sequence_in_log     int32   position among the partition's changes, from 0
-        from_snapshot       bool    read out of a metadata snapshot: the changes before it are not known
-        at_ms               int64   when it was written
-        leader_id           int32   leader after it; null when there is none
-        previous_leader_id  int32   leader before it
-        leader_epoch        int32   leader epoch after it
-        partition_epoch     int32   partition epoch after it
-        replicas            int32[] replicas after it
-        isr                 int32[] ISR after it
-        previous_isr        int32[] ISR before it
-        elr                 int32[] ELR after it
-        previous_elr        int32[] ELR before it
-        last_known_elr      int32[] last known ELR after it
-        adding_replicas     int32[] after it
-        removing_replicas   int32[] after it
-        recovering          bool    LeaderRecoveryState is RECOVERING after it
-        election            string  clean, elr, unclean, none
-        isr_not_replicas    int32[] ISR, ELR, last known ELR, adding or removing members that are not replicas (K04)
-        isr_and_elr         int32[] brokers both in ISR and ELR (K04)
-        leader_in_isr       bool    leader is in the ISR; null when there is no leader
-        topic_deleted       bool    the topic was deleted later
-        records_at_stake    int64   for an unclean election: records that replicas of the old lineage hold and the new leader does not (D18)
-        records_at_stake_known bool all members of the ISR before it were captured, so that number is whole
-        old_lineage_holders int32[] captured replicas that still hold them
-        """
-    ),
-)
-
-COMMITTED_OFFSETS = Relation(
-    name="committed_offsets",
-    grain="group x partition",
-    key=("group", "topic", "partition"),
-    columns=_columns(
-        """
-        group             string consumer group
-        topic             string topic name
-        partition         int32  partition number
-        committed_offset  int64  committed offset
-        leader_epoch      int32  leader epoch committed with it; null if none
-        committed_at_ms   int64  commit timestamp
-        topic_id          string topic id in the commit (v4 on); null before
-        metadata_topic_id string topic id by the metadata log; null: topic does not exist
-        partition_exists  bool   the partition is in the metadata log
-        log_start_offset  int64  of the reference replica
-        high_watermark_upper int64 upper bound of the high watermark
-        log_end_offset    int64  of the reference replica
-        in_range          bool   log start <= committed offset <= log end
-        below_log_start   bool   retention or DeleteRecords passed it
-        above_log_end     bool   beyond the log end
-        lost_from_offset  int64  first offset of a loss that the group had read; null if none
-        """
-        + _CAPTURE
-    ),
-)
-
-INDEX_FILES = Relation(
+INDEX_FILES: Final = Relation(
     name="index_files",
     grain="derived file of a segment: .index, .timeindex, .txnindex, .snapshot",
     key=("broker_id", "topic", "partition", "path"),
-    columns=_columns(
-        _REPLICA
+    columns=columns_of(
+        REPLICA
         + """
         path                      string path below the snapshot
         kind                      string index, timeindex, txnindex, snapshot
@@ -551,111 +319,6 @@ INDEX_FILES = Relation(
         damages                   json   [{"kind","position","detail"}] in file order
         local_log_start_offset    int64  base of the replica's first local segment
         """
-        + _CAPTURE
+        + CAPTURE
     ),
 )
-
-CHECKPOINT_FILES = Relation(
-    name="checkpoint_files",
-    grain="checkpoint or property file",
-    key=("broker_id", "path"),
-    columns=_columns(
-        """
-        broker_id        int32  broker
-        log_dir          string log dir
-        topic            string topic, for a partition's own files
-        partition        int32  partition, for a partition's own files
-        path             string path below the snapshot
-        kind             string leader-epoch-checkpoint, replication-offset-checkpoint, recovery-point-offset-checkpoint, log-start-offset-checkpoint, cleaner-offset-checkpoint, partition.metadata, meta.properties, quorum-state, .kafka_cleanshutdown
-        present          bool   the file is there
-        empty            bool   0 bytes, or only "0\\n0\\n": normal for an untouched file
-        readable         bool   it parses
-        error            string why it does not
-        declared_entries int32  count in its second line
-        entries          int32  entries read
-        disordered_entries int32 epochs or start offsets that do not rise (leader-epoch-checkpoint)
-        duplicate_entries int32 entries for one partition twice
-        """
-        + _CAPTURE
-    ),
-)
-
-REMOTE_SEGMENTS = Relation(
-    name="remote_segments",
-    grain="remote segment (KIP-405)",
-    key=("topic", "partition", "segment_id"),
-    columns=_columns(
-        """
-        topic        string topic name
-        topic_id     string topic id
-        partition    int32  partition number
-        segment_id   string remote segment id
-        start_offset int64  first offset
-        end_offset   int64  offset after the last one
-        state        string COPY_SEGMENT_STARTED, COPY_SEGMENT_FINISHED, DELETE_SEGMENT_STARTED, DELETE_SEGMENT_FINISHED
-        size_bytes   int64  size
-        max_timestamp_ms int64 largest timestamp
-        """
-    ),
-)
-
-CHANGES = Relation(
-    name="changes",
-    grain="replica between this snapshot and an earlier one",
-    key=("broker_id", "topic", "partition"),
-    columns=_columns(
-        _REPLICA
-        + """
-        previous_log_end_offset int64 log end in the earlier snapshot
-        log_end_offset          int64 log end now
-        previous_high_watermark int64 checkpointed high watermark in the earlier snapshot
-        high_watermark          int64 checkpointed high watermark now
-        first_changed_offset    int64 first offset whose batch is not what it was; null if none
-        records_lost            int64 records below the earlier high watermark that are on no replica now
-        """
-    ),
-)
-
-RELATIONS: Final[Mapping[str, Relation]] = {
-    r.name: r
-    for r in (
-        BROKERS,
-        TOPICS,
-        SEGMENTS,
-        REPLICAS,
-        PARTITIONS,
-        EPOCH_SPANS,
-        DIVERGENCES,
-        PRODUCERS,
-        SEQUENCE_GAPS,
-        TRANSACTIONS,
-        PARTITION_CHANGES,
-        COMMITTED_OFFSETS,
-        INDEX_FILES,
-        CHECKPOINT_FILES,
-        REMOTE_SEGMENTS,
-        CHANGES,
-    )
-}
-
-LOSSES: Final = Relation(
-    name="losses",
-    grain="range of records that is at risk or lost",
-    key=("topic", "partition", "start_offset"),
-    columns=_columns(
-        """
-        topic              string   topic name
-        partition          int32    partition number
-        start_offset       int64    first offset
-        end_offset         int64    offset after the last one
-        records            int64    data records in it
-        leader_epoch       int32    leader epoch they were written in
-        held_by            int32[]  brokers whose disks still hold them
-        state              string   at_risk: on some disk, and Kafka will truncate it; lost: on no replica now
-        declared_committed int64    of these records, how many are proven to have been declared committed
-        cause              string   what cut them off
-        groups_affected    string[] consumer groups that had committed past the first of them
-        """
-    ),
-)
-"""What the report's `losses` are written from; the store keeps them in table `loss`."""

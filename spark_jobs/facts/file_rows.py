@@ -1,0 +1,177 @@
+"""Rows about files: `segments` and `index_files`.
+
+In: a replica's facts. Out: dictionaries column -> value. The rule that must hold: a place that cleaning or tiering
+explains is not told as damage.
+"""
+
+from kafka_log.corruption import Corruption, Damage
+from spark_jobs.facts.context import PartitionContext, Row
+from spark_jobs.facts.replica import CHAIN_DAMAGE, ReplicaFacts, SegmentRow
+from spark_jobs.facts.row_basics import capture, json_list, known, of_replica
+from spark_jobs.facts.segment_summary import FINDING_KINDS
+
+
+def segment_rows(context: PartitionContext, replica: ReplicaFacts, *, compacted: bool) -> list[Row]:
+    """Rows of `segments`."""
+    last = len(replica.segments) - 1
+    return [
+        _segment_row(context, replica, row, is_active=at == last, compacted=compacted)
+        for at, row in enumerate(replica.segments)
+    ]
+
+
+def _segment_row(
+    context: PartitionContext, replica: ReplicaFacts, row: SegmentRow, *, is_active: bool, compacted: bool
+) -> Row:
+    segment, summary, counts = row.segment, row.summary, row.counts
+    corruptions = segment.corruptions
+    chain = [c for c in corruptions if c.kind in CHAIN_DAMAGE]
+    tail = chain[-1] if len(chain) == 1 and chain[0].kind is Damage.TORN_TAIL else None
+    explained = compacted or context.remote_storage_enable
+    gaps = 0 if explained else counts["offset_gap"]
+    record_counts = counts["record_count"] + (0 if compacted else counts["short_batch"])
+    return {
+        **of_replica(replica),
+        "path": segment.path,
+        "base_offset": segment.base_offset,
+        "next_base_offset": row.next_base_offset,
+        "is_active": is_active,
+        "size_bytes": segment.size_bytes,
+        "valid_bytes": segment.valid_bytes,
+        "batch_count": summary.batch_count,
+        "record_count": summary.record_count,
+        "first_offset": known(summary.first_offset),
+        "last_offset": known(summary.last_offset),
+        "previous_last_offset": row.previous_last_offset,
+        "max_timestamp_ms": known(summary.max_timestamp_ms),
+        "first_leader_epoch": known(summary.first_leader_epoch),
+        "last_leader_epoch": known(summary.last_leader_epoch),
+        "length_errors": len(chain),
+        "torn_tail": tail is not None,
+        "torn_tail_position": tail.position if tail is not None else None,
+        "zero_tail": tail is not None and "zero" in tail.detail,
+        "magic_errors": summary.magic_errors,
+        "crc_errors": summary.crc_errors,
+        "crc_errors_in_tail": is_active and summary.crc_errors == 1 and summary.last_batch_crc_bad,
+        "offset_order_errors": counts["offset_order"],
+        "record_count_errors": record_counts,
+        "control_batch_errors": counts["control_batch"],
+        "producer_field_errors": counts["producer_fields"],
+        "epoch_missing_errors": counts["epoch_missing"],
+        "epoch_order_errors": counts["epoch_order"],
+        "offset_gaps": gaps,
+        "missing_offsets": 0 if explained else summary.missing_offsets + row.boundary_missing,
+        "ever_compacted": compacted,
+        "remote_storage_enable": context.remote_storage_enable,
+        "recovery_point_offset": replica.given.recovery_point_offset,
+        "clean_shutdown": replica.given.clean_shutdown,
+        "preallocate": context.preallocate,
+        "cut_tail": _cut_tail(tail),
+        "damages": json_list(_damages(row, explained=explained, compacted=compacted)),
+        **capture(context, replica),
+    }
+
+
+def _damages(row: SegmentRow, *, explained: bool, compacted: bool) -> list[Row]:
+    places = [_damage(c) for c in row.segment.corruptions]
+    hidden = (frozenset({"offset_gap"}) if explained else frozenset()) | (
+        frozenset({"short_batch"}) if compacted else frozenset()
+    )
+    for finding in row.summary.findings:
+        kind = FINDING_KINDS[int(finding["kind"])]
+        if kind in hidden:
+            continue
+        places.append(
+            {
+                "kind": "record_count" if kind == "short_batch" else kind,
+                "position": int(finding["position"]),
+                "end_position": int(finding["end_position"]),
+                "start_offset": int(finding["start_offset"]),
+                "end_offset": int(finding["end_offset"]),
+                "records": int(finding["records"]),
+                "detail": _told(kind, int(finding["before"]), int(finding["found"])),
+            }
+        )
+    places += [d for d in row.boundary_damages if d["kind"] not in hidden]
+    return sorted(places, key=lambda p: p["position"])
+
+
+def _damage(corruption: Corruption) -> Row:
+    return {
+        "kind": corruption.kind.value,
+        "position": corruption.position,
+        "end_position": corruption.end_position,
+        "start_offset": corruption.start_offset,
+        "end_offset": corruption.end_offset,
+        "records": corruption.records,
+        "detail": corruption.detail,
+    }
+
+
+def _told(kind: str, before: int, found: int) -> str:
+    match kind:
+        case "offset_order":
+            return f"base offset {found} is not above the last offset {before} before it"
+        case "offset_gap":
+            return f"offset {found} follows {before}: {found - before - 1} offsets are missing"
+        case "record_count" | "short_batch":
+            return f"{found} records in a batch that spans {before} offsets"
+        case "control_batch":
+            return f"a control batch of type {before} with {found} records and the wrong shape"
+        case "producer_fields":
+            return f"producer id {before} with base sequence {found} do not fit together"
+        case "epoch_missing":
+            return f"partition leader epoch {found}"
+        case _:
+            return f"leader epoch {found} after {before}"
+
+
+def _cut_tail(tail: Corruption | None) -> bool | None:
+    """Whether the torn tail begins like a batch that was cut short, and not like something else altogether."""
+    return None if tail is None else "length field says" in tail.detail or "too short" in tail.detail
+
+
+def index_file_rows(context: PartitionContext, replica: ReplicaFacts, *, compacted: bool) -> list[Row]:
+    """Rows of `index_files`."""
+    bases = [r.segment.base_offset for r in replica.segments]
+    last_base = bases[-1] if bases else 0
+    damaged = {
+        r.segment.base_offset for r in replica.segments if any(c.kind in CHAIN_DAMAGE for c in r.segment.corruptions)
+    }
+    rows = []
+    for file in replica.index_files:
+        facts = file.facts
+        base = int(file.path.rsplit("/", 1)[-1].split(".")[0])
+        rows.append(
+            {
+                **of_replica(replica),
+                "path": file.path,
+                "kind": facts.kind,
+                "base_offset": base,
+                "size_bytes": file.size_bytes,
+                "entries": facts.entries,
+                "is_active": base > last_base if facts.kind == "snapshot" else base == last_base,
+                "has_log": base in bases,
+                "readable": facts.readable,
+                "form_errors": facts.form_errors,
+                "pointer_errors": facts.pointer_errors,
+                "range_errors": facts.range_errors,
+                "missing_entries": facts.missing_entries,
+                "extra_entries": facts.extra_entries,
+                "wrong_entries": facts.wrong_entries,
+                "last_stable_offset_errors": facts.last_stable_offset_errors,
+                "misplaced": facts.misplaced,
+                "content_checkable": facts.content_checkable,
+                "uncheckable_reason": facts.uncheckable_reason,
+                "stale_tail": facts.stale_tail,
+                "just_loaded": replica.given.clean_shutdown,
+                "log_damaged": base in damaged,
+                "log_start_offset": replica.log_start_offset,
+                "log_end_offset": replica.log_end_offset,
+                "ever_compacted": compacted,
+                "local_log_start_offset": replica.local_log_start_offset,
+                "damages": json_list(facts.damages),
+                **capture(context, replica),
+            }
+        )
+    return rows

@@ -1,0 +1,136 @@
+"""Rows about producers: `producers`, `sequence_gaps` and `transactions`.
+
+In: a replica's replayed producers, and what the transaction coordinators know. Out: dictionaries column -> value. The
+rule that must hold: a transaction's version is only said where the coordinator says it, or the producer's commits
+show it.
+"""
+
+from spark_jobs.facts.context import PartitionContext, Row
+from spark_jobs.facts.producers import ProducerReplay, Transaction
+from spark_jobs.facts.replica import ReplicaFacts
+from spark_jobs.facts.row_basics import capture, json_list, known, of_replica
+
+
+def producer_rows(context: PartitionContext, replica: ReplicaFacts, *, compacted: bool) -> tuple[list[Row], list[Row]]:
+    """Rows of `producers` and `sequence_gaps`."""
+    producers, gaps = [], []
+    open_first = {(t.producer_id, t.producer_epoch): t.first_offset for t in replica.replay.open_transactions}
+    for (producer_id, producer_epoch), entry in sorted(replica.replay.epochs.items()):
+        anomalies = [b for b in entry.breaks if not b.explained]
+        producers.append(
+            {
+                **of_replica(replica),
+                "producer_id": producer_id,
+                "producer_epoch": producer_epoch,
+                "first_sequence": entry.first_sequence,
+                "last_sequence": entry.last_sequence,
+                "first_offset": entry.first_offset,
+                "last_offset": entry.last_offset,
+                "last_timestamp_ms": known(entry.last_timestamp),
+                "current_transaction_first_offset": open_first.get((producer_id, producer_epoch)),
+                "lost_gaps": entry.lost_gaps,
+                "missing_sequences": entry.missing_sequences,
+                "explained_gaps": entry.explained_gaps,
+                "nonzero_starts": entry.nonzero_starts,
+                "epoch_regressions": entry.epoch_regressions,
+                "duplicate_batches": entry.duplicate_batches,
+                "overlapping_batches": entry.overlapping_batches,
+                "next_producer_id": context.next_producer_id,
+                "anomalies": json_list(
+                    {
+                        "kind": b.cause,
+                        "cause": b.cause,
+                        "expected_sequence": b.expected_sequence,
+                        "found_sequence": b.found_sequence,
+                        "offset": b.offset,
+                        "start_offset": b.offset,
+                        "end_offset": b.end_offset,
+                        "detail": f"sequence {b.found_sequence} at offset {b.offset}, {b.expected_sequence} was due",
+                    }
+                    for b in sorted(anomalies, key=lambda b: b.offset)
+                ),
+                "ever_compacted": compacted,
+                **capture(context, replica),
+            }
+        )
+        gaps += [
+            {
+                **of_replica(replica),
+                "producer_id": producer_id,
+                "producer_epoch": producer_epoch,
+                "expected_sequence": b.expected_sequence,
+                "found_sequence": b.found_sequence,
+                "offset": b.offset,
+                "previous_offset": known(b.previous_offset),
+                "cause": b.cause,
+            }
+            for b in entry.breaks
+        ]
+    return producers, gaps
+
+
+def transaction_rows(context: PartitionContext, replica: ReplicaFacts) -> list[Row]:
+    """Rows of `transactions`, from the reference replica."""
+    bumped = _first_bumped(replica.replay)
+    return [_transaction_row(context, replica, t, bumped.get(t.producer_id)) for t in replica.replay.transactions]
+
+
+def _first_bumped(replay: ProducerReplay) -> dict[int, int]:
+    """Producer id -> first offset of its first committed transaction that ends one epoch above its data (KIP-890).
+
+    From there on the producer writes under transaction version 2. Before it, under version 1, a marker has its data's
+    epoch, whatever its coordinator says today. Aborts don't count: under version 1 fencing raises the epoch too.
+    """
+    found: dict[int, int] = {}
+    for transaction in replay.completed:
+        if transaction.outcome == "committed" and transaction.marker_producer_epoch == transaction.producer_epoch + 1:
+            found[transaction.producer_id] = min(
+                transaction.first_offset, found.get(transaction.producer_id, transaction.first_offset)
+            )
+    return found
+
+
+def _transaction_row(
+    context: PartitionContext, replica: ReplicaFacts, transaction: Transaction, first_bumped: int | None
+) -> Row:
+    state = context.transactions_by_producer.get(transaction.producer_id)
+    lists = (
+        None
+        if state is None
+        else any(p.topic == context.topic and p.partition == context.partition for p in state.partitions)
+    )
+    ongoing = state is not None and state.state in ("Ongoing", "PrepareCommit", "PrepareAbort")
+    is_open = transaction.outcome == "open"
+    hanging = is_open and context.transaction_states_known and not (ongoing and lists)
+    version = 2 if first_bumped is not None and transaction.first_offset >= first_bumped else None
+    return {
+        "topic": context.topic,
+        "partition": context.partition,
+        "broker_id": replica.broker_id,
+        "producer_id": transaction.producer_id,
+        "producer_epoch": transaction.producer_epoch,
+        "transactional_id": state.transactional_id if state is not None else None,
+        "first_offset": transaction.first_offset,
+        "last_offset": transaction.last_offset,
+        "record_count": transaction.records,
+        "outcome": transaction.outcome,
+        "marker_offset": transaction.marker_offset,
+        "marker_producer_epoch": transaction.marker_producer_epoch,
+        "coordinator_epoch": transaction.coordinator_epoch,
+        "previous_coordinator_epoch": transaction.previous_coordinator_epoch,
+        "repeated_markers": transaction.repeated_markers,
+        "contradicting_markers": transaction.contradicting_markers,
+        "first_timestamp_ms": known(transaction.first_timestamp),
+        "last_timestamp_ms": known(transaction.last_timestamp),
+        "hanging": hanging,
+        "client_transaction_version": version,
+        "coordinator_state": state.state if state is not None else None,
+        "coordinator_producer_epoch": state.producer_epoch if state is not None else None,
+        "coordinator_lists_partition": lists,
+        "coordinator_known": context.transaction_states_known,
+        "transaction_timeout_ms": state.timeout_ms if state is not None else None,
+        "max_transaction_timeout_ms": context.max_transaction_timeout_ms,
+        "captured_at_ms": context.captured_at_ms,
+        "log_start_offset": replica.log_start_offset,
+        **capture(context, replica),
+    }

@@ -1,0 +1,33 @@
+"""What rows of every relation share: who, how it was captured, and how a `json` column is written.
+
+In: one partition's context and a replica's facts. Out: the columns that name the replica and its capture.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from spark_jobs.facts.context import PartitionContext, Row
+from spark_jobs.facts.replica import ReplicaFacts
+from spark_jobs.relations import DETAIL_LIMIT
+
+
+def json_list(values: Iterable[Mapping[str, Any]]) -> str:
+    """A `json` column: at most `DETAIL_LIMIT` objects."""
+    return json.dumps(list(values)[:DETAIL_LIMIT], separators=(",", ":"))
+
+
+def known(value: int) -> int | None:
+    """-1 on disk and in summaries means "none"."""
+    return value if value >= 0 else None
+
+
+def of_replica(replica: ReplicaFacts) -> Row:
+    """The columns that name a replica."""
+    given = replica.given
+    return {"broker_id": given.broker_id, "topic": given.topic, "partition": given.partition}
+
+
+def capture(context: PartitionContext, replica: ReplicaFacts) -> Row:
+    """The columns that say whether its files are of one moment."""
+    return {"broker_quiet": replica.given.broker_quiet, "snapshot_quiet": context.snapshot_quiet}

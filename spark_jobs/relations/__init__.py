@@ -1,0 +1,61 @@
+"""The fact relations: what is so, one row per grain, judged by nobody yet.
+
+In: nothing; this is the contract between the folds that make facts (`spark_jobs.facts`), the store that keeps them
+(`sql/`), and the invariants that judge them (`expectations.catalogue`). Out: for each relation its columns, their types
+and their meaning. The rule that must hold here: a null means "not known" or "not there", never 0 and never -1;
+`_offset` is inclusive, `_end_offset` exclusive; a unit comes last.
+
+Every relation begins with `cluster` and `snapshot_id`; the store adds `run_id`. A column of type `json` is a JSON text in
+Parquet and `jsonb` in Postgres: a list of small objects that an explanation quotes (damaged places, missing entries), at
+most `DETAIL_LIMIT` of them; the counts beside it are exact.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from spark_jobs.relations.cluster import (
+    BROKERS,
+    CHANGES,
+    CHECKPOINT_FILES,
+    COMMITTED_OFFSETS,
+    LOSSES,
+    PARTITION_CHANGES,
+    PARTITIONS,
+    REMOTE_SEGMENTS,
+    TOPICS,
+)
+from spark_jobs.relations.logs import (
+    DIVERGENCES,
+    EPOCH_SPANS,
+    INDEX_FILES,
+    PRODUCERS,
+    REPLICAS,
+    SEGMENTS,
+    SEQUENCE_GAPS,
+    TRANSACTIONS,
+)
+from spark_jobs.relations.model import COMMON, DETAIL_LIMIT, Column, ColumnType, Relation
+
+RELATIONS: Final[Mapping[str, Relation]] = {
+    r.name: r
+    for r in (
+        BROKERS,
+        TOPICS,
+        SEGMENTS,
+        REPLICAS,
+        PARTITIONS,
+        EPOCH_SPANS,
+        DIVERGENCES,
+        PRODUCERS,
+        SEQUENCE_GAPS,
+        TRANSACTIONS,
+        PARTITION_CHANGES,
+        COMMITTED_OFFSETS,
+        INDEX_FILES,
+        CHECKPOINT_FILES,
+        REMOTE_SEGMENTS,
+        CHANGES,
+    )
+}
+
+__all__ = ["COMMON", "DETAIL_LIMIT", "LOSSES", "RELATIONS", "Column", "ColumnType", "Relation"]
