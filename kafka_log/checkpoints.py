@@ -12,9 +12,12 @@ LeaderEpochCheckpointFile).
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from kafka_log.corruption import Corruption, Damage
+
+_MAX_INT32: Final = 2**31 - 1
+_MAX_INT64: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,21 +74,30 @@ def parse_leader_epoch_checkpoint(data: bytes) -> LeaderEpochCheckpoint:
 
 def _offset_entry(words: list[str]) -> CheckpointEntry | None:
     # A topic's name has no white space, so three words are all there can be.
-    if len(words) != 3 or (partition := _number(words[1])) is None or (offset := _number(words[2])) is None:
+    if len(words) != 3:
         return None
-    return CheckpointEntry(topic=words[0], partition=partition, offset=offset) if partition >= 0 <= offset else None
+    partition, offset = _number(words[1], _MAX_INT32), _number(words[2], _MAX_INT64)
+    if partition is None or offset is None:
+        return None
+    return CheckpointEntry(topic=words[0], partition=partition, offset=offset)
 
 
 def _epoch_entry(words: list[str]) -> EpochEntry | None:
-    if len(words) != 2 or (epoch := _number(words[0])) is None or (start := _number(words[1])) is None:
+    # The broker refuses negative ones too (LeaderEpochFileCache#assign).
+    if len(words) != 2:
+        return None
+    epoch, start = _number(words[0], _MAX_INT32), _number(words[1], _MAX_INT64)
+    if epoch is None or start is None:
         return None
     return EpochEntry(leader_epoch=epoch, start_offset=start)
 
 
-def _number(text: str) -> int | None:
-    """A decimal number of at most 19 digits; anything else is no number that Kafka wrote."""
-    digits = text.removeprefix("-")
-    return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 19 else None
+def _number(text: str, largest: int) -> int | None:
+    """A decimal number from 0 to `largest`; anything else is no number that Kafka wrote."""
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(largest))):
+        return None
+    value = int(text)
+    return value if value <= largest else None
 
 
 def _parse(
@@ -108,9 +120,8 @@ def _parse(
             if text != "0":
                 bad(Damage.VERSION, f"the first line is {text[:40]!r}, not version 0")
         elif at == 1:
-            declared = _number(text)
-            if declared is None or declared < 0:
-                declared = None
+            declared = _number(text, _MAX_INT32)
+            if declared is None:
                 bad(Damage.FORM, f"the second line is {text[:40]!r}, not a number of entries")
         elif text:
             entry = entry_of(text.split())

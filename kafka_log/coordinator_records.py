@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka_log.coordinator_schemas import COORDINATOR_SCHEMAS
+from kafka_log.coordinator_schemas import COORDINATOR_SCHEMAS, SHARE_STATE_SCHEMAS
 from kafka_log.corruption import Corruption, Damage
 from kafka_log.schemas import FieldValue, Schema, SchemaReader
 from kafka_log.types import TopicPartition
@@ -100,21 +100,22 @@ _REMOTE_SEGMENT: Final = 0
 _REMOTE_SEGMENT_UPDATE: Final = 1
 
 
-def _schemas(prefix_of: str) -> Mapping[int, tuple[Schema, Schema]]:
-    """Key type -> (key schema, value schema)."""
-    keys = [s for s in COORDINATOR_SCHEMAS.values() if s.name.endswith("Key")]
+def _pairs(schemas: Mapping[str, Schema], *, transactions: bool = False) -> Mapping[int, tuple[Schema, Schema]]:
+    """Key type -> (key schema, value schema); of the transaction coordinator, or of the others."""
+    keys = [s for s in schemas.values() if s.name.endswith("Key")]
     return {
-        s.api_key: (s, COORDINATOR_SCHEMAS[s.name.removesuffix("Key") + "Value"])
+        s.api_key: (s, schemas[s.name.removesuffix("Key") + "Value"])
         for s in keys
-        if s.name.startswith("Transaction") == (prefix_of == "Transaction")
+        if s.name.startswith("Transaction") == transactions
     }
 
 
 _REMOTE_SCHEMAS: Final[Mapping[int, Schema]] = {
     s.api_key: s for s in COORDINATOR_SCHEMAS.values() if s.name.startswith("Remote")
 }
-_GROUP_SCHEMAS: Final = _schemas("Group")
-_TRANSACTION_SCHEMAS: Final = _schemas("Transaction")
+_GROUP_SCHEMAS: Final = _pairs(COORDINATOR_SCHEMAS)
+_TRANSACTION_SCHEMAS: Final = _pairs(COORDINATOR_SCHEMAS, transactions=True)
+_SHARE_STATE_SCHEMAS: Final = _pairs(SHARE_STATE_SCHEMAS)
 
 
 def decode_offsets_record(key: bytes | None, value: bytes | None) -> OffsetCommit | OtherCoordinatorRecord | Corruption:
@@ -172,6 +173,11 @@ def decode_transaction_record(
     )
 
 
+def decode_share_state_record(key: bytes | None, value: bytes | None) -> OtherCoordinatorRecord | Corruption:
+    """Decodes a record of `__share_group_state`: how far a share group has got with a partition."""
+    return _decode(key, value, _SHARE_STATE_SCHEMAS)
+
+
 def decode_remote_log_record(value: bytes | None) -> RemoteSegment | Corruption | None:
     """Decodes a record of `__remote_log_metadata`; None for one that is not about a single segment.
 
@@ -219,18 +225,21 @@ def _decode(
 ) -> OtherCoordinatorRecord | Corruption:
     if key is None:
         return _damage(b"", Damage.FORM, "the record has no key")
+    read = key
     try:
         reader = SchemaReader(key)
         key_type = int(reader.number("int16"))
         if key_type not in schemas:
             return _damage(key, Damage.VALUE, f"key type {key_type} is not known")
         key_schema, value_schema = schemas[key_type]
+        name = key_schema.name.removesuffix("Key")
         named = key_schema.read(reader, 0)
         if reader.remaining:
             return _damage(key, Damage.FORM, f"{key_schema.name}: {reader.remaining} bytes are left over")
         version: int | None = None
         said: Mapping[str, FieldValue] | None = None
         if value is not None:
+            read = value
             reader = SchemaReader(value)
             version = int(reader.number("int16"))
             if not value_schema.has_version(version):
@@ -239,8 +248,7 @@ def _decode(
             if reader.remaining:
                 return _damage(value, Damage.FORM, f"{value_schema.name}: {reader.remaining} bytes are left over")
     except ValueError as error:
-        return _damage(key, Damage.FORM, str(error))
-    name = key_schema.name.removesuffix("Key")
+        return _damage(read, Damage.FORM, str(error))
     return OtherCoordinatorRecord(key_type=key_type, name=name, key=named, version=version, value=said)
 
 

@@ -9,6 +9,46 @@ from typing import Final
 
 from kafka_log.schemas import Schema, parse_schemas
 
+SHARE_STATE_SCHEMAS: Final[Mapping[str, Schema]] = {
+    schema.name: schema
+    for schema in parse_schemas(
+        """
+ShareSnapshotKey 0 0 none
+  group_id string 0
+  topic_id uuid 0
+  partition int32 0
+ShareSnapshotValue 0 0 0+
+  snapshot_epoch int32 0+
+  state_epoch int32 0+
+  leader_epoch int32 0+
+  start_offset int64 0+
+  delivery_complete_count int32 0+ tag=0:0+ default=-1
+  create_timestamp int64 0+
+  write_timestamp int64 0+
+  state_batches []StateBatch 0+
+    first_offset int64 0+
+    last_offset int64 0+
+    delivery_state int8 0+
+    delivery_count int16 0+
+ShareUpdateKey 1 0 none
+  group_id string 0
+  topic_id uuid 0
+  partition int32 0
+ShareUpdateValue 1 0 0+
+  snapshot_epoch int32 0+
+  leader_epoch int32 0+
+  start_offset int64 0+
+  delivery_complete_count int32 0+ tag=0:0+ default=-1
+  state_batches []StateBatch 0+
+    first_offset int64 0+
+    last_offset int64 0+
+    delivery_state int8 0+
+    delivery_count int16 0+
+"""
+    )
+}
+"""Of `__share_group_state` (KIP-932); their own table, because their key types are numbered from 0 again."""
+
 COORDINATOR_SCHEMAS: Final[Mapping[str, Schema]] = {
     schema.name: schema
     for schema in parse_schemas(

@@ -49,7 +49,7 @@ def parse_offset_index(data: bytes, *, base_offset: int, log_size_bytes: int, ac
     offsets = entries["offset"].astype(np.int64)
     positions = entries["position"].astype(np.int64)
     good = (offsets >= 0) & (positions >= 0) & (positions < max(log_size_bytes, 1))
-    good[1:] &= (np.diff(offsets) > 0) & (np.diff(positions) > 0)
+    good[1:] &= (offsets[1:] > offsets[:-1]) & (positions[1:] > positions[:-1])
     used, stale = _used(good, active=active)
     if not active:
         corruptions += _disordered(good, _OFFSET_ENTRY.itemsize, "does not rise, or leads beyond the log")
@@ -68,7 +68,7 @@ def parse_time_index(data: bytes, *, base_offset: int, active: bool) -> TimeInde
     timestamps = entries["timestamp"].astype(np.int64)
     offsets = entries["offset"].astype(np.int64)
     good = offsets >= 0
-    good[1:] &= (np.diff(timestamps) > 0) & (np.diff(offsets) >= 0)
+    good[1:] &= (timestamps[1:] > timestamps[:-1]) & (offsets[1:] >= offsets[:-1])
     used, stale = _used(good, active=active)
     if not active:
         corruptions += _disordered(good, _TIME_ENTRY.itemsize, "does not rise")

@@ -1,12 +1,16 @@
 """Names in a log dir: partition directories, segment files, checkpoint files.
 
 In: a file or directory name. Out: what it names, or None. The rule that must hold: only names that a broker itself
-writes are taken for what they say (LogFileUtils, UnifiedLog#parseTopicPartitionName).
+writes are taken for what they say (LogFileUtils, UnifiedLog#parseTopicPartitionName); a number that Kafka's own type
+has no room for is in none of them.
 """
 
 import re
 from dataclasses import dataclass
 from typing import Final, Literal
+
+_MAX_INT32: Final = 2**31 - 1
+_MAX_INT64: Final = 2**63 - 1
 
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 META_PROPERTIES: Final = "meta.properties"
@@ -27,10 +31,10 @@ _STATES: Final[dict[str | None, PartitionState]] = {
     "stray": "stray",
 }
 _PARTITION: Final = re.compile(
-    r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d{1,10})(?:\.[0-9a-f]{32}-(?P<state>future|delete|stray))?"
+    r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>[0-9]{1,10})(?:\.[0-9a-f]{32}-(?P<state>future|delete|stray))?"
 )
-_SEGMENT: Final = re.compile(r"(\d{20})\.(log|index|timeindex|txnindex|snapshot)(?:\.(deleted|cleaned|swap|tmp))?")
-_METADATA_CHECKPOINT: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+_SEGMENT: Final = re.compile(r"([0-9]{20})\.(log|index|timeindex|txnindex|snapshot)(?:\.(deleted|cleaned|swap|tmp))?")
+_METADATA_CHECKPOINT: Final = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +66,7 @@ class MetadataCheckpoint:
 def parse_partition_dir(name: str) -> PartitionDir | None:
     """`orders-0`, `orders-0.<32 hex>-delete`, …; None for anything else."""
     match = _PARTITION.fullmatch(name)
-    if match is None:
+    if match is None or int(match["partition"]) > _MAX_INT32:
         return None
     return PartitionDir(topic=match["topic"], partition=int(match["partition"]), state=_STATES[match["state"]])
 
@@ -70,7 +74,7 @@ def parse_partition_dir(name: str) -> PartitionDir | None:
 def parse_segment_file(name: str) -> SegmentFile | None:
     """`00000000000000000288.log`, …; None for anything else."""
     match = _SEGMENT.fullmatch(name)
-    if match is None:
+    if match is None or int(match[1]) > _MAX_INT64:
         return None
     kind: SegmentFileKind = match[2]  # type: ignore[assignment]
     return SegmentFile(base_offset=int(match[1]), kind=kind, suffix=match[3] or "")
@@ -79,4 +83,6 @@ def parse_segment_file(name: str) -> SegmentFile | None:
 def parse_metadata_checkpoint(name: str) -> MetadataCheckpoint | None:
     """`00000000000000000350-0000000001.checkpoint`; None for anything else."""
     match = _METADATA_CHECKPOINT.fullmatch(name)
-    return MetadataCheckpoint(end_offset=int(match[1]), leader_epoch=int(match[2])) if match else None
+    if match is None or int(match[1]) > _MAX_INT64 or int(match[2]) > _MAX_INT32:
+        return None
+    return MetadataCheckpoint(end_offset=int(match[1]), leader_epoch=int(match[2]))

@@ -6,10 +6,14 @@ Sources: MetaProperties, PartitionMetadataFile, FileQuorumStateStore, CleanShutd
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka_log.corruption import Corruption, Damage
+
+_MAX_INT32: Final = 2**31 - 1
+_MAX_INT64: Final = 2**63 - 1
 
 _TOPIC_ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 
@@ -83,10 +87,10 @@ def parse_quorum_state(data: bytes) -> QuorumState:
     """Reads `quorum-state`."""
     value, bad = _json(data)
     return QuorumState(
-        leader_id=_known(value.get("leaderId")),
-        leader_epoch=_known(value.get("leaderEpoch")),
-        voted_id=_known(value.get("votedId")),
-        data_version=_known(value.get("data_version")),
+        leader_id=_known(value, "leaderId", _MAX_INT32, bad, data),
+        leader_epoch=_known(value, "leaderEpoch", _MAX_INT32, bad, data),
+        voted_id=_known(value, "votedId", _MAX_INT32, bad, data),
+        data_version=_known(value, "data_version", _MAX_INT32, bad, data),
         corruptions=tuple(bad),
     )
 
@@ -97,7 +101,9 @@ def parse_clean_shutdown(data: bytes) -> CleanShutdown:
         return CleanShutdown(version=None, broker_epoch=None, corruptions=())
     value, bad = _json(data)
     return CleanShutdown(
-        version=_known(value.get("version")), broker_epoch=_known(value.get("brokerEpoch")), corruptions=tuple(bad)
+        version=_known(value, "version", _MAX_INT32, bad, data),
+        broker_epoch=_known(value, "brokerEpoch", _MAX_INT64, bad, data),
+        corruptions=tuple(bad),
     )
 
 
@@ -124,7 +130,7 @@ def _properties(data: bytes, separator: str) -> tuple[dict[str, str], list[Corru
 
 
 def _integer(text: str | None, bad: list[Corruption], data: bytes, name: str) -> int | None:
-    if text is not None and text.isascii() and text.isdigit() and len(text) <= 10:
+    if text is not None and text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= _MAX_INT32:
         return int(text)
     bad.append(_damage(data, Damage.FORM, f"{name} is {'missing' if text is None else repr(text[:40])}"))
     return None
@@ -140,5 +146,13 @@ def _json(data: bytes) -> tuple[dict[str, Any], list[Corruption]]:
     return value, []
 
 
-def _known(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+def _known(values: Mapping[str, object], name: str, largest: int, bad: list[Corruption], data: bytes) -> int | None:
+    """A number; None where it is left out or -1, which says that there is none."""
+    if name not in values:
+        return None
+    value = values[name]
+    if isinstance(value, int) and not isinstance(value, bool) and -1 <= value <= largest:
+        return value if value >= 0 else None
+    shown = repr(value)[:40] if isinstance(value, bool | int | float | str) else type(value).__name__
+    bad.append(_damage(data, Damage.VALUE, f"{name} is {shown}, not a number that fits"))
+    return None

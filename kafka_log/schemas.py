@@ -20,6 +20,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from kafka_log.varint import BROKEN, read_unsigned
+
 FieldValue = bool | int | float | str | bytes | None | tuple["FieldValue", ...] | Mapping[str, "FieldValue"]
 """A decoded field: a uuid is its base64 text, an array a tuple, a struct a mapping."""
 
@@ -34,7 +36,6 @@ _INTEGERS: Final = {
 }
 _UUID_BYTES: Final = 16
 _ZERO_UUID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
-_UVARINT_BYTES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +124,11 @@ class SchemaReader:
 
     def uvarint(self) -> int:
         """An unsigned varint of at most 32 bits."""
-        value = 0
-        for at in range(_UVARINT_BYTES):
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << (7 * at)
-            if byte < 0x80:
-                return value
-        raise ValueError("a varint has no end")
+        value, after = read_unsigned(self._data, self._at)
+        if after == BROKEN:
+            raise ValueError("a varint is cut short or too long")
+        self._at = after
+        return value
 
     def length(self, *, flexible: bool, of_text: bool) -> int | None:
         """A length; None is null. Text has a 16-bit length in the old form, bytes and arrays a 32-bit one."""
@@ -189,9 +188,16 @@ def _read_value(field: Field, reader: SchemaReader, version: int, *, flexible: b
         case type_ if type_ in _INTEGERS:
             return reader.number(type_)
         case _:
-            if version in field.nullable and not field.is_array and reader.take(1) != b"\x01":
+            if version in field.nullable and not field.is_array and not _is_there(field, reader, version):
                 return None
             return _read_struct(field.fields, reader, version, flexible=flexible)
+
+
+def _is_there(field: Field, reader: SchemaReader, version: int) -> bool:
+    """Reads what stands before a struct that may be null: a uvarint if it is tagged (0: null), else a byte (-1)."""
+    if field.tag is not None and version in field.tagged:
+        return reader.uvarint() > 0
+    return reader.number("int8") >= 0
 
 
 def _text(data: bytes) -> str:

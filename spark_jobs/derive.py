@@ -185,5 +185,6 @@ def _coverage(snapshot: AuditedSnapshot, context: SnapshotContext, summaries: ds
         "segments_reused": 0,
         "batches": sum(table.column("batch_count").to_pylist()),
         "bytes": sum(r["bytes_read"] or 0 for r in rows),
+        "captured_at_ms": context.captured_at_ms,
         "unread": [{"path": u.path, "reason": u.reason} for u in unread],
     }

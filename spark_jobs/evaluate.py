@@ -37,14 +37,14 @@ def evaluate(snapshot: AuditedSnapshot, run: Run, url: str) -> None:
     store.migrate(url)
     started = datetime.fromtimestamp(run.started_at_ms / 1000, UTC)
     manifest = snapshot.manifest
-    captured = [b.read_finished_at_ms for b in manifest.brokers if b.read_finished_at_ms is not None]
+    captured = json.loads((snapshot.target / "coverage.json").read_text(encoding="utf-8"))["captured_at_ms"]
     run_id = store.open_run(
         url,
         store.RunKey(cluster=manifest.cluster, snapshot_id=manifest.snapshot_id, ruleset_version=RULESET_VERSION),
         consistency=manifest.consistency.value,
         source=manifest.source.value,
         started_at=started,
-        captured_at=datetime.fromtimestamp(max(captured) / 1000, UTC) if captured else None,
+        captured_at=datetime.fromtimestamp(captured / 1000, UTC) if captured is not None else None,
     )
     try:
         facts = snapshot.target / "facts"

@@ -53,6 +53,7 @@ class SnapshotContext:
     replicas: Mapping[PartitionKey, tuple[ReplicaWork, ...]]
     rows: Rows
     unread: tuple[LeftOut, ...]
+    captured_at_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +127,7 @@ def gather(snapshot: AuditedSnapshot, summaries: ds.Dataset) -> SnapshotContext:
         replicas={key: tuple(value) for key, value in replicas.items()},
         rows=rows,
         unread=tuple(unread),
+        captured_at_ms=known.captured_at_ms,
     )
 
 
@@ -247,6 +249,7 @@ def _replica_work(
         clean_shutdown=_clean(log_dir),
         broker_quiet=broker_quiet,
         checkpoint_older_than_log=older,
+        log_read_at_ms=(min(logs), max(logs)) if logs else None,
         ignore_sequences=replica.topic == CONSUMER_OFFSETS,
     )
 

@@ -55,6 +55,7 @@ class ReplicaWork:
     clean_shutdown: bool
     broker_quiet: bool
     checkpoint_older_than_log: bool | None
+    log_read_at_ms: tuple[int, int] | None
     ignore_sequences: bool
 
 
@@ -94,6 +95,7 @@ def replica_input(root: Path, work: ReplicaWork, rows: Mapping[str, Mapping[str,
         clean_shutdown=work.clean_shutdown,
         broker_quiet=work.broker_quiet,
         checkpoint_older_than_log=work.checkpoint_older_than_log,
+        log_read_at_ms=work.log_read_at_ms,
         ignore_sequences=work.ignore_sequences,
     )
 

@@ -200,6 +200,33 @@ def explain_command(breach_id: str, report_dir: Path) -> None:
         click.echo(line)
 
 
+@main.command("salvage")
+@click.argument("directory", metavar="SNAPSHOT", type=_DIRECTORY)
+@click.option("--topic", required=True)
+@click.option("--partition", required=True, type=click.IntRange(min=0))
+@click.option("--from", "start", type=click.IntRange(min=0), default=0, show_default=True, help="First offset.")
+@click.option("--to", "end", type=click.IntRange(min=0), help="Offset after the last one. Default: the log's end.")
+@click.option(
+    "--broker", type=click.IntRange(min=0), help="Whose copy. Default: the one that alone holds such batches."
+)
+@click.option("--out", required=True, type=_DIRECTORY, help="A new directory for records.jsonl and the batches.")
+@_told
+def salvage_command(
+    directory: Path, topic: str, partition: int, start: int, end: int | None, broker: int | None, out: Path
+) -> None:
+    """Save records that Kafka is about to truncate, as JSON Lines and as a log that Kafka's tools read."""
+    from tidegauge.salvage import salvage
+
+    saved = salvage(directory, topic=topic, partition=partition, start=start, end=end, broker=broker, out=out)
+    for reason in saved.unreadable:
+        click.echo(f"not salvaged: {reason}", err=True)
+    span = f" [{saved.start_offset}, {saved.end_offset})" if saved.records else ""
+    click.echo(
+        f"{saved.records} records of {topic}-{partition}{span} from broker {saved.broker_id} in {saved.directory}; "
+        f"{saved.surviving_elsewhere} of them another copy holds too."
+    )
+
+
 @main.command("job")
 @click.argument("step", type=click.Choice(["snapshot", "index", "derive", "evaluate", "publish"]))
 @click.argument("directories", metavar="[SNAPSHOT]...", nargs=-1, type=_DIRECTORY)

@@ -1,12 +1,12 @@
 """The metadata log replayed: brokers, topics, partitions, configs, and every partition's history of elections.
 
 In: records of `__cluster_metadata` in offset order, from its start or from a metadata snapshot. Out:
-`MetadataHistory`. The rule that must hold: a change record carries only what it changes
-(PartitionRegistration#merge): leader -2 is "as before", a new leader raises the leader epoch by one, every change
-raises the partition epoch by one.
+`MetadataHistory`. The rule that must hold: a change record carries only what it changes (PartitionRegistration#merge):
+leader -2 is "as before", a new leader raises the leader epoch by one, every change raises the partition epoch by one.
+Records of a metadata transaction count once it has ended, and never if it was aborted (KIP-868, MetadataBatchLoader).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -39,6 +39,7 @@ class BrokerState:
     fenced: bool
     in_controlled_shutdown: bool
     directory_ids: tuple[str, ...]
+    incarnation_id: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,6 +67,8 @@ class PartitionState:
     adding_replicas: tuple[int, ...]
     removing_replicas: tuple[int, ...]
     recovering: bool
+    directories: tuple[str, ...]
+    """Directory id of each replica, in the order of `replicas`; empty before metadata version 3.7."""
     changes: list[PartitionChange] = field(default_factory=list)
     epoch_leaders: dict[int, int] = field(default_factory=dict)
 
@@ -140,14 +143,38 @@ def replay(log: Iterable[LoggedRecord], *, snapshot: Iterable[LoggedRecord] = ()
     history = MetadataHistory()
     for logged in snapshot:
         _apply(history, logged, from_snapshot=True)
-    for logged in log:
+    for logged in _settled(history, log):
         _apply(history, logged, from_snapshot=False)
     return history
 
 
+def _settled(history: MetadataHistory, log: Iterable[LoggedRecord]) -> Iterator[LoggedRecord]:
+    """Records outside of metadata transactions, and those of a transaction when it ends."""
+    held: list[LoggedRecord] | None = None
+    for logged in log:
+        history.end_offset = max(history.end_offset, logged.offset + 1)
+        match logged.record.name:
+            case "BeginTransactionRecord":
+                # A second one means that damage took the first one's end: what it held has long been in force.
+                yield from held or ()
+                held = []
+            case "EndTransactionRecord":
+                yield from held or ()
+                held = None
+            case "AbortTransactionRecord":
+                held = None
+            case _ if held is None:
+                yield logged
+            case _:
+                held.append(logged)
+    if held and held[-1].offset - held[0].offset >= len(held):
+        yield from held  # A hole: the end may be in it. Without one, the transaction is still open, and nobody saw it.
+
+
 def _apply(history: MetadataHistory, logged: LoggedRecord, *, from_snapshot: bool) -> None:
     fields: Mapping[str, Any] = logged.record.fields
-    history.end_offset = max(history.end_offset, logged.offset + (0 if from_snapshot else 1))
+    if from_snapshot:
+        history.end_offset = max(history.end_offset, logged.offset)
     match logged.record.name:
         case "TopicRecord":
             history.topics[fields["topic_id"]] = TopicState(name=fields["name"], topic_id=fields["topic_id"])
@@ -162,14 +189,13 @@ def _apply(history: MetadataHistory, logged: LoggedRecord, *, from_snapshot: boo
         case "PartitionChangeRecord":
             _partition_change(history, logged, fields)
         case "ClearElrRecord":
-            for topic in history.topics.values():
-                if fields["topic_name"] in ("", topic.name):
-                    for partition in topic.partitions.values():
-                        partition.elr = partition.last_known_elr = ()
+            _clear_elr(history, logged, fields["topic_name"])
         case "ConfigRecord":
             _config(history, fields)
         case "FeatureLevelRecord":
             history.features[fields["name"]] = fields["feature_level"]
+            if fields["feature_level"] == 0:
+                del history.features[fields["name"]]  # Level 0 takes a feature away (FeaturesDelta).
         case "ProducerIdsRecord":
             history.next_producer_id = max(history.next_producer_id or 0, fields["next_producer_id"])
         case name if "Broker" in name:
@@ -199,6 +225,7 @@ def _broker(history: MetadataHistory, name: str, fields: Mapping[str, Any]) -> N
                 fenced=fields["fenced"],
                 in_controlled_shutdown=fields["in_controlled_shutdown"],
                 directory_ids=tuple(fields["log_dirs"]),
+                incarnation_id=fields["incarnation_id"],
             )
         case "UnregisterBrokerRecord":
             brokers.pop(broker_id, None)
@@ -240,6 +267,7 @@ def _partition(
         adding_replicas=tuple(fields["adding_replicas"]),
         removing_replicas=tuple(fields["removing_replicas"]),
         recovering=fields["leader_recovery_state"] == _RECOVERING,
+        directories=tuple(fields["directories"]),
     )
     before = topic.partitions.get(fields["partition_id"])
     if before is not None:
@@ -263,6 +291,7 @@ def _partition_change(history: MetadataHistory, logged: LoggedRecord, fields: Ma
         ("removing_replicas", "removing_replicas"),
         ("elr", "eligible_leader_replicas"),
         ("last_known_elr", "last_known_elr"),
+        ("directories", "directories"),
     ):
         if fields[key] is not None:
             setattr(state, name, tuple(fields[key]))
@@ -278,6 +307,19 @@ def _partition_change(history: MetadataHistory, logged: LoggedRecord, fields: Ma
             state.last_leader_id = state.leader_id
             state.epoch_leaders[state.leader_epoch] = state.leader_id
     state.changes.append(_change(state, logged, before=before, election=election, from_snapshot=False))
+
+
+def _clear_elr(history: MetadataHistory, logged: LoggedRecord, topic_name: str) -> None:
+    """An empty name is every topic. A change like any other where there was something to clear (TopicDelta#replay)."""
+    for topic in history.topics.values():
+        if topic.deleted or topic_name not in ("", topic.name):
+            continue
+        for state in topic.partitions.values():
+            if state.elr or state.last_known_elr:
+                before = replace(state, changes=[], epoch_leaders={})
+                state.elr = state.last_known_elr = ()
+                state.partition_epoch += 1
+                state.changes.append(_change(state, logged, before=before, election="none", from_snapshot=False))
 
 
 def _election(before: PartitionState, leader: int, recovery_state: int) -> str:

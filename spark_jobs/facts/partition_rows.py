@@ -135,6 +135,8 @@ def epoch_span_rows(
                 "max_metadata_leader_epoch": context.leader_epoch,
                 "writer_start_offset": writer_span[0] if writer_span is not None else None,
                 "writer_end_offset": writer_span[1] if writer_span is not None else None,
+                "writer_first_batch_offset": known(writer.summary.first_offset) if writer is not None else None,
+                "writer_log_end_offset": writer.log_end_offset if writer is not None else None,
                 "epoch_checkpoint_missing": checkpoint is None,
                 "ever_compacted": compacted,
                 "remote_storage_enable": context.remote_storage_enable,
@@ -159,6 +161,14 @@ def _spans(replica: ReplicaFacts) -> dict[int, tuple[int, int, int]]:
             start, batches = min(start, spans[epoch][0]), batches + spans[epoch][2]
         spans[epoch] = (start, end, batches)
     return spans
+
+
+def _copied_after(leader: ReplicaFacts, follower: ReplicaFacts) -> bool | None:
+    """Whether the follower's log was read after the leader's; None where the capture does not say, or they overlap."""
+    if leader.given.log_read_at_ms is None or follower.given.log_read_at_ms is None:
+        return None
+    (leader_first, leader_last), (first, last) = leader.given.log_read_at_ms, follower.given.log_read_at_ms
+    return True if first > leader_last else False if last < leader_first else None
 
 
 def divergence_row(context: PartitionContext, divergence: Divergence, proof: Proof) -> Row:
@@ -211,7 +221,8 @@ def divergence_row(context: PartitionContext, divergence: Divergence, proof: Pro
         "leader_is_elected": context.leader_id == leader.broker_id,
         "follower_clean_shutdown": follower.given.clean_shutdown,
         "leader_epoch_start_offset": epoch_start,
-        "follower_copied_after_leader": None,
+        "leader_clean_shutdown": leader.given.clean_shutdown,
+        "follower_copied_after_leader": _copied_after(leader, follower),
         "broker_quiet": follower.given.broker_quiet and leader.given.broker_quiet,
         "snapshot_quiet": context.snapshot_quiet,
     }

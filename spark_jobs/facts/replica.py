@@ -92,6 +92,7 @@ class ReplicaInput:
     clean_shutdown: bool
     broker_quiet: bool
     checkpoint_older_than_log: bool | None
+    log_read_at_ms: tuple[int, int] | None
     ignore_sequences: bool
 
 
