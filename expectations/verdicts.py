@@ -238,17 +238,14 @@ def _rank(breach: Breach) -> tuple[int, str, str]:
     return _SEVERITIES.index(Severity(breach.severity)), breach.code, _canonical(breach.subject)
 
 
-def _same_place(one: Breach, other: Breach) -> bool:
-    here, there = one.subject, other.subject
+def _same_place(root: Breach, consequence: Breach) -> bool:
+    """Same partition, and the broker that the root accuses is one that the consequence is about."""
+    here, there = root.subject, consequence.subject
     if (here.get("topic"), here.get("partition")) != (there.get("topic"), there.get("partition")):
         return False
-    brokers = [_brokers(here), _brokers(there)]
-    return not all(brokers) or bool(brokers[0] & brokers[1])
-
-
-def _brokers(subject: Row) -> set[int]:
-    """The brokers a subject names; a comparison names two."""
-    return {subject[name] for name in ("broker_id", "leader_id", "follower_id") if subject.get(name) is not None}
+    accused = here.get("broker_id", here.get("follower_id"))
+    concerned = [there[name] for name in ("broker_id", "leader_id", "follower_id") if there.get(name) is not None]
+    return accused is None or not concerned or accused in concerned
 
 
 def _breach_id(invariant: Invariant, row: Row, subject: Row) -> str:

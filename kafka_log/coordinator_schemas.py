@@ -84,10 +84,10 @@ TransactionLogKey 0 0 none
   transactional_id string 0
 TransactionLogValue 0 0-1 1+
   producer_id int64 0+
-  previous_producer_id int64 0+ tag=0:1+ default=-1
-  next_producer_id int64 0+ tag=1:1+ default=-1
+  previous_producer_id int64 1+ tag=0:1+ default=-1
+  next_producer_id int64 1+ tag=1:1+ default=-1
   producer_epoch int16 0+
-  next_producer_epoch int16 0+ tag=3:1+ default=-1
+  next_producer_epoch int16 1+ tag=3:1+ default=-1
   transaction_timeout_ms int32 0+
   transaction_status int8 0+
   transaction_partitions []PartitionsSchema 0+ nullable=0+
@@ -95,7 +95,7 @@ TransactionLogValue 0 0-1 1+
     partition_ids []int32 0+
   transaction_last_update_timestamp_ms int64 0+
   transaction_start_timestamp_ms int64 0+
-  client_transaction_version int16 0+ tag=2:1+ default=0
+  client_transaction_version int16 1+ tag=2:1+ default=0
 OffsetCommitKey 1 0 none
   group string 0
   topic string 0

@@ -42,6 +42,8 @@ from spark_jobs.run import AuditedSnapshot
 MAX_TRANSACTION_TIMEOUT_MS: Final = 900_000
 """transaction.max.timeout.ms, Kafka's default."""
 
+_YEAR_10000_MS: Final = 253_402_300_800_000
+
 PartitionKey = tuple[str, int]
 
 
@@ -210,7 +212,8 @@ def _captured_at(snapshot: AuditedSnapshot, summaries: ds.Dataset) -> int | None
     rows = summaries.to_table(columns=["topic", "max_timestamp_ms"], filter=ds.field("snapshot") == snapshot.key)
     known = [(r["topic"], r["max_timestamp_ms"]) for r in rows.to_pylist() if r["max_timestamp_ms"] is not None]
     by_controller = [at for topic, at in known if topic == METADATA_TOPIC]
-    return max(by_controller or [at for _, at in known], default=None)
+    # An instant that no calendar has was written by a client, or by damage.
+    return max((at for at in by_controller or [at for _, at in known] if 0 <= at < _YEAR_10000_MS), default=None)
 
 
 def _replica_work(

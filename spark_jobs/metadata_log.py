@@ -25,19 +25,7 @@ def read_metadata(root: Path, files: SnapshotListing, unread: list[LeftOut]) -> 
         return MetadataHistory()
     furthest = max(copies, key=lambda r: _reach(root, r))
     first_base = furthest.segments[0].base_offset if furthest.segments else 0
-    snapshot: list[LoggedRecord] = []
-    start = first_base
-    if first_base > 0 or not furthest.segments:
-        for file in reversed(furthest.metadata_checkpoints()):
-            named = parse_metadata_checkpoint(file.path.rsplit("/", 1)[-1])
-            if named is None:
-                continue
-            snapshot = [
-                LoggedRecord(offset=named.end_offset, timestamp_ms=None, record=logged.record)
-                for logged in _records(root, file.path, unread)
-            ]
-            start = named.end_offset
-            break
+    start, snapshot = _start(root, furthest, first_base, unread)
     log = (
         logged
         for segment in furthest.segments
@@ -47,8 +35,32 @@ def read_metadata(root: Path, files: SnapshotListing, unread: list[LeftOut]) -> 
     return replay(log, snapshot=snapshot)
 
 
+def _start(root: Path, replica: ReplicaFiles, first_base: int, unread: list[LeftOut]) -> tuple[int, list[LoggedRecord]]:
+    """Where the replay begins, and the snapshot it begins with.
+
+    With the head of the log gone, that is the oldest whole snapshot that reaches the log: it leaves most history to it.
+    """
+    if first_base == 0 and replica.segments:
+        return 0, []
+    candidates = []
+    for file in replica.metadata_checkpoints():
+        named = parse_metadata_checkpoint(file.path.rsplit("/", 1)[-1])
+        if named is not None and (named.end_offset >= first_base or not replica.segments):
+            candidates.append((named.end_offset, file))
+    # Without a log the newest snapshot is all there is.
+    for end_offset, file in candidates if replica.segments else reversed(candidates):
+        before = len(unread)
+        records = [
+            LoggedRecord(offset=end_offset, timestamp_ms=None, record=logged.record)
+            for logged in _records(root, file.path, unread)
+        ]
+        if len(unread) == before and records:
+            return end_offset, records
+    return first_base, []
+
+
 def _reach(root: Path, replica: ReplicaFiles) -> tuple[int, int]:
-    """(last leader epoch, log end offset) of a copy."""
+    """(last leader epoch, log end offset) of a copy; of one without a log, those of its newest snapshot."""
     for segment in reversed(replica.segments):
         try:
             headers, _ = scan_buffer((root / segment.log.path).read_bytes())
@@ -56,7 +68,8 @@ def _reach(root: Path, replica: ReplicaFiles) -> tuple[int, int]:
             continue  # Named as unread when its segments are indexed.
         if len(headers):
             return int(headers[-1]["partition_leader_epoch"]), int(headers[-1]["last_offset"]) + 1
-    return -1, 0
+    named = [parse_metadata_checkpoint(f.path.rsplit("/", 1)[-1]) for f in replica.metadata_checkpoints()]
+    return max(((n.leader_epoch, n.end_offset) for n in named if n is not None), default=(-1, 0))
 
 
 def _records(root: Path, path: str, unread: list[LeftOut]) -> Iterator[LoggedRecord]:

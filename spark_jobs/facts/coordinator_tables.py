@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kafka_log.batch import TRANSACTIONAL_BIT
+from kafka_log.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from kafka_log.coordinator_records import (
     OffsetCommit,
     RemoteSegment,
@@ -26,6 +26,7 @@ from kafka_log.scan import scan_buffer
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"
 REMOTE_LOG_METADATA: Final = "__remote_log_metadata"
+_ABORT: Final = 0
 _COMMIT: Final = 1
 
 Key = tuple[str, str, int] | str
@@ -50,24 +51,19 @@ def latest_records(topic: str, segment: bytes) -> CoordinatorTable:
     """Reads one segment."""
     table = CoordinatorTable()
     headers, _ = scan_buffer(segment)
-    seen: set[int] = set()
     readable = headers[headers["magic"] == 2]
     for at, records in records_in(segment, readable):
-        row = readable[at]
-        producer_id, control_type = int(row["producer_id"]), int(row["control_type"])
-        if control_type >= 0:
-            if producer_id in table.pending:
-                _settle(table, producer_id, committed=control_type == _COMMIT)
-            elif producer_id not in seen:
-                table.leading_markers[producer_id] = control_type == _COMMIT
-            seen.add(producer_id)
-            continue
         if isinstance(records, Corruption):
             table.unreadable += 1
             continue
+        row = readable[at]
+        producer_id = int(row["producer_id"])
+        if int(row["attributes"]) & CONTROL_BIT:
+            control_type = int(row["control_type"])
+            if control_type in (_ABORT, _COMMIT):
+                _settle(table, producer_id, committed=control_type == _COMMIT)
+            continue
         transactional = bool(int(row["attributes"]) & TRANSACTIONAL_BIT)
-        if transactional:
-            seen.add(producer_id)
         target = table.pending.setdefault(producer_id, {}) if transactional else table.latest
         for record in records:
             decoded = _decoded(topic, record)
@@ -93,6 +89,8 @@ def _decoded(topic: str, record: Record) -> object:
 
 
 def _settle(table: CoordinatorTable, producer_id: int, *, committed: bool) -> None:
+    """A marker ends the producer's transaction: here, and if it is its first one, what segments before have pending."""
+    table.leading_markers.setdefault(producer_id, committed)
     values = table.pending.pop(producer_id, {})
     if committed:
         _take(table.latest, values)
@@ -120,10 +118,7 @@ def merge_tables(tables: Iterable[CoordinatorTable]) -> CoordinatorTable:
     total = CoordinatorTable()
     for table in tables:
         for producer_id, committed in table.leading_markers.items():
-            if producer_id in total.pending:
-                _settle(total, producer_id, committed=committed)
-            elif producer_id not in total.leading_markers:
-                total.leading_markers[producer_id] = committed
+            _settle(total, producer_id, committed=committed)
         _take(total.latest, table.latest)
         for producer_id, values in table.pending.items():
             _take(total.pending.setdefault(producer_id, {}), values)
