@@ -35,6 +35,8 @@ def live_segments(capture: Path) -> Iterator[tuple[Path, int, bool]]:
         for log in logs:
             segment = parse_segment_file(log.name)
             assert segment is not None
+            if not log.stat().st_size and not log.with_suffix(".index").exists():
+                continue  # the files of a new segment are made when they are first needed
             yield log, segment.base_offset, log == logs[-1]
 
 
@@ -115,7 +117,7 @@ def test_the_same_entries_in_a_sealed_file_are_damage(bad: tuple[int, int]) -> N
 
 def test_zeros_behind_the_entries_of_a_sealed_file_are_damage() -> None:
     index = parse_time_index(time_entries((5, 1)) + bytes(24), base_offset=0, active=False)
-    assert [c.kind for c in index.corruptions] == [Damage.ORDER]
+    assert [(c.kind, c.position) for c in index.corruptions] == [(Damage.ORDER, 12), (Damage.ORDER, 24)]
     assert index.padding_bytes == 0
 
 

@@ -58,7 +58,7 @@ def test_records_say_what_kafkas_dump_tool_prints(golden: Golden, capture: str) 
             assert said["version"] == record.version
             assert difference(said["data"], record.fields, METADATA_SCHEMAS[record.type_id].fields, record.name) is None
             compared += 1
-    assert compared > 400
+    assert compared > 150
 
 
 def test_a_record_is_frame_type_version_and_fields() -> None:

@@ -1,7 +1,7 @@
 """The schema reader: against messages that Kafka's own classes wrote, its notation, damage.
 
-`kafka_messages.tsv` holds messages of every record type and version that Kafka 4.4 knows: its generated classes filled at
-random and serialised by themselves, one a line: type, version, bytes, and what Kafka's JSON converter says of them.
+`kafka_messages.tsv` holds messages of every record type and version that Kafka 4.4 knows: its generated classes filled
+at random and serialised by themselves, one a line: type, version, bytes, and what Kafka's JSON converter says of them.
 """
 
 import json
@@ -24,7 +24,9 @@ SCHEMAS: dict[str, Schema] = {
     **SHARE_STATE_SCHEMAS,
 }
 LINES = Path(__file__).with_name("kafka_messages.tsv").read_text(encoding="utf-8").splitlines()
-MESSAGES = [(name, int(version), bytes.fromhex(data), said) for name, version, data, said in (x.split("\t") for x in LINES)]
+MESSAGES = [
+    (name, int(version), bytes.fromhex(data), said) for name, version, data, said in (x.split("\t") for x in LINES)
+]
 
 
 def one(text: str) -> Schema:
@@ -73,9 +75,10 @@ def test_any_bytes_are_read_or_refused(name: str, data: bytes) -> None:
     schema = SCHEMAS[name]
     for version in range(schema.versions.low, schema.versions.high + 1):
         try:
-            schema.read(SchemaReader(data), version)
-        except ValueError as error:
-            assert str(error)
+            fields = schema.read(SchemaReader(data), version)
+        except ValueError:
+            continue
+        assert set(fields) == {field.name for field in schema.fields}
 
 
 @pytest.mark.parametrize(
@@ -132,7 +135,9 @@ def test_a_struct_that_may_be_null_says_so_before_it(tag: str, data: bytes, inne
 
 
 def test_the_notation_is_read_to_the_last_word() -> None:
-    schema = one("Named 5 1-3 2+\n  a []Part 1-2 nullable=2\n    b int32 1+ default=-7\n  c bool 3+ tag=4:3+ default=true")
+    schema = one(
+        "Named 5 1-3 2+\n  a []Part 1-2 nullable=2\n    b int32 1+ default=-7\n  c bool 3+ tag=4:3+ default=true"
+    )
     a, c = schema.fields
     assert (schema.name, schema.api_key, schema.has_version(0), schema.has_version(3)) == ("Named", 5, False, True)
     assert (1 in schema.flexible, 2 in schema.flexible) == (False, True)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kafka_log.corruption import Damage
 from kafka_log.transaction_index import AbortedTransaction, parse_transaction_index
-from tests.kafka_log.kafka_dump import dumped_lines
+from tests.kafka_log.kafka_dump_lines import dumped_lines
 
 Golden = Callable[[str], Path]
 LONG = st.integers(-(2**63), 2**63 - 1)

@@ -1,5 +1,6 @@
 """The demonstration, with jobs that only say that they ran: Airflow, Postgres and Spark are real."""
 
+import json
 import os
 import shlex
 import subprocess
@@ -92,3 +93,18 @@ def test_airflows_environment_holds_nothing_of_the_callers_airflow(tmp_path):
     assert "AIRFLOW_CONN_X" not in environ
     assert environ["AIRFLOW__API__HOST"] == "127.0.0.1"
     assert environ["PATH"] == os.environ["PATH"]
+
+
+@pytest.mark.slow
+def test_the_demonstration_as_it_ships_finds_the_losses_and_a_second_run_changes_nothing(state):
+    reports = [json.loads((demo.run_dag(state, lambda _: None) / "report.json").read_text()) for _ in range(2)]
+    first, second = reports
+    assert sorted((x["topic"], x["partition"], x["start_offset"], x["end_offset"]) for x in first["losses"]) == [
+        ("orders", 0, 800, 1500),
+        ("payments", 0, 463, 713),
+        ("payments", 1, 463, 713),
+    ]
+    assert first["run"]["cluster"] == "demo"
+    assert second["run"]["run_id"] == first["run"]["run_id"]
+    for part in ("invariants", "breaches", "losses"):
+        assert second[part] == first[part]
