@@ -144,11 +144,13 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
             (root / task.index_path).read_bytes(),
             base_offset=task.base_offset,
             log_size_bytes=task.size_bytes,
-            active=task.is_active,
+            active=task.is_active or task.tail_may_be_stale,
         )
     if task.time_index_path is not None:
         times = parse_time_index(
-            (root / task.time_index_path).read_bytes(), base_offset=task.base_offset, active=task.is_active
+            (root / task.time_index_path).read_bytes(),
+            base_offset=task.base_offset,
+            active=task.is_active or task.tail_may_be_stale,
         )
     check = SegmentIndexCheck(offsets, times, tail_may_be_stale=task.tail_may_be_stale)
     fold = SummaryFold(ignore_sequences=task.ignore_sequences)
@@ -182,7 +184,7 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
                         break
                 fold.add(headers)
     summaries.append(encode_summary(fold.summary()))
-    indexes = check.finish(sealed=not task.is_active)
+    indexes = check.finish(sealed=not (task.is_active or task.tail_may_be_stale))
     return {
         **_identity(task),
         "valid_bytes": break_position if break_position is not None else source.bytes_read,

@@ -9,7 +9,7 @@ from typing import Final
 
 from kafka_log.log_dir import CLEAN_SHUTDOWN
 from snapshots.listing import METADATA_TOPIC, LogDirListing, ReplicaFiles, SegmentFiles, listing
-from snapshots.manifest import FileEntry
+from snapshots.manifest import Consistency, FileEntry
 from spark_jobs.index import SegmentTask
 from spark_jobs.run import AuditedSnapshot, Run
 
@@ -29,7 +29,8 @@ def _of_snapshot(snapshot: AuditedSnapshot) -> Iterator[SegmentTask]:
             if replica.state in ("live", "future"):
                 bases = [s.base_offset for s in replica.segments]
                 for segment, next_base in zip(replica.segments, [*bases[1:], None], strict=True):
-                    yield _task(snapshot, log_dir, replica, segment, next_base)
+                    rolled_meanwhile = next_base == bases[-1]
+                    yield _task(snapshot, log_dir, replica, segment, next_base, rolled_meanwhile=rolled_meanwhile)
 
 
 def _task(
@@ -38,8 +39,10 @@ def _task(
     replica: ReplicaFiles,
     segment: SegmentFiles,
     next_base: int | None,
+    *,
+    rolled_meanwhile: bool,
 ) -> SegmentTask:
-    clean = CLEAN_SHUTDOWN in log_dir.files
+    quiet = CLEAN_SHUTDOWN in log_dir.files or snapshot.manifest.consistency is not Consistency.FUZZY
     is_active = next_base is None
     return SegmentTask(
         snapshot=snapshot.key,
@@ -55,8 +58,10 @@ def _task(
         time_index_path=_path(segment.timeindex),
         cuts=tuple(o for o, _ in replica.snapshots if segment.base_offset < o and (next_base is None or o < next_base)),
         is_active=is_active,
-        # The metadata log's indexes are not trimmed even by a clean stop.
-        tail_may_be_stale=is_active and (not clean or replica.topic == METADATA_TOPIC),
+        # The metadata log's indexes are not trimmed even by a clean stop. In a live copy the last segment but one may
+        # have been the active one when its log was copied, and rolled before its indexes were.
+        tail_may_be_stale=(is_active and (CLEAN_SHUTDOWN not in log_dir.files or replica.topic == METADATA_TOPIC))
+        or (rolled_meanwhile and not quiet),
         ignore_sequences=replica.topic == CONSUMER_OFFSETS,
         with_records=replica.topic in DECODED_TOPICS and replica.state == "live",
     )
