@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow.parquet as pq
+
 from expectations import errors as expectation_errors
 from expectations.catalogue.model import Severity
 from expectations.catalogue.registry import CATALOGUE, RULESET_VERSION
@@ -29,6 +31,19 @@ from spark_jobs.run import AuditedSnapshot, Run
 
 SCHEMA_VERSION: Final = 1
 _STAGED: Final = "staged.json"
+_OPEN_TRANSACTIONS_TOLD: Final = 1000
+_OPEN_TRANSACTION: Final = (
+    "topic",
+    "partition",
+    "producer_id",
+    "producer_epoch",
+    "transactional_id",
+    "first_offset",
+    "last_offset",
+    "first_timestamp_ms",
+    "coordinator_state",
+    "hanging",
+)
 _SEVERITIES: Final = tuple(s.value for s in Severity)
 
 
@@ -121,7 +136,15 @@ def _report(
             {name: value for name, value in row.items() if name not in common}
             for row in read_relation(facts, LOSSES.name).to_pylist()
         ],
+        "open_transactions": _open_transactions(facts),
     }
+
+
+def _open_transactions(facts: Path) -> list[dict[str, Any]]:
+    """Open transactions: first those that their coordinator does not know, then the oldest. Consumers wait behind them."""
+    rows = pq.read_table(facts / "transactions", columns=list(_OPEN_TRANSACTION), filters=[("outcome", "=", "open")])
+    found = sorted(rows.to_pylist(), key=lambda r: (not r["hanging"], r["first_timestamp_ms"] or 0))
+    return found[:_OPEN_TRANSACTIONS_TOLD]
 
 
 def _instant(milliseconds: int) -> str:

@@ -17,6 +17,8 @@ _WIDTH: Final = 118
 BREACHES_SHOWN: Final = 20
 """Breaches below warning are counted, not printed; the rest up to this many, roots first."""
 
+_TRANSACTIONS_SHOWN: Final = 10
+
 Report = Mapping[str, Any]
 
 
@@ -39,6 +41,7 @@ def lines(report: Report) -> Iterator[str]:
     yield from _table(report)
     yield from _breaches(report)
     yield from _losses(report)
+    yield from _open_transactions(report)
 
 
 def safe(text: object) -> str:
@@ -151,3 +154,22 @@ def _losses(report: Report) -> Iterator[str]:
         yield from textwrap.wrap(safe(loss["cause"]), _WIDTH, initial_indent="    ", subsequent_indent="    ")
         if loss["groups_affected"]:
             yield f"    Groups that had read past it: {', '.join(map(safe, loss['groups_affected']))}"
+
+
+def _open_transactions(report: Report) -> Iterator[str]:
+    """Transactions without an end: consumers that read only what is committed wait behind them."""
+    found = report["open_transactions"]
+    if not found:
+        return
+    yield f"Open transactions: {len(found)}"
+    for t in found[:_TRANSACTIONS_SHOWN]:
+        owner = safe(t["transactional_id"]) if t["transactional_id"] is not None else "no transactional id on record"
+        state = (
+            "its coordinator does not know it" if t["hanging"] else f"{safe(t['coordinator_state'])} at its coordinator"
+        )
+        yield (
+            f"  {safe(t['topic'])}-{t['partition']} from {t['first_offset']}  "
+            f"producer {t['producer_id']} epoch {t['producer_epoch']}, {owner}: {state}"
+        )
+    if len(found) > _TRANSACTIONS_SHOWN:
+        yield f"  … and {len(found) - _TRANSACTIONS_SHOWN} more, in the report."
