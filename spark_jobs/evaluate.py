@@ -141,7 +141,7 @@ def _report(
 
 
 def _open_transactions(facts: Path) -> list[dict[str, Any]]:
-    """Open transactions: first those that their coordinator does not know, then the oldest. Consumers wait behind them."""
+    """Open transactions: first those that their coordinator does not know, then the oldest. Consumers wait for them."""
     rows = pq.read_table(facts / "transactions", columns=list(_OPEN_TRANSACTION), filters=[("outcome", "=", "open")])
     found = sorted(rows.to_pylist(), key=lambda r: (not r["hanging"], r["first_timestamp_ms"] or 0))
     return found[:_OPEN_TRANSACTIONS_TOLD]

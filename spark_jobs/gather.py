@@ -123,6 +123,7 @@ def gather(snapshot: AuditedSnapshot, summaries: ds.Dataset) -> SnapshotContext:
         if b not in {c.broker_id for c in snapshot.manifest.brokers}
     ]
     rows["topics"] = [_topic_row(t, history) for t in history.topics.values() if not t.deleted]
+    unread += _absent(history, replicas, frozenset(b.broker_id for b in snapshot.manifest.brokers))
     rows["remote_segments"] = [_remote_row(s) for of_partition in known.remote.values() for s in of_partition]
     return SnapshotContext(
         partitions=partitions,
@@ -131,6 +132,29 @@ def gather(snapshot: AuditedSnapshot, summaries: ds.Dataset) -> SnapshotContext:
         unread=tuple(unread),
         captured_at_ms=known.captured_at_ms,
     )
+
+
+def _absent(
+    history: MetadataHistory, replicas: Mapping[PartitionKey, list[ReplicaWork]], captured: frozenset[int]
+) -> list[LeftOut]:
+    """Brokers and replicas that the metadata log names and the copy lacks: nothing can be said of them."""
+    found = [
+        LeftOut(path=f"broker-{broker}", reason="registered with the controller, and not in the snapshot")
+        for broker in sorted(history.brokers.keys() - captured)
+    ]
+    for topic in history.topics.values():
+        for number, partition in sorted(topic.partitions.items()):
+            held = {r.broker_id for r in replicas.get((topic.name, number), ()) if not r.is_future}
+            settled = set(partition.replicas) - set(partition.adding_replicas)
+            if not topic.deleted:
+                found += [
+                    LeftOut(
+                        path=f"broker-{broker}/{topic.name}-{number}",
+                        reason="assigned to this broker by the metadata log, and not in its log directories",
+                    )
+                    for broker in sorted(settled & captured - held)
+                ]
+    return found
 
 
 def _quiet_brokers(snapshot: AuditedSnapshot, files: SnapshotListing) -> frozenset[int]:

@@ -69,7 +69,23 @@ BATCH_LENGTH_CHAIN = Invariant(
         "their place.",
     ),
     next="kafka-dump-log.sh --files {path} | tail -n 3",
-    implies=("A13", "A16", "B02", "B04", "B06", "B10", "B11", "B14", "B15", "B17", "D02", "D07", "E01"),
+    implies=(
+        "A13",
+        "A16",
+        "B02",
+        "B04",
+        "B06",
+        "B10",
+        "B11",
+        "B14",
+        "B15",
+        "B17",
+        "D02",
+        "D07",
+        "D10",
+        "D11",
+        "E01",
+    ),
     reference="FileLogInputStream#nextBatch, LogSegment#recover",
 )
 
@@ -187,7 +203,10 @@ OFFSETS_MONOTONIC = Invariant(
         "No append does that: the log was cut inside a batch, or files of two histories lie in one directory.",
     ),
     next="kafka-dump-log.sh --files {path}",
-    implies=("E04",),
+    implies=(
+        "A13",
+        "E04",
+    ),
     reference="UnifiedLog#append (OffsetsOutOfOrderException, UnexpectedAppendOffsetException); KAFKA-3919",
 )
 

@@ -246,7 +246,13 @@ HIGH_WATERMARK_CHECKPOINT = Invariant(
         "known to be committed.",
     ),
     next="kafka-get-offsets.sh --bootstrap-server HOST:PORT --topic-partitions {topic}:{partition} --time latest",
-    implies=("C01", "D10"),
+    implies=(
+        "B04",
+        "B10",
+        "C01",
+        "D09",
+        "D10",
+    ),
     reference="UnifiedLog#updateHighWatermark, ReplicaManager#checkpointHighWatermarks; KIP-101",
 )
 

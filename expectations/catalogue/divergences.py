@@ -420,5 +420,9 @@ ELR_COMPLETE = Invariant(
     start_offset="follower_log_end_offset",
     end_offset="leader_high_watermark",
     next="bin/kafka-topics.sh --bootstrap-server <host:port> --describe --topic {topic}",
+    implies=(
+        "B16",
+        "B17",
+    ),
     reference="PartitionChangeBuilder#electAnyLeader, KIP-966",
 )

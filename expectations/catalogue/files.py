@@ -114,7 +114,14 @@ NO_OFFSET_GAP = Invariant(
         "The topic was never compacted and is not tiered, so nothing that Kafka does took them away.",
     ),
     next="kafka-dump-log.sh --files {path} | grep baseOffset",
-    implies=("B11", "B14", "D02", "D07", "E01"),
+    implies=(
+        "B02",
+        "B11",
+        "B14",
+        "D02",
+        "D07",
+        "E01",
+    ),
     reference="UnifiedLog#append assigns offsets without holes; followers accept any offset at or above their end",
 )
 

@@ -39,7 +39,13 @@ EPOCH_MONOTONIC_IN_LOG = Invariant(
     ),
     details=("epoch_order",),
     next=_DUMP,
-    implies=("B14", "D02", "D04"),
+    implies=(
+        "B14",
+        "B15",
+        "D02",
+        "D04",
+        "D07",
+    ),
     reference="LeaderEpochFileCache#assign (drops what contradicts it, with a warning), KAFKA-18723",
 )
 

@@ -72,26 +72,34 @@ def producer_rows(context: PartitionContext, replica: ReplicaFacts, *, compacted
 def transaction_rows(context: PartitionContext, replica: ReplicaFacts) -> list[Row]:
     """Rows of `transactions`, from the reference replica."""
     bumped = _first_bumped(replica.replay)
-    return [_transaction_row(context, replica, t, bumped.get(t.producer_id)) for t in replica.replay.transactions]
+    return [_transaction_row(context, replica, t, _version(t, bumped)) for t in replica.replay.transactions]
 
 
-def _first_bumped(replay: ProducerReplay) -> dict[int, int]:
+def _first_bumped(replay: ProducerReplay) -> dict[int, int | None]:
     """Producer id -> first offset of its first committed transaction that ends one epoch above its data (KIP-890).
 
-    From there on the producer writes under transaction version 2. Before it, under version 1, a marker has its data's
-    epoch, whatever its coordinator says today. Aborts don't count: under version 1 fencing raises the epoch too.
+    From there on the producer writes under transaction version 2; before it, or if its commits never do (None), under
+    version 1, whatever its coordinator says today. Aborts don't count: under version 1 fencing raises the epoch too.
     """
-    found: dict[int, int] = {}
-    for transaction in replay.completed:
-        if transaction.outcome == "committed" and transaction.marker_producer_epoch == transaction.producer_epoch + 1:
-            found[transaction.producer_id] = min(
-                transaction.first_offset, found.get(transaction.producer_id, transaction.first_offset)
-            )
+    found: dict[int, int | None] = {}
+    for transaction in sorted(replay.completed, key=lambda t: t.first_offset):
+        if transaction.outcome != "committed" or found.get(transaction.producer_id) is not None:
+            continue
+        bumped = transaction.marker_producer_epoch == transaction.producer_epoch + 1
+        found[transaction.producer_id] = transaction.first_offset if bumped else None
     return found
 
 
+def _version(transaction: Transaction, first_bumped: dict[int, int | None]) -> int | None:
+    """The transaction version that a transaction was written under; None if its producer never committed one here."""
+    if transaction.producer_id not in first_bumped:
+        return None
+    first = first_bumped[transaction.producer_id]
+    return 2 if first is not None and transaction.first_offset >= first else 1
+
+
 def _transaction_row(
-    context: PartitionContext, replica: ReplicaFacts, transaction: Transaction, first_bumped: int | None
+    context: PartitionContext, replica: ReplicaFacts, transaction: Transaction, version: int | None
 ) -> Row:
     state = context.transactions_by_producer.get(transaction.producer_id)
     lists = (
@@ -102,7 +110,6 @@ def _transaction_row(
     ongoing = state is not None and state.state in ("Ongoing", "PrepareCommit", "PrepareAbort")
     is_open = transaction.outcome == "open"
     hanging = is_open and context.transaction_states_known and not (ongoing and lists)
-    version = 2 if first_bumped is not None and transaction.first_offset >= first_bumped else None
     return {
         "topic": context.topic,
         "partition": context.partition,

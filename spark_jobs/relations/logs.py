@@ -271,7 +271,7 @@ TRANSACTIONS: Final = Relation(
         first_timestamp_ms         int64  timestamp of its first batch
         last_timestamp_ms          int64  timestamp of its last batch
         hanging                    bool   open, and the coordinator does not know it (or does not list the partition)
-        client_transaction_version int32   2 from the producer's first committed transaction on whose marker stands one epoch above its data (KIP-890); null before, and where none does
+        client_transaction_version int32   2 from the producer's first committed transaction on whose marker stands one epoch above its data (KIP-890), 1 before; null if it committed none here
         coordinator_state          string state of the transactional id at its coordinator (Ongoing, PrepareCommit, …)
         coordinator_producer_epoch int32  producer epoch at its coordinator
         coordinator_lists_partition bool  the coordinator's record lists this partition

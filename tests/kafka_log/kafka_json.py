@@ -53,7 +53,8 @@ def _value(said: Any, read: Any, field: Field, where: str, *, element: bool = Fa
     if field.fields:
         return difference(said, read, field.fields, where)
     if field.type == "bytes" and isinstance(said, dict):
-        return None if read else f"{where} is empty"  # what a member of a classic group sent, which the tool takes apart
+        # What a member of a classic group sent: the tool takes it apart.
+        return None if read else f"{where} is empty"
     if field.type == "bytes":
         said = base64.b64decode(said)
     return None if said == read and type(said) is type(read) else f"{where}: {said!r} became {read!r}"

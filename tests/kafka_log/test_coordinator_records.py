@@ -250,6 +250,26 @@ def test_a_state_that_kafka_does_not_have_is_damage(status: int) -> None:
     assert found.kind is Damage.VALUE
 
 
+@pytest.mark.parametrize(
+    ("status", "name"),
+    [
+        (0, "Empty"),
+        (1, "Ongoing"),
+        (2, "PrepareCommit"),
+        (3, "PrepareAbort"),
+        (4, "CompleteCommit"),
+        (5, "CompleteAbort"),
+        (6, "Dead"),
+        (7, "PrepareEpochFence"),
+    ],
+)
+def test_states_have_the_names_that_kafka_gives_them(status: int, name: str) -> None:
+    value = struct.pack(">hqhib", 0, 1000, 3, 60_000, status) + struct.pack(">iqq", -1, 8, 6)
+    state = decode_transaction_record(transaction_key("tx"), value)
+    assert isinstance(state, TransactionState)
+    assert state.state == name
+
+
 KEY_TYPES = st.integers(-1, 30).map(lambda key_type: struct.pack(">h", key_type))
 
 

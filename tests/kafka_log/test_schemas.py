@@ -124,6 +124,7 @@ def test_null_is_refused_where_the_schema_has_none() -> None:
         ("", b"\x01\x05", {"x": 5}),
         ("", b"\xff", None),
         ("tag=0:0+", bytes([1, 0, 3, 1, 5, 0]), {"x": 5}),
+        ("tag=0:0+", bytes([1, 0, 4, 0x80, 1, 5, 0]), {"x": 5}),
         ("tag=0:0+", bytes([1, 0, 1, 0]), None),
         ("tag=0:0+", bytes([0]), None),
     ],

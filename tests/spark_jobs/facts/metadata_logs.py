@@ -43,7 +43,7 @@ def checkpoints(directory: Path) -> Iterator[tuple[int, list[LoggedRecord]]]:
             yield named.end_offset, list(logged_records(file, offset=named.end_offset))
 
 
-def record(name: str, **fields: Any) -> MetadataRecord:
+def record(name: str, /, **fields: Any) -> MetadataRecord:
     """A record with the fields that matter; the others stand at their defaults."""
     schema = _SCHEMAS[name]
     values: dict[str, Any] = {}

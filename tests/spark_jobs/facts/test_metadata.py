@@ -196,6 +196,12 @@ def test_a_leader_out_of_neither_is_unclean() -> None:
     assert last_election(change(leader=2, isr=(2,)), isr=(1,)) == "unclean"
 
 
+def test_a_broker_back_from_an_unclean_shutdown_may_be_elected_uncleanly_out_of_the_isr() -> None:
+    # The record that takes it out of the ISR is the one that makes it leader (KIP-966).
+    log = (change(leader=-1, isr=(2,)), change(leader=2, isr=(2,), leader_recovery_state=1))
+    assert last_election(*log) == "unclean"
+
+
 def test_the_last_known_leader_is_unclean_without_an_elr() -> None:
     gone = change(leader=-1, isr=(), eligible_leader_replicas=(), last_known_elr=(1,))
     assert last_election(gone, change(leader=1, isr=(1,), last_known_elr=(), leader_recovery_state=1)) == "unclean"
@@ -224,6 +230,8 @@ def test_clearing_the_elr_is_a_change_where_there_was_one() -> None:
         )
     for log in ([*orders(), stopped, record("ClearElrRecord", topic_name="other")], [*orders(), stopped]):
         assert only(replay(a_log(log))).elr == (1, 2)
+    deleted = [*orders(), stopped, record("RemoveTopicRecord", topic_id=TOPIC_ID), record("ClearElrRecord")]
+    assert only(replay(a_log(deleted))).elr == (1, 2)
     untouched = only(replay(a_log([*orders(), record("ClearElrRecord", topic_name="")])))
     assert (untouched.partition_epoch, len(untouched.changes)) == (0, 1)
 

@@ -1,0 +1,190 @@
+"""Kafka's internal topics as tables: against what the brokers answered, merging, transactions, tombstones."""
+
+import json
+import struct
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_log.scan import scan_buffer
+from spark_jobs.facts.coordinator_tables import (
+    CONSUMER_OFFSETS,
+    REMOTE_LOG_METADATA,
+    TRANSACTION_STATE,
+    CoordinatorTable,
+    committed_offsets,
+    latest_records,
+    merge_tables,
+    remote_segments,
+    transaction_states,
+)
+from tests.kafka_log.writing import batch, marker, record
+
+Golden = Callable[[str], Path]
+ABORT_KEY = bytes.fromhex("00000000")
+
+
+def tables(capture: Path, topic: str, broker: int) -> list[CoordinatorTable]:
+    """One table a partition."""
+    directories = sorted(capture.glob(f"broker-{broker}/{topic}-*"))
+    return [
+        merge_tables(latest_records(topic, log.read_bytes()) for log in sorted(directory.glob("*.log")))
+        for directory in directories
+        if not directory.name.endswith("-delete")
+    ]
+
+
+def answered(capture: Path) -> dict[str, Any]:
+    truth: dict[str, Any] = json.loads((capture / "GROUND_TRUTH.json").read_text())["probe_at_capture"]
+    return truth
+
+
+def text(value: str) -> bytes:
+    return struct.pack(">h", len(value)) + value.encode()
+
+
+def commit(group: str, offset: int | None) -> bytes:
+    """A group's commit for orders-0; None takes it back."""
+    value = None if offset is None else struct.pack(">hqi", 3, offset, 5) + text("") + struct.pack(">q", 7)
+    return record(0, struct.pack(">h", 1) + text(group) + text("orders") + struct.pack(">i", 0), value)
+
+
+def commits(*steps: tuple[str, Any]) -> list[bytes]:
+    """Batches: ("g", 5) a commit, ("g", None) a tombstone, ("begin g", 5) one inside producer 9's transaction."""
+    batches = []
+    for at, (what, value) in enumerate(steps):
+        match what.split():
+            case ["commit"] | ["abort"]:
+                key = {"key": ABORT_KEY} if what == "abort" else {}
+                batches.append(marker(at, producer_id=value, **key))  # type: ignore[arg-type]
+            case ["begin", group]:
+                one = batch(
+                    at, commit(group, value), 1, attributes=0x10, producer_id=9, producer_epoch=1, base_sequence=0
+                )
+                batches.append(one)
+            case [group]:
+                batches.append(batch(at, commit(group, value), 1))
+    return batches
+
+
+def standing(*segments: bytes) -> dict[str, int]:
+    table = merge_tables(latest_records(CONSUMER_OFFSETS, segment) for segment in segments)
+    return {c.group: c.offset for c in committed_offsets([table])}
+
+
+@pytest.mark.parametrize("capture", ["healthy", "pair-clean-b1", "pair-clean-b2", "tiered", "hanging-txn"])
+@pytest.mark.parametrize("broker", [1, 2, 3])
+def test_committed_offsets_are_what_the_brokers_answered(golden: Golden, capture: str, broker: int) -> None:
+    said = {
+        (group, partition): (commit["offset"], commit.get("leader_epoch"))
+        for group, members in answered(golden(capture))["groups"].items()
+        if members["type"] != "Share"  # a share group's progress is in __share_group_state
+        for partition, commit in members.get("committed", {}).items()
+    }
+    found = {
+        (c.group, f"{c.topic}-{c.partition}"): (c.offset, c.leader_epoch)
+        for c in committed_offsets(tables(golden(capture), CONSUMER_OFFSETS, broker))
+    }
+    assert found == said
+    assert said or capture == "hanging-txn"
+
+
+@pytest.mark.parametrize("capture", ["epochs", "healthy", "unclean-before", "hanging-txn", "tiered", "pair-clean-b1"])
+def test_transactional_ids_are_what_the_coordinators_answered(golden: Golden, capture: str) -> None:
+    states = transaction_states(tables(golden(capture), TRANSACTION_STATE, 3))
+    said = answered(golden(capture))["transactions"]
+    assert said
+    for transaction in said:
+        state = states[transaction["pid"]]
+        assert (state.transactional_id, state.state) == (transaction["transactional_id"], transaction["state"])
+        assert (state.producer_epoch, state.timeout_ms) == (transaction["epoch"], transaction["timeout_ms"])
+        if state.state == "Ongoing":
+            assert sorted(str(p) for p in state.partitions) == sorted(transaction["partitions"])
+    assert {state.transactional_id for state in states.values()} == {t["transactional_id"] for t in said}
+
+
+@pytest.mark.parametrize("capture", ["healthy", "soak-01", "tiered"])
+@pytest.mark.parametrize("topic", [CONSUMER_OFFSETS, TRANSACTION_STATE, REMOTE_LOG_METADATA])
+def test_cutting_a_log_between_any_two_batches_changes_nothing(golden: Golden, capture: str, topic: str) -> None:
+    for log in golden(capture).glob(f"broker-1/{topic}-*/*.log"):
+        data = log.read_bytes()
+        whole = latest_records(topic, data)
+        positions = scan_buffer(data)[0]["position"].tolist()
+        for cut in positions[:: max(len(positions) // 8, 1)]:
+            parts = merge_tables([latest_records(topic, data[:cut]), latest_records(topic, data[cut:])])
+            assert (parts.latest, parts.pending, parts.unreadable) == (whole.latest, whole.pending, 0)
+
+
+def test_remote_segments_are_the_files_of_the_remote_storage(golden: Golden) -> None:
+    found = remote_segments(tables(golden("tiered"), REMOTE_LOG_METADATA, 1))
+    files = json.loads((golden("tiered") / "GROUND_TRUTH.json").read_text())["remote_files"]
+    stored = {Path(file).stem.split("-", 1)[1] for file in files if file.endswith(".log")}
+    assert {s.segment_id for s in found if s.state == "COPY_SEGMENT_FINISHED"} == stored
+    adjacent = 0
+    for before, after in pairwise(found):
+        if (before.topic, before.partition) == (after.topic, after.partition):
+            assert before.end_offset == after.start_offset
+            adjacent += 1
+    assert adjacent > 5
+
+
+def test_the_newest_commit_stands() -> None:
+    assert standing(b"".join(commits(("g", 5), ("h", 1), ("g", 3)))) == {"g": 3, "h": 1}
+
+
+def test_a_tombstone_takes_a_commit_back() -> None:
+    assert standing(b"".join(commits(("g", 5), ("h", 1), ("g", None)))) == {"h": 1}
+    assert standing(b"".join(commits(("g", 5), ("g", None), ("g", 6)))) == {"g": 6}
+
+
+def test_a_commit_inside_a_transaction_counts_when_it_is_committed() -> None:
+    assert standing(b"".join(commits(("g", 5), ("begin g", 7)))) == {"g": 5}
+    assert standing(b"".join(commits(("g", 5), ("begin g", 7), ("commit", 9)))) == {"g": 7}
+    assert standing(b"".join(commits(("g", 5), ("begin g", 7), ("abort", 9)))) == {"g": 5}
+    assert standing(b"".join(commits(("g", 5), ("begin g", 7), ("commit", 8)))) == {"g": 5}
+
+
+def test_a_commit_after_a_transactional_one_is_newer_than_its_marker() -> None:
+    assert standing(b"".join(commits(("begin g", 7), ("g", 9), ("commit", 9)))) == {"g": 9}
+
+
+def test_a_batch_that_cannot_be_read_is_counted_and_the_rest_read() -> None:
+    broken = batch(0, b"\x7f", 1)
+    table = latest_records(CONSUMER_OFFSETS, broken + batch(1, commit("g", 5), 1) + batch(2, record(0, b"\0", b""), 1))
+    assert table.unreadable == 2
+    assert [c.offset for c in committed_offsets([table])] == [5]
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["g", "h", "begin g", "begin h"]), st.none() | st.integers(0, 99)),
+        st.tuples(st.sampled_from(["commit", "abort"]), st.just(9)),
+    ),
+    max_size=12,
+)
+
+
+@settings(deadline=None)
+@given(steps=STEPS, cuts=st.lists(st.integers(0, 12), max_size=3))
+def test_segments_may_roll_anywhere(steps: list[tuple[str, Any]], cuts: list[int]) -> None:
+    batches = commits(*steps)
+    edges = [0, *sorted(cuts), len(batches)]
+    segments = [b"".join(batches[a:b]) for a, b in pairwise(edges)]
+    assert standing(*segments) == standing(b"".join(batches))
+
+
+@settings(deadline=None)
+@given(steps=STEPS, cut=st.integers(0, 12), other=st.integers(0, 12))
+def test_merging_is_associative(steps: list[tuple[str, Any]], cut: int, other: int) -> None:
+    batches = commits(*steps)
+    first, second = sorted((cut, other))
+    a, b, c = (
+        latest_records(CONSUMER_OFFSETS, b"".join(part))
+        for part in (batches[:first], batches[first:second], batches[second:])
+    )
+    assert merge_tables([merge_tables([a, b]), c]) == merge_tables([a, merge_tables([b, c])])
