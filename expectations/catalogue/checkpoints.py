@@ -350,6 +350,6 @@ LOG_START_CHECKPOINT = Invariant(
         "were deleted.",
     ),
     next="tidegauge salvage SNAPSHOT --topic {topic} --partition {partition} --out DIR",
-    implies=("C01",),
+    implies=("B16", "C01"),
     reference="UnifiedLog#maybeIncrementLogStartOffset, LogLoader#deleteSegmentsIfLogStartGreaterThanLogEnd",
 )
