@@ -1,0 +1,123 @@
+"""The road from log directories to facts in this process, without Spark: plan, index, gather, derive.
+
+In: a snapshot directory. Out: `Derived`, the rows of every relation that the derive step makes, and each replica's
+facts. It calls what the Spark tasks call, in the same order; only who calls differs.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from snapshots.adopt import open_snapshot
+from snapshots.manifest import LeftOut, Manifest
+from spark_jobs.derive import PartitionWork, SnapshotWork, derive_partition
+from spark_jobs.fact_files import relation_table
+from spark_jobs.facts.context import Row, Rows
+from spark_jobs.facts.replica import ReplicaFacts, replica_facts
+from spark_jobs.gather import SnapshotContext, gather
+from spark_jobs.index import INDEX_SCHEMA, index_rows
+from spark_jobs.plan import segment_tasks
+from spark_jobs.replica_files import replica_input
+from spark_jobs.run import AuditedSnapshot, Run
+
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Derived:
+    """The facts of one snapshot. `index` are the index step's rows by path."""
+
+    manifest: Manifest
+    root: Path
+    context: SnapshotContext
+    index: Mapping[str, Row]
+    rows: Rows
+
+    def unread(self) -> dict[str, str]:
+        """Path -> reason, of all that could not be read."""
+        of_segments = [LeftOut(path=p, reason=row["error"]) for p, row in self.index.items() if row["error"]]
+        return {u.path: u.reason for u in (*self.context.unread, *of_segments)}
+
+    def one(self, relation: str, **wanted: Any) -> Row:
+        """The only row of a relation with these values."""
+        found = self.all(relation, **wanted)
+        assert len(found) == 1, f"{len(found)} rows of {relation} with {wanted}"
+        return found[0]
+
+    def all(self, relation: str, **wanted: Any) -> list[Row]:
+        """Every row of a relation with these values."""
+        return [
+            row for row in self.rows.get(relation, []) if all(row.get(name) == value for name, value in wanted.items())
+        ]
+
+    def replicas_of(self, topic: str, partition: int) -> dict[int, ReplicaFacts]:
+        """Broker id -> facts of its live replica."""
+        context = self.context.partitions[topic, partition]
+        return {
+            work.broker_id: replica_facts(
+                replica_input(self.root, work, self.index),
+                topic_compacted=context.topic_compacted,
+                tiered=context.remote_storage_enable,
+                expiration_ms=context.producer_expiration_ms,
+            )
+            for work in self.context.replicas.get((topic, partition), ())
+            if not work.is_future
+        }
+
+    def reference_of(self, topic: str, partition: int) -> ReplicaFacts:
+        """The replica that the others are compared with."""
+        row = self.one("replicas", topic=topic, partition=partition, is_reference=True)
+        return self.replicas_of(topic, partition)[row["broker_id"]]
+
+
+def derived(directory: Path, *, cluster: str | None = None) -> Derived:
+    """Runs every step over one snapshot directory; each relation's rows are put in its own schema, as they are kept."""
+    opened = open_snapshot(directory, cluster=cluster)
+    snapshot = AuditedSnapshot(root=opened.root, target=directory, manifest=opened.manifest)
+    run = Run(directory=directory, snapshots=(snapshot,), store_url=None, fail_on="never", started_at_ms=0)
+    summaries = pa.Table.from_batches(list(index_rows(segment_tasks(run))), schema=INDEX_SCHEMA)
+    context = gather(snapshot, ds.dataset(summaries))
+    work = SnapshotWork(
+        root=str(snapshot.root),
+        facts="",
+        cluster=opened.manifest.cluster,
+        snapshot_id=opened.manifest.snapshot_id,
+        partitions={
+            key: PartitionWork(context=context.partitions[key], replicas=context.replicas.get(key, ()))
+            for key in context.partitions
+        },
+    )
+    index = {row["path"]: row for row in summaries.to_pylist()}
+    rows: Rows = {name: list(of_relation) for name, of_relation in context.rows.items()}
+    for partition in work.partitions.values():
+        for name, of_relation in derive_partition(work, partition, index).items():
+            rows.setdefault(name, []).extend(of_relation)
+    kept = {
+        name: relation_table(name, of_relation, cluster=work.cluster, snapshot_id=work.snapshot_id).to_pylist()
+        for name, of_relation in rows.items()
+    }
+    return Derived(manifest=opened.manifest, root=snapshot.root, context=context, index=index, rows=kept)
+
+
+@cache
+def derived_once(directory: Path) -> Derived:
+    """The same for a directory that nobody changes."""
+    return derived(directory)
+
+
+def topic_partition(text: str) -> tuple[str, int]:
+    """`orders-0` as topic and partition."""
+    topic, partition = text.rsplit("-", 1)
+    return topic, int(partition)
+
+
+def partitions_of(directory: Path) -> Iterator[tuple[str, int]]:
+    """The partitions that a broker's directory holds."""
+    for path in sorted(directory.iterdir()):
+        if path.is_dir():
+            yield topic_partition(path.name)
