@@ -1,0 +1,1 @@
+"""Revisions of the store, oldest first; each runs the SQL files beside it."""
