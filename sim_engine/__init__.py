@@ -1,5 +1,5 @@
-"""A Kafka cluster in miniature: a seeded, deterministic world that writes real log directories whose truth is known.
+"""The simulator's place: a Kafka cluster in miniature, seeded and deterministic, whose truth is known. Nothing yet.
 
-It shares the codec (`kafka_log`) and the snapshot layout (`snapshots`) with the auditor, and nothing else: a protocol
-rule is written once here, as a broker's behaviour, and once in `spark_jobs.facts`, as an auditor's recomputation.
+The rule that will hold: it shares the codec (`kafka_log`) and the snapshot layout (`snapshots`) with the auditor, and
+nothing else, so that a protocol rule is written once as a broker's behaviour and once as an auditor's recomputation.
 """

@@ -33,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         spark = session.attach()
         try:
             for step in options.steps:
-                STEPS[step](spark, run)
+                with session.spark_errors(step):
+                    STEPS[step](spark, run)
         finally:
             spark.stop()
     except AuditError as error:

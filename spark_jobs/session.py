@@ -12,7 +12,8 @@ the JVM is there already, so its flags have to come with the command: `submit_en
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -45,6 +46,36 @@ _LOCAL: Final = {
 # Jobs here are short and their work is done in Python: the first compiler tier and the plainest collector start
 # fastest.
 _LOCAL_JAVA_OPTIONS: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
+
+
+_ENVIRONMENT_SIGNS: Final = (
+    "No space left on device",
+    "OutOfMemoryError",
+    "Python worker exited unexpectedly",
+    "ExecutorLostFailure",
+    "Connection refused",
+    "SparkContext was shut down",
+    "stopped SparkContext",
+)
+"""What Spark's words hold when the machine failed it, not our code."""
+
+
+@contextmanager
+def spark_errors(doing: str) -> Iterator[None]:
+    """What Spark raises because of the machine comes out as a `SparkError`; a mistake of ours stays what it is."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        text = str(error)
+        sign = next((sign for sign in _ENVIRONMENT_SIGNS if sign in text), None)
+        if sign is None:
+            raise
+        raise SparkError(
+            f"Spark could not {doing}: {sign}. Check free disk and memory where Spark runs, then run the same again."
+        ) from error
 
 
 def is_local(master: str) -> bool:

@@ -137,16 +137,20 @@ def _session(master: str) -> "SparkSession":
 
 def _index(session: "SparkSession", run: Run, progress: Progress) -> None:
     from spark_jobs.jobs import index
+    from spark_jobs.session import spark_errors
 
     progress(f"index: {sum(1 for _ in run.snapshots)} snapshot(s)")
-    index(session, run)
+    with spark_errors("read the segments"):
+        index(session, run)
 
 
 def _derive(session: "SparkSession", run: Run, progress: Progress) -> None:
     from spark_jobs.derive import derive
+    from spark_jobs.session import spark_errors
 
     progress("derive: facts")
-    derive(session, run)
+    with spark_errors("derive the facts"):
+        derive(session, run)
 
 
 def _evaluate(run: Run, url: str, progress: Progress) -> AuditResult:

@@ -189,7 +189,7 @@ def _merged(given: ReplicaInput) -> tuple[list[SegmentRow], SegmentSummary]:
                 counts[kind] += extra
             missing = before.missing_offsets - total.missing_offsets - own.missing_offsets
             if own.first_offset > total.last_offset + 1 and _broken_between(given.segments[at - 1], segment):
-                counts["offset_gap"] -= 1
+                counts["offset_gap"] = own.count("offset_gap")
                 missing = 0
             elif own.first_offset > total.last_offset + 1:
                 boundary.append(

@@ -59,8 +59,11 @@ from spark_jobs.facts.segment_summary import (
     _N_BUCKETS,
     _N_FINDINGS,
     _N_PRODUCERS,
+    _FIRST_POSITION,
+    _FIRST_BATCH_END_POSITION,
+    _FIRST_BATCH_LAST_OFFSET,
     _COUNTS,
-) = range(23)
+) = range(26)
 _STATE_SIZE: Final = _COUNTS + len(FINDING_KINDS)
 
 
@@ -138,6 +141,9 @@ def _fold(
                 state[_MISSING_OFFSETS] += base - previous - 1
         else:
             state[_FIRST_OFFSET] = base
+            state[_FIRST_POSITION] = row.position
+            state[_FIRST_BATCH_END_POSITION] = row.position + row.size_bytes
+            state[_FIRST_BATCH_LAST_OFFSET] = last
         state[_LAST_OFFSET] = last
         state[_END_POSITION] = row.position + row.size_bytes
         state[_BATCHES] += 1
@@ -198,10 +204,12 @@ def _fold(
             bucket.digest = 0
             bucket.batches = 0
             bucket.first_offset = base
+            bucket.end_offset = last + 1
             state[_N_BUCKETS] = n_buckets + 1
         bucket.digest += _mix(base, last, epoch, row.crc, row.size_bytes)
         bucket.batches += 1
-        bucket.end_offset = last + 1
+        bucket.first_offset = min(bucket.first_offset, base)
+        bucket.end_offset = max(bucket.end_offset, last + 1)
 
         producer_id = row.producer_id
         transactional = (row.attributes & TRANSACTIONAL_BIT) != 0
@@ -326,6 +334,9 @@ class SummaryFold:
             _LARGEST_PRODUCER_ID,
             _END_POSITION,
             _LAST_GOOD_OFFSET,
+            _FIRST_POSITION,
+            _FIRST_BATCH_END_POSITION,
+            _FIRST_BATCH_LAST_OFFSET,
         ):
             self._state[at] = NONE
         self._epoch_runs = np.zeros(16, dtype=EPOCH_RUN)
@@ -377,6 +388,10 @@ class SummaryFold:
             data_record_count=s[_DATA_RECORDS],
             first_offset=s[_FIRST_OFFSET],
             last_offset=s[_LAST_OFFSET],
+            first_position=s[_FIRST_POSITION],
+            first_batch_end_position=s[_FIRST_BATCH_END_POSITION],
+            first_batch_last_offset=s[_FIRST_BATCH_LAST_OFFSET],
+            end_position=s[_END_POSITION],
             last_good_offset=s[_LAST_GOOD_OFFSET],
             max_timestamp_ms=s[_MAX_TIMESTAMP],
             first_leader_epoch=s[_FIRST_EPOCH],

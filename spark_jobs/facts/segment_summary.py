@@ -105,13 +105,20 @@ FINDING: Final = np.dtype(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SegmentSummary:
-    """Facts of one stretch of a log. Offsets are -1 where there is no batch; `counts` follows `FINDING_KINDS`."""
+    """Facts of one stretch of a log. Offsets are -1 where there is no batch; `counts` follows `FINDING_KINDS`.
+
+    The first batch's place and the end of the last one say whether the next stretch follows without a damaged place.
+    """
 
     batch_count: int
     record_count: int
     data_record_count: int
     first_offset: int
     last_offset: int
+    first_position: int
+    first_batch_end_position: int
+    first_batch_last_offset: int
+    end_position: int
     last_good_offset: int
     max_timestamp_ms: int
     first_leader_epoch: int
@@ -142,6 +149,10 @@ def empty_summary() -> SegmentSummary:
         data_record_count=0,
         first_offset=NONE,
         last_offset=NONE,
+        first_position=NONE,
+        first_batch_end_position=NONE,
+        first_batch_last_offset=NONE,
+        end_position=NONE,
         last_good_offset=NONE,
         max_timestamp_ms=NONE,
         first_leader_epoch=NONE,
@@ -178,6 +189,10 @@ def merge(left: SegmentSummary, right: SegmentSummary, *, ignore_sequences: bool
         data_record_count=left.data_record_count + right.data_record_count,
         first_offset=left.first_offset,
         last_offset=right.last_offset,
+        first_position=left.first_position,
+        first_batch_end_position=left.first_batch_end_position,
+        first_batch_last_offset=left.first_batch_last_offset,
+        end_position=right.end_position,
         last_good_offset=right.last_good_offset if right.last_good_offset != NONE else left.last_good_offset,
         max_timestamp_ms=max(left.max_timestamp_ms, right.max_timestamp_ms),
         first_leader_epoch=left.first_leader_epoch if left.first_leader_epoch != NONE else right.first_leader_epoch,
@@ -202,15 +217,20 @@ def _boundary_findings(left: SegmentSummary, right: SegmentSummary) -> tuple[NDA
     found: list[tuple[int, int, int, int, int, int, int, int]] = []
     missing = 0
     first, last = right.first_offset, left.last_offset
+    place = (right.first_position, right.first_batch_end_position)
+    end = right.first_batch_last_offset + 1
     if first <= last:
-        found.append((FINDING_KINDS.index("offset_order"), 0, 0, first, last + 1, last + 1 - first, last, first))
-    elif first > last + 1:
+        found.append((FINDING_KINDS.index("offset_order"), *place, first, end, end - first, last, first))
+    elif first > last + 1 and right.first_position in (0, left.end_position):
+        # A first batch that stands anywhere else follows a damaged place; the gap is the damage's, not a lost batch's.
         missing = first - last - 1
-        found.append((FINDING_KINDS.index("offset_gap"), 0, 0, last + 1, first, missing, last, first))
+        found.append((FINDING_KINDS.index("offset_gap"), *place, last + 1, first, missing, last, first))
     if NONE < right.first_leader_epoch < left.last_leader_epoch:
-        end = int(right.epoch_runs[0]["end_offset"])
-        epochs = (left.last_leader_epoch, right.first_leader_epoch)
-        found.append((FINDING_KINDS.index("epoch_order"), 0, 0, first, end, end - first, *epochs))
+        run = right.epoch_runs[0]
+        start, epochs = int(run["start_offset"]), (left.last_leader_epoch, right.first_leader_epoch)
+        if start != first:
+            end = int(run["end_offset"])  # The first batch has no epoch; which of the next ones began the run is gone.
+        found.append((FINDING_KINDS.index("epoch_order"), *place, start, end, end - start, *epochs))
     return np.array(found, dtype=FINDING), missing
 
 

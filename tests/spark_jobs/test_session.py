@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PythonException
 
 from spark_jobs import class_archive, session
 from spark_jobs.errors import SparkError
@@ -84,3 +85,10 @@ def test_a_jvm_that_does_not_start_is_a_spark_error_with_its_words():
     assert SparkError.__name__ in run.stderr
     assert "Java said" in run.stderr
     assert "Xmx" in run.stderr
+
+
+def test_a_machine_that_fails_spark_is_the_environments_fault_and_a_mistake_of_ours_is_not():
+    with pytest.raises(SparkError, match="No space left on device"), session.spark_errors("read"):
+        raise PythonException(message="OSError: [Errno 28] No space left on device")
+    with pytest.raises(PythonException), session.spark_errors("read"):
+        raise PythonException(message="KeyError: 'topic'")

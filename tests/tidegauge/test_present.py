@@ -1,0 +1,111 @@
+"""How a report reads on a terminal."""
+
+import json
+
+import click
+import pytest
+
+from tidegauge import present
+from tidegauge.explain import explain
+
+HOSTILE = "or\x1b[31mders\n\u202e"
+
+
+def breach(breach_id: str, *, implied_by: str | None = None, severity: str = "critical", topic: str = "orders") -> dict:
+    return {
+        "breach_id": breach_id,
+        "code": "D06",
+        "name": "NoCommittedTruncation",
+        "severity": severity,
+        "subject": {"topic": topic, "partition": 0, "follower_id": 1},
+        "explanation": "Broker 1 holds offsets 800..1499.\nBroker 1 will truncate to 800.",
+        "evidence": {"divergence_offset": 800, "newer_epoch": None},
+        "implied_by": implied_by,
+        "next": "keep broker 1 down",
+    }
+
+
+@pytest.fixture
+def report() -> dict:
+    return {
+        "run": {"cluster": "demo", "snapshot_id": "s1", "consistency": "fuzzy"},
+        "coverage": {
+            "brokers": 3, "replicas": 24, "segments": 53, "segments_reused": 0, "batches": 1132, "bytes": 2_300_000,
+            "unread": [{"path": f"broker-1/{HOSTILE}", "reason": "a link; not followed"}],
+        },
+        "invariants": [
+            {"code": "D06", "name": "NoCommittedTruncation", "severity": "critical", "verdict": "breached",
+             "checked": 16, "breached": 1, "unknown": 0, "reasons": {}},
+            {"code": "D08", "name": "FollowerNotAheadOfLeader", "severity": "warning", "verdict": "unknown",
+             "checked": 4, "breached": 0, "unknown": 2, "reasons": {"copy skew": 2}},
+            {"code": "A01", "name": "BatchLengthChain", "severity": "critical", "verdict": "holds",
+             "checked": 53, "breached": 0, "unknown": 0, "reasons": {}},
+        ],
+        "breaches": [breach("D06-1"), breach("D02-1", implied_by="D06-1"), breach("D05-1", severity="info")],
+        "losses": [
+            {"topic": HOSTILE, "partition": 0, "start_offset": 800, "end_offset": 1500, "records": 700,
+             "held_by": [1], "state": "at_risk", "declared_committed": 72, "cause": "unclean election",
+             "groups_affected": ["billing"]},
+        ],
+        "open_transactions": [
+            {"topic": "raw", "partition": 0, "producer_id": 1001, "producer_epoch": 0, "transactional_id": None,
+             "first_offset": 84, "coordinator_state": None, "hanging": True},
+        ],
+    }  # fmt: skip
+
+
+def said(report: dict) -> str:
+    return click.unstyle("\n".join(present.lines(report)))
+
+
+def test_the_order_is_coverage_verdicts_breaches_losses(report):
+    text = said(report)
+    places = [
+        text.index(part) for part in ("Read 3 brokers", "3 invariants: 1 hold", "D06 No", "Losses: 700", "Open t")
+    ]
+    assert places == sorted(places)
+
+
+def test_a_breach_is_argued_line_by_line_and_ends_with_the_command(report):
+    lines = said(report).splitlines()
+    at = lines.index("  Broker 1 holds offsets 800..1499.")
+    assert lines[at - 1].startswith("D06 NoCommittedTruncation  orders-0, follower 1  critical")
+    assert lines[at + 1 : at + 3] == ["  Broker 1 will truncate to 800.", "  Next: keep broker 1 down"]
+
+
+def test_consequences_are_folded_under_their_root(report):
+    text = said(report)
+    assert text.count("Broker 1 holds offsets") == 1
+    assert "Follows from it: D06." in text
+    assert "1 further finding of severity info" in text
+
+
+def test_what_is_not_known_is_told_with_its_reason(report):
+    assert "  copy skew: D08" in said(report).splitlines()
+
+
+def test_losses_say_who_holds_them_and_whom_they_concern(report):
+    text = said(report)
+    assert "700 records, at risk, held by broker 1, at least 72 declared committed" in text
+    assert "Groups that had read past it: billing" in text
+
+
+def test_no_losses_are_said_too(report):
+    report["losses"] = []
+    assert "Losses: none found." in said(report)
+
+
+def test_names_out_of_a_snapshot_cannot_write_to_the_terminal(report):
+    text = "\n".join(present.lines(report))
+    assert "\x1b[31mders" not in text
+    assert "\u202e" not in text
+    assert "or\\x1b[31mders" in text
+
+
+def test_a_breach_is_explained_with_its_evidence_and_what_follows(report, tmp_path):
+    (tmp_path / "report.json").write_text(json.dumps(report))
+    text = click.unstyle("\n".join(explain("D06-1", tmp_path)))
+    assert "divergence_offset = 800" in text
+    assert "newer_epoch" not in text
+    assert "From it follows D06 NoCommittedTruncation [D02-1]" in text
+    assert "It follows from D06-1." in "\n".join(explain("D02-1", tmp_path))
