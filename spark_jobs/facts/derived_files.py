@@ -161,7 +161,7 @@ class SegmentIndexCheck:
         return index, time_index
 
     def _wrong(self, state: NDArray[Any], facts: IndexFileFacts) -> list[int]:
-        wrong = np.nonzero(state == 0)[0].tolist()
+        wrong: list[int] = np.nonzero(state == 0)[0].tolist()
         if not wrong or not self._tail_may_be_stale:
             return wrong
         last_right = int(np.max(np.nonzero(state)[0])) if state.any() else -1
