@@ -314,7 +314,7 @@ def _context(key: PartitionKey, known: _Known) -> PartitionContext:
         removing_replicas=state.removing_replicas if state is not None else (),
         changes=tuple(state.changes) if state is not None else (),
         epoch_leaders=dict(state.epoch_leaders) if state is not None else {},
-        min_insync_replicas=_integer(config("min.insync.replicas")),
+        min_insync_replicas=_min_insync_replicas(history, key[0]),
         cleanup_policy=policy,
         topic_compacted="compact" in policy or key[0] in history.ever_compacted,
         unclean_leader_election_enable=config("unclean.leader.election.enable") == "true",
@@ -336,6 +336,17 @@ def _context(key: PartitionKey, known: _Known) -> PartitionContext:
         ),
         captured_at_ms=known.captured_at_ms,
     )
+
+
+def _min_insync_replicas(history: MetadataHistory, topic: str) -> int | None:
+    """The effective min.insync.replicas, None where a broker's properties file may say otherwise than Kafka's default.
+
+    With eligible leader replicas on, the controller keeps the cluster's value in the metadata log (KIP-966).
+    """
+    found = effective_topic_config(history, topic, "min.insync.replicas")
+    if found.source == "default" and not history.features.get("eligible.leader.replicas.version"):
+        return None
+    return _integer(found.value)
 
 
 def _readable(segment: RemoteSegment) -> bool:
@@ -398,7 +409,7 @@ def _topic_row(topic: TopicState, history: MetadataHistory) -> Row:
         "partition_count": len(topic.partitions),
         "replication_factor": len(first.replicas) if first is not None else None,
         "cleanup_policy": policy,
-        "min_insync_replicas": _integer(config("min.insync.replicas")),
+        "min_insync_replicas": _min_insync_replicas(history, topic.name),
         "unclean_leader_election_enable": config("unclean.leader.election.enable") == "true",
         "remote_storage_enable": config("remote.storage.enable") == "true",
         "ever_compacted": "compact" in policy or topic.name in history.ever_compacted,

@@ -38,7 +38,8 @@ def committed_proof(context: PartitionContext, divergence: Divergence) -> Proof:
     if (
         unclean is not None
         and _lone_leader(context, unclean, follower_id, epoch)
-        and (context.min_insync_replicas is None or context.min_insync_replicas <= 1)
+        and context.min_insync_replicas is not None
+        and context.min_insync_replicas <= 1
     ):
         return Proof(records=divergence.records_at_stake, by="sole_isr", unclean=unclean)
     # Within one leader epoch only copies of one moment compare: a leader copied earlier looks shorter than its

@@ -145,7 +145,8 @@ def test_leader_epochs_end_where_the_leader_said(facts: Derived, truth: Truth, n
         assert vector.end_offset_for(1_000) == UNDEFINED
         for answer in answers:
             asked, told = answer["requested_epoch"], (answer["leader_epoch"], answer["end_offset"])
-            if name in STOPPED and told[1] == vector.log_end_offset and asked > (vector.latest_epoch or -1):
+            newest = -1 if vector.latest_epoch is None else vector.latest_epoch
+            if name in STOPPED and told[1] == vector.log_end_offset and asked > newest:
                 # Leadership has moved since, and a follower keeps no epoch that has no record (truncateFromEnd).
                 continue
             found = vector.end_offset_for(asked)

@@ -1,0 +1,182 @@
+"""The parts of the documents that the code already says: catalogue, settings, commands, relations.
+
+In: `CATALOGUE`, `VARIABLES`, the command line, `RELATIONS`. Out: the text between `<!-- generated: NAME -->` and
+`<!-- end of NAME -->` in README.md and docs/reference.md. The rule that must hold: everything outside these marks is left
+as it is, and running it twice changes nothing.
+
+    python docs/generate.py            writes the parts anew
+    python docs/generate.py --check    writes nothing; exit status 1 if a part is stale
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+import click
+
+from expectations.catalogue.model import Invariant
+from expectations.catalogue.registry import CATALOGUE
+from expectations.data_docs import FAMILIES
+from spark_jobs.relations import COMMON, LOSSES, RELATIONS, Column, Relation
+from tidegauge.cli import main as command_line
+from tidegauge.settings import VARIABLES
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+
+
+def table(*columns: str) -> Callable[[Iterator[tuple[str, ...]]], Iterator[str]]:
+    """A Markdown table with these headings: rows in, lines out."""
+
+    def lines(rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
+        for cells in (columns, ("---",) * len(columns), *rows):
+            yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+    return lines
+
+
+def invariants() -> Iterator[str]:
+    """Every invariant by family, its name leading to its runbook."""
+    count = len(CATALOGUE)
+    critical = sum(1 for i in CATALOGUE.values() if i.severity == "critical")
+    yield f"{count} invariants, {critical} of them critical. A name leads to its runbook."
+    for family, group in groupby(CATALOGUE.values(), key=lambda i: i.code[0]):
+        members = list(group)
+        yield ""
+        yield f"<details><summary><b>{family}: {FAMILIES[family]}</b> ({len(members)})</summary>"
+        yield ""
+        yield from table("code", "invariant", "severity", "what must hold")(map(_invariant_row, members))
+        yield ""
+        yield "</details>"
+
+
+def _invariant_row(invariant: Invariant) -> tuple[str, ...]:
+    link = f"[{invariant.name}](expectations/runbooks/{invariant.name}.md)"
+    return (invariant.code, link, invariant.severity.value, _plain(invariant.statement))
+
+
+def _plain(text: str) -> str:
+    """Text in which Markdown finds no tags."""
+    return text.replace("<", "&lt;").replace(">", "&gt;")
+
+
+def settings() -> Iterator[str]:
+    """Every environment variable."""
+    rows = ((f"`{v.name}`", f"`{v.default}`" if _is_literal(v.default) else v.default, v.meaning) for v in VARIABLES)
+    yield from table("variable", "without it", "meaning")(rows)
+
+
+def _is_literal(default: str) -> bool:
+    return bool(default) and " " not in default
+
+
+def commands() -> Iterator[str]:
+    """Every command of the command line: what it does, its arguments and options."""
+    for path, command in command_paths(command_line, ("tidegauge",)):
+        if isinstance(command, click.Group):
+            continue
+        arguments = [_metavar(p, command) for p in command.params if isinstance(p, click.Argument)]
+        yield f"### `{' '.join([*path, *arguments])}`"
+        yield ""
+        yield from " ".join((command.help or "").split("\f")[0].split("\n\n")).split("\n")
+        yield ""
+        options = [p for p in command.params if isinstance(p, click.Option)]
+        if options:
+            yield from table("option", "without it", "meaning")(_option_row(option) for option in options)
+            yield ""
+
+
+def command_paths(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """A command and all below it, each with the words that call it."""
+    yield path, command
+    if isinstance(command, click.Group):
+        for name in sorted(command.commands):
+            yield from command_paths(command.commands[name], (*path, name))
+
+
+def _metavar(argument: click.Argument, command: click.Command) -> str:
+    return argument.make_metavar(click.Context(command))
+
+
+def _option_row(option: click.Option) -> tuple[str, ...]:
+    names = f"`{', '.join(option.opts)}`"
+    if isinstance(option.type, click.Choice):
+        names += " " + ", ".join(f"`{choice}`" for choice in option.type.choices)
+    if option.required:
+        without = "required"
+    elif option.show_default and option.default is not None:
+        without = f"`{option.default}`"
+    else:
+        without = ""
+    return (names, without, option.help or "")
+
+
+def relations() -> Iterator[str]:
+    """Every relation: its grain, its key, and its columns with type and meaning."""
+    common = ", ".join(f"`{c.name}` ({c.meaning})" for c in COMMON)
+    yield f"Every relation begins with {common}."
+    for relation in (*RELATIONS.values(), LOSSES):
+        judged = sorted(i.code for i in CATALOGUE.values() if i.relation == relation.name)
+        yield ""
+        yield f"### `{relation.name}`"
+        yield ""
+        yield f"One row per {relation.grain}. Key: {', '.join(f'`{k}`' for k in relation.key)}."
+        if judged:
+            yield f"Judged by {', '.join(judged)}."
+        yield ""
+        yield from _column_table(relation)
+
+
+def _column_table(relation: Relation) -> Iterator[str]:
+    def row(column: Column) -> tuple[str, ...]:
+        return (f"`{column.name}`", column.type, _plain(column.meaning))
+
+    yield from table("column", "type", "meaning")(map(row, relation.columns))
+
+
+PARTS: Final[Mapping[str, Mapping[str, Callable[[], Iterator[str]]]]] = {
+    "README.md": {"invariants": invariants, "settings": settings},
+    "docs/reference.md": {"commands": commands, "relations": relations},
+}
+"""Document -> name of a part -> what makes it."""
+
+
+def renewed(text: str, parts: Mapping[str, Callable[[], Iterator[str]]]) -> str:
+    """A document's text with its generated parts made anew. Raises ValueError where a part has no place in it."""
+    for name, make in parts.items():
+        place = re.compile(rf"(<!-- generated: {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
+        body = "\n".join(make()).strip("\n") + "\n"
+        text, places = place.subn(lambda found, body=body: found[1] + body + found[2], text)
+        if places != 1:
+            raise ValueError(f"the part {name} has {places} places in the document, not one")
+    return text
+
+
+def stale() -> list[str]:
+    """The documents whose generated parts are not what the code says today."""
+    return [name for name, parts in PARTS.items() if _read(name) != renewed(_read(name), parts)]
+
+
+def _read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def main() -> int:
+    """Write or check; return the exit status."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--check", action="store_true", help="write nothing, say what is stale")
+    if arguments.parse_args().check:
+        for name in stale():
+            print(f"{name} is stale: run python docs/generate.py")
+        return 1 if stale() else 0
+    for name, parts in PARTS.items():
+        text = renewed(_read(name), parts)
+        (ROOT / name).write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
