@@ -1,6 +1,6 @@
 """The parts of the documents that the code already says: catalogue, settings, commands, relations.
 
-In: `CATALOGUE`, `VARIABLES`, the command line, `RELATIONS`. Out: the text between `<!-- generated: NAME -->` and
+In: `CATALOGUE`, `VARIABLES`, the command line, `RELATIONS`, the store's views. Out: the text between `<!-- generated: NAME -->` and
 `<!-- end of NAME -->` in README.md and docs/reference.md. The rule that must hold: everything outside these marks is left
 as it is, and running it twice changes nothing.
 
@@ -12,7 +12,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from itertools import groupby
+from itertools import groupby, takewhile
 from pathlib import Path
 from typing import Final
 
@@ -65,7 +65,7 @@ def _plain(text: str) -> str:
 
 def settings() -> Iterator[str]:
     """Every environment variable."""
-    rows = ((f"`{v.name}`", f"`{v.default}`" if _is_literal(v.default) else v.default, v.meaning) for v in VARIABLES)
+    rows = ((f"`{v.name}`", f"`{v.default}`" if _is_literal(v.default) else v.default or "nothing", v.meaning) for v in VARIABLES)
     yield from table("variable", "without it", "meaning")(rows)
 
 
@@ -137,9 +137,20 @@ def _column_table(relation: Relation) -> Iterator[str]:
     yield from table("column", "type", "meaning")(map(row, relation.columns))
 
 
+def views() -> Iterator[str]:
+    """Every view of the store, with the comment that its definition begins with."""
+    yield from table("view", "what it shows")(map(_view_row, sorted((ROOT / "sql" / "views").glob("*.sql"))))
+
+
+def _view_row(path: Path) -> tuple[str, ...]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    comment = [line.removeprefix("--").strip() for line in takewhile(lambda line: line.startswith("--"), lines)]
+    return (f"`{path.stem.split('_', 1)[1]}`", _plain(" ".join(comment)))
+
+
 PARTS: Final[Mapping[str, Mapping[str, Callable[[], Iterator[str]]]]] = {
     "README.md": {"invariants": invariants, "settings": settings},
-    "docs/reference.md": {"commands": commands, "relations": relations},
+    "docs/reference.md": {"commands": commands, "relations": relations, "views": views},
 }
 """Document -> name of a part -> what makes it."""
 

@@ -88,20 +88,27 @@ def epoch_vector(
 ) -> EpochVector:
     """The epoch cache as a broker would have it after loading these files.
 
-    The checkpoint rules; epochs that only the batches have (a copy whose checkpoint is older than its log, or a missing
-    file) are added behind it, as recovery would. Entries past the log end are dropped (`truncateFromEnd`), those below
-    the log start are folded into one that starts there (`truncateFromStart`).
+    The checkpoint rules: its entries are taken one by one, each in place of those that it contradicts
+    (`LeaderEpochFileCache#assign`). Epochs that only the batches have (a copy whose checkpoint is older than its log,
+    or a missing file) are added behind it, as recovery would. Entries past the log end are dropped
+    (`truncateFromEnd`), those below the log start are folded into one that starts there (`truncateFromStart`).
     """
     entries: list[EpochEntry] = []
-    for entry in (*(checkpoint or ()), *batch_epochs):
-        if entries and (
-            entry.leader_epoch <= entries[-1].leader_epoch or entry.start_offset < entries[-1].start_offset
+    for entry in checkpoint or ():
+        if entry.leader_epoch < 0 or entry.start_offset < 0:
+            continue
+        if (
+            entries
+            and entry.leader_epoch == entries[-1].leader_epoch
+            and entry.start_offset >= entries[-1].start_offset
         ):
             continue
-        if entries and entry.start_offset == entries[-1].start_offset:
-            # An epoch without a record gives way to the next one that starts at its offset.
-            entries.pop()
-        entries.append(entry)
+        _assign(entries, entry)
+    for entry in batch_epochs:
+        if not entries or (
+            entry.leader_epoch > entries[-1].leader_epoch and entry.start_offset >= entries[-1].start_offset
+        ):
+            _assign(entries, entry)
     kept = [e for e in entries if e.start_offset <= log_end_offset]
     below = [e for e in kept if e.start_offset <= log_start_offset]
     if len(below) > 1 or (below and below[-1].start_offset < log_start_offset):
@@ -109,6 +116,14 @@ def epoch_vector(
     return EpochVector(
         entries=tuple(kept), log_start_offset=Offset(log_start_offset), log_end_offset=Offset(log_end_offset)
     )
+
+
+def _assign(entries: list[EpochEntry], entry: EpochEntry) -> None:
+    while entries and (
+        entries[-1].leader_epoch >= entry.leader_epoch or entries[-1].start_offset >= entry.start_offset
+    ):
+        entries.pop()
+    entries.append(entry)
 
 
 def truncation(*, leader: EpochVector, follower: EpochVector, follower_high_watermark: int | None) -> Truncation:
@@ -136,10 +151,7 @@ def truncation(*, leader: EpochVector, follower: EpochVector, follower_high_wate
         diverging = answer.leader_epoch < asked or answer.end_offset < end
         if not diverging:
             return Truncation(offset=Offset(end), rounds=rounds)
-        own = _own_end(follower, answer.leader_epoch, end)
-        if own is None:
-            return Truncation(offset=Offset(min(answer.end_offset, end)), rounds=rounds)
-        own_epoch, own_end = own
+        own_epoch, own_end = _own_end(follower, answer.leader_epoch, end)
         if own_epoch != answer.leader_epoch:
             end = min(own_end, end)
             asked = LeaderEpoch(own_epoch)
@@ -147,11 +159,12 @@ def truncation(*, leader: EpochVector, follower: EpochVector, follower_high_wate
         return Truncation(offset=Offset(min(own_end, answer.end_offset, end)), rounds=rounds)
 
 
-def _own_end(follower: EpochVector, epoch: int, end: int) -> tuple[int, int] | None:
-    """The follower's own answer for an epoch, with its log end as far as it has been cut back already."""
+def _own_end(follower: EpochVector, epoch: int, end: int) -> tuple[int, int]:
+    """The follower's own answer for an epoch, with its log end as far as it has been cut back already.
+
+    Where it has no epoch that old, it answers as a leader would: the epoch asked for, up to where its first one starts.
+    """
     at_or_below = [e for e in follower.entries if e.leader_epoch <= epoch and e.start_offset <= end]
-    if not at_or_below:
-        return None
-    last = at_or_below[-1]
-    later = [e.start_offset for e in follower.entries if e.leader_epoch > last.leader_epoch]
-    return int(last.leader_epoch), min([*later, end])
+    own = int(at_or_below[-1].leader_epoch) if at_or_below else epoch
+    later = [int(e.start_offset) for e in follower.entries if e.leader_epoch > own]
+    return own, min([*later, end])

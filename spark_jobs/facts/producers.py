@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from spark_jobs.facts.segment_summary import COMMIT, MARKER
+from spark_jobs.facts.segment_summary import COMMIT, FORWARD_LIMIT, MARKER
 
 PRODUCER_EXPIRATION_MS: Final = 86_400_000
 """producer.id.expiration.ms, Kafka's default: an idle producer's state is forgotten after it."""
@@ -95,6 +95,9 @@ class ProducerEpoch:
     duplicate_batches: int = 0
     overlapping_batches: int = 0
     breaks: list[SequenceBreak] = field(default_factory=list)
+    highest_sequence: int | None = None
+    went_back: list[tuple[int, int]] = field(default_factory=list)
+    """(offset, highest sequence before it) of each batch that repeats what was written."""
 
 
 @dataclass(slots=True)
@@ -175,7 +178,9 @@ class ProducerReplay:
         producer_id = event["producer_id"]
         entry = self._epoch(event)
         if not self.ignore_sequences:
-            self._judge_start(event, entry)
+            cause = self._judge_start(event, entry)
+            if cause not in ("duplicate", "overlap") or _ahead(event["last_sequence"], entry.highest_sequence):
+                entry.highest_sequence = event["last_sequence"]
         if entry.first_sequence is None:
             entry.first_sequence = event["first_sequence"]
         entry.last_sequence = event["last_sequence"]
@@ -215,29 +220,32 @@ class ProducerReplay:
             current_transaction_first_offset=first,
         )
 
-    def _judge_start(self, event: dict[str, Any], entry: ProducerEpoch) -> None:
-        """Does the first sequence of a run follow from the producer's state (ProducerAppendInfo#checkSequence)?"""
+    def _judge_start(self, event: dict[str, Any], entry: ProducerEpoch) -> str | None:
+        """Does the first sequence of a run follow from the producer's state (ProducerAppendInfo#checkSequence)?
+
+        Gives the cause if not. After a batch that repeats older sequences the broker's state goes back with it; what
+        is due is still what follows the highest one, or the next sound batch would be called a loss.
+        """
         before = self.states.get(event["producer_id"])
         if before is None:
-            return  # No state (below the log start, expired, a re-created topic): any first sequence is accepted.
+            return None  # No state (below the log start, expired, a re-created topic): any first sequence is accepted.
         found = event["first_sequence"]
         if event["producer_epoch"] < before.producer_epoch:
-            self._break(event, entry, expected=0, cause="epoch_regression", before=before)
-            return
+            return self._break(event, entry, expected=0, cause="epoch_regression", before=before)
         if event["producer_epoch"] > before.producer_epoch or before.last_sequence < 0:
-            if found != 0:
-                self._break(event, entry, expected=0, cause="nonzero_start", before=before)
-            return
-        expected = (before.last_sequence + 1) & _SEQUENCE_MASK
+            return self._break(event, entry, expected=0, cause="nonzero_start", before=before) if found != 0 else None
+        highest = before.last_sequence if entry.highest_sequence is None else entry.highest_sequence
+        expected = (highest + 1) & _SEQUENCE_MASK
         if found == expected:
-            return
-        ahead = (found - expected) & _SEQUENCE_MASK
-        if ahead < 1 << 30:
-            self._break(event, entry, expected=expected, cause="lost", before=before)
-            return
+            return None
+        if (found - expected) & _SEQUENCE_MASK < FORWARD_LIMIT:
+            return self._break(event, entry, expected=expected, cause="lost", before=before)
+        entry.went_back.append((event["first_offset"], highest))
         past_end = (event["last_sequence"] - expected) & _SEQUENCE_MASK
-        wholly_old = past_end >= 1 << 30
-        self._break(event, entry, expected=expected, cause="duplicate" if wholly_old else "overlap", before=before)
+        wholly_old = past_end >= FORWARD_LIMIT
+        return self._break(
+            event, entry, expected=expected, cause="duplicate" if wholly_old else "overlap", before=before
+        )
 
     def _gap(self, gap: dict[str, Any]) -> None:
         """A forward gap inside a run; its count is on the run already, this is its place."""
@@ -247,6 +255,8 @@ class ProducerReplay:
         if entry is None:
             return
         cause = "compacted" if self.compacted else "lost"
+        if cause == "lost" and not self._still_due(gap, entry):
+            return
         if cause == "lost" and gap["timestamp"] - gap["previous_timestamp"] >= self.expiration_ms:
             cause = "expired"
             entry.lost_gaps -= 1
@@ -265,9 +275,26 @@ class ProducerReplay:
             )
         )
 
+    @staticmethod
+    def _still_due(gap: dict[str, Any], entry: ProducerEpoch) -> bool:
+        """Cuts a gap behind a repeated batch down to what was never written; False if nothing is left of it."""
+        highest = next((h for offset, h in reversed(entry.went_back) if offset <= gap["offset"]), None)
+        if highest is None or not _ahead(highest, (gap["expected_sequence"] - 1) & _SEQUENCE_MASK):
+            return True
+        due = (highest + 1) & _SEQUENCE_MASK
+        left = (gap["found_sequence"] - due) & _SEQUENCE_MASK
+        left = left if left < FORWARD_LIMIT else 0
+        counted = (gap["found_sequence"] - gap["expected_sequence"]) & _SEQUENCE_MASK
+        entry.missing_sequences -= counted - left
+        if left == 0:
+            entry.lost_gaps -= 1
+            return False
+        gap["expected_sequence"] = due
+        return True
+
     def _break(
         self, event: dict[str, Any], entry: ProducerEpoch, *, expected: int, cause: str, before: ProducerState
-    ) -> None:
+    ) -> str:
         if self.compacted and cause in ("lost", "nonzero_start"):
             cause = "compacted"  # Cleaning removes batches; it brings none back.
         elif event["first_timestamp"] - before.timestamp >= self.expiration_ms:
@@ -298,6 +325,7 @@ class ProducerReplay:
                 cause=cause,
             )
         )
+        return cause
 
     def _marker(self, event: dict[str, Any]) -> None:
         producer_id = event["producer_id"]
@@ -349,6 +377,11 @@ class ProducerReplay:
             last.repeated_markers += 1
         elif last.marker_producer_epoch is not None and last.marker_producer_epoch > last.producer_epoch:
             last.contradicting_markers += 1
+
+
+def _ahead(sequence: int, of: int | None) -> bool:
+    """Whether a sequence is past another, the wrap taken into account."""
+    return of is None or 0 < (sequence - of) & _SEQUENCE_MASK < FORWARD_LIMIT
 
 
 def seeded(replay: ProducerReplay, states: Iterable[ProducerState]) -> ProducerReplay:
