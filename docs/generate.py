@@ -1,8 +1,8 @@
 """The parts of the documents that the code already says: catalogue, settings, commands, relations.
 
-In: `CATALOGUE`, `VARIABLES`, the command line, `RELATIONS`, the store's views. Out: the text between `<!-- generated: NAME -->` and
-`<!-- end of NAME -->` in README.md and docs/reference.md. The rule that must hold: everything outside these marks is left
-as it is, and running it twice changes nothing.
+In: `CATALOGUE`, `VARIABLES`, the command line, `RELATIONS`, the store's views. Out: the text between
+`<!-- generated: NAME -->` and `<!-- end of NAME -->` in README.md and docs/reference.md. The rule that must hold:
+everything outside these marks is left as it is, and running it twice changes nothing.
 
     python docs/generate.py            writes the parts anew
     python docs/generate.py --check    writes nothing; exit status 1 if a part is stale
@@ -65,7 +65,10 @@ def _plain(text: str) -> str:
 
 def settings() -> Iterator[str]:
     """Every environment variable."""
-    rows = ((f"`{v.name}`", f"`{v.default}`" if _is_literal(v.default) else v.default or "nothing", v.meaning) for v in VARIABLES)
+    rows = (
+        (f"`{v.name}`", f"`{v.default}`" if _is_literal(v.default) else v.default or "nothing", v.meaning)
+        for v in VARIABLES
+    )
     yield from table("variable", "without it", "meaning")(rows)
 
 
@@ -81,7 +84,7 @@ def commands() -> Iterator[str]:
         arguments = [_metavar(p, command) for p in command.params if isinstance(p, click.Argument)]
         yield f"### `{' '.join([*path, *arguments])}`"
         yield ""
-        yield from " ".join((command.help or "").split("\f")[0].split("\n\n")).split("\n")
+        yield _plain(" ".join((command.help or "").split("\f")[0].split()))
         yield ""
         options = [p for p in command.params if isinstance(p, click.Option)]
         if options:

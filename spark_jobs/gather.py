@@ -6,8 +6,9 @@ the metadata log and the coordinators' tables are read here; the logs were read 
 """
 
 import pickle
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow.dataset as ds
@@ -110,6 +111,7 @@ def gather(snapshot: AuditedSnapshot, summaries: ds.Dataset) -> SnapshotContext:
             rows["checkpoint_files"] += _with_capture(
                 partition_file_rows(snapshot.root, replica, unread), known, broker_quiet=broker_quiet
             )
+            unread += _unreadable(snapshot.root, replica)
     keys = (
         replicas.keys()
         | known.commits.keys()
@@ -155,6 +157,17 @@ def _absent(
                     for broker in sorted(settled & captured - held)
                 ]
     return found
+
+
+def _unreadable(root: Path, replica: ReplicaFiles) -> Iterator[LeftOut]:
+    """Derived files that do not open: they are read where their logs are, and what is missing there has no voice."""
+    indexes = [f for s in replica.segments for f in (s.index, s.timeindex, s.txnindex) if f is not None]
+    for file in (*indexes, *(f for _, f in replica.snapshots)):
+        try:
+            with (root / file.path).open("rb", buffering=0):
+                pass
+        except OSError as error:
+            yield LeftOut(path=file.path, reason=f"cannot be read: {error.strerror or error}")
 
 
 def _quiet_brokers(snapshot: AuditedSnapshot, files: SnapshotListing) -> frozenset[int]:

@@ -139,16 +139,16 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
 
     root = Path(task.root)
     offsets = times = None
-    if task.index_path is not None:
+    if (data := _bytes(root, task.index_path)) is not None:
         offsets = parse_offset_index(
-            (root / task.index_path).read_bytes(),
+            data,
             base_offset=task.base_offset,
             log_size_bytes=task.size_bytes,
             active=task.is_active or task.tail_may_be_stale,
         )
-    if task.time_index_path is not None:
+    if (data := _bytes(root, task.time_index_path)) is not None:
         times = parse_time_index(
-            (root / task.time_index_path).read_bytes(),
+            data,
             base_offset=task.base_offset,
             active=task.is_active or task.tail_may_be_stale,
         )
@@ -204,6 +204,17 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
         "coordinator_records": _coordinator_records(task) if task.with_records else None,
         "error": None,
     }
+
+
+def _bytes(root: Path, path: str | None) -> bytes | None:
+    """An index file; None if it is not there or cannot be read, which the gathering of small files has told of."""
+    if path is None:
+        return None
+    try:
+        return (root / path).read_bytes()
+    except OSError as error:
+        _LOG.warning("index %s cannot be read: %s", path, error)
+        return None
 
 
 def _plain(corruption: Any) -> dict[str, Any]:

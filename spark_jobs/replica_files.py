@@ -106,7 +106,7 @@ def _bytes(root: Path, path: str | None) -> bytes | None:
     try:
         return (root / path).read_bytes()
     except OSError:
-        return None  # The derive step's survey of small files has named it as unread.
+        return None  # The gathering of small files has named it as unread.
 
 
 def _segment(row: Mapping[str, Any]) -> IndexedSegment:

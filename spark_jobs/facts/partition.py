@@ -281,7 +281,8 @@ def _commit_row(
         "metadata_topic_id": context.topic_id if context.metadata_known and not context.topic_deleted else None,
         "partition_exists": context.metadata_known and not context.topic_deleted,
         "log_start_offset": start,
-        "high_watermark_upper": bounds.upper,
+        # Where a damaged in-sync replica ends below a high watermark that is known, the latter bounds the commit.
+        "high_watermark_upper": None if bounds.upper is None else max(bounds.upper, bounds.lower or 0),
         "log_end_offset": end,
         "in_range": None if start is None or end is None else start <= offset <= end,
         "below_log_start": None if start is None else offset < start,

@@ -117,6 +117,7 @@ class ProducerReplay:
     _last_completed: dict[int, Transaction] = field(default_factory=dict)
     _idle_since_marker: set[int] = field(default_factory=set)
     _last_coordinator_epoch: dict[int, int] = field(default_factory=dict)
+    _newest_epoch: dict[int, int] = field(default_factory=dict)
 
     def add(self, events: NDArray[Any], gaps: NDArray[Any]) -> None:
         """Replays one stretch; stretches come in log order."""
@@ -124,15 +125,16 @@ class ProducerReplay:
         # Transactions complete in the order of their markers, and the index's last stable offset depends on it, so
         # events are taken in the order in which they begin; a run that goes on past a marker of another producer is
         # open all the while.
+        gap_names = gaps.dtype.names or ()
+        listed = [dict(zip(gap_names, values, strict=True)) for values in gaps.tolist()]
         for values in events.tolist():
             event = dict(zip(names, values, strict=True))
             if event["kind"] == MARKER:
                 self._marker(event)
             else:
-                self._run(event)
-        gap_names = gaps.dtype.names or ()
-        for values in gaps.tolist():
-            self._gap(dict(zip(gap_names, values, strict=True)))
+                self._run(event, listed)
+        for gap in listed:
+            self._gap(gap)
 
     @property
     def open_transactions(self) -> tuple[Transaction, ...]:
@@ -174,13 +176,14 @@ class ProducerReplay:
         entry.last_timestamp = max(entry.last_timestamp, event["last_timestamp"])
         return entry
 
-    def _run(self, event: dict[str, Any]) -> None:
+    def _run(self, event: dict[str, Any], gaps: list[dict[str, Any]]) -> None:
         producer_id = event["producer_id"]
         entry = self._epoch(event)
         if not self.ignore_sequences:
-            cause = self._judge_start(event, entry)
+            cause = self._judge_start(event, entry, gaps)
             if cause not in ("duplicate", "overlap") or _ahead(event["last_sequence"], entry.highest_sequence):
                 entry.highest_sequence = event["last_sequence"]
+            self._reached(event, expired=cause == "expired")
         if entry.first_sequence is None:
             entry.first_sequence = event["first_sequence"]
         entry.last_sequence = event["last_sequence"]
@@ -220,32 +223,67 @@ class ProducerReplay:
             current_transaction_first_offset=first,
         )
 
-    def _judge_start(self, event: dict[str, Any], entry: ProducerEpoch) -> str | None:
-        """Does the first sequence of a run follow from the producer's state (ProducerAppendInfo#checkSequence)?
+    def _reached(self, event: dict[str, Any], *, expired: bool = False) -> None:
+        producer_id, epoch = event["producer_id"], event["producer_epoch"]
+        self._newest_epoch[producer_id] = epoch if expired else max(epoch, self._newest_epoch.get(producer_id, epoch))
 
-        Gives the cause if not. After a batch that repeats older sequences the broker's state goes back with it; what
-        is due is still what follows the highest one, or the next sound batch would be called a loss.
+    def _judge_start(self, event: dict[str, Any], entry: ProducerEpoch, gaps: list[dict[str, Any]]) -> str | None:
+        """Does the first sequence of a run follow from what the producer wrote (ProducerAppendInfo#checkSequence)?
+
+        Gives the cause if not. After a batch that repeats older sequences, or one of an older epoch, the broker's state
+        goes back with it; what is due is still what follows the highest, or the next sound batch would be called a
+        loss.
         """
         before = self.states.get(event["producer_id"])
         if before is None:
             return None  # No state (below the log start, expired, a re-created topic): any first sequence is accepted.
         found = event["first_sequence"]
-        if event["producer_epoch"] < before.producer_epoch:
+        if event["producer_epoch"] < self._newest_epoch.get(event["producer_id"], before.producer_epoch):
             return self._break(event, entry, expected=0, cause="epoch_regression", before=before)
-        if event["producer_epoch"] > before.producer_epoch or before.last_sequence < 0:
-            return self._break(event, entry, expected=0, cause="nonzero_start", before=before) if found != 0 else None
-        highest = before.last_sequence if entry.highest_sequence is None else entry.highest_sequence
+        highest = entry.highest_sequence
+        if highest is None:
+            if event["producer_epoch"] != before.producer_epoch or before.last_sequence < 0:
+                cause = "nonzero_start"
+                return self._break(event, entry, expected=0, cause=cause, before=before) if found != 0 else None
+            highest = before.last_sequence
         expected = (highest + 1) & _SEQUENCE_MASK
         if found == expected:
             return None
         if (found - expected) & _SEQUENCE_MASK < FORWARD_LIMIT:
             return self._break(event, entry, expected=expected, cause="lost", before=before)
         entry.went_back.append((event["first_offset"], highest))
-        past_end = (event["last_sequence"] - expected) & _SEQUENCE_MASK
-        wholly_old = past_end >= FORWARD_LIMIT
-        return self._break(
-            event, entry, expected=expected, cause="duplicate" if wholly_old else "overlap", before=before
+        return self._went_back(event, entry, gaps, expected=expected, before=before)
+
+    def _went_back(
+        self,
+        event: dict[str, Any],
+        entry: ProducerEpoch,
+        gaps: list[dict[str, Any]],
+        *,
+        expected: int,
+        before: ProducerState,
+    ) -> str:
+        """A run that begins below what was due. It may go on past it: only what was written already is repeated.
+
+        How many of such a run's batches repeat is not known any more, only that the first one does.
+        """
+        if not _ahead(event["last_sequence"], (expected - 1) & _SEQUENCE_MASK):
+            return self._break(event, entry, expected=expected, cause="duplicate", before=before)
+        resumed = next(
+            (
+                gap
+                for gap in gaps
+                if (gap["producer_id"], gap["producer_epoch"]) == (entry.producer_id, entry.producer_epoch)
+                and event["first_offset"] < gap["offset"] <= event["last_offset"]
+            ),
+            None,
         )
+        end = event["first_offset"] + ((expected - event["first_sequence"]) & _SEQUENCE_MASK)
+        cause = "overlap"
+        if resumed is not None and not _ahead(resumed["expected_sequence"], expected):
+            cause, end = "duplicate", resumed["previous_offset"] + 1
+        first = {**event, "batches": 1, "last_offset": min(end, event["last_offset"] + 1) - 1}
+        return self._break(first, entry, expected=expected, cause=cause, before=before)
 
     def _gap(self, gap: dict[str, Any]) -> None:
         """A forward gap inside a run; its count is on the run already, this is its place."""
@@ -360,6 +398,7 @@ class ProducerReplay:
             current_transaction_first_offset=None,
         )
         self._epoch(event)
+        self._reached(event)
 
     def _repeated(self, producer_id: int, event: dict[str, Any], outcome: str) -> None:
         """Takes a marker without data before it: sent again, or of a transaction that wrote nothing here.

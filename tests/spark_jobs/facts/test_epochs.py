@@ -73,10 +73,14 @@ def test_the_epoch_of_an_offset_and_the_offset_of_an_epoch() -> None:
         pytest.param(None, [(1, 20), (2, 50)], (20, 90), [(1, 20), (2, 50)], id="no checkpoint"),
         pytest.param([], [(1, 20)], (20, 90), [(1, 20)], id="empty checkpoint"),
         pytest.param([(0, 0), (2, 50), (3, 91)], [(0, 0), (2, 50)], (0, 90), [(0, 0), (2, 50)], id="beyond the end"),
-        pytest.param([(0, 0), (2, 50), (3, 90)], [(0, 0), (2, 50)], (0, 90), [(0, 0), (2, 50), (3, 90)], id="at the end"),
+        pytest.param(
+            [(0, 0), (2, 50), (3, 90)], [(0, 0), (2, 50)], (0, 90), [(0, 0), (2, 50), (3, 90)], id="at the end"
+        ),
         pytest.param([(0, 0), (1, 10), (2, 50)], [(2, 50)], (50, 90), [(2, 50)], id="below the start"),
         pytest.param([(0, 0), (1, 10)], [(1, 10)], (30, 90), [(1, 30)], id="the log starts in mid-epoch"),
-        pytest.param([(0, 0), (1, 0), (2, 5)], [(1, 0), (2, 5)], (0, 9), [(1, 0), (2, 5)], id="an epoch without records"),
+        pytest.param(
+            [(0, 0), (1, 0), (2, 5)], [(1, 0), (2, 5)], (0, 9), [(1, 0), (2, 5)], id="an epoch without records"
+        ),
         pytest.param([(0, 0), (2, 50), (1, 20)], [(0, 0)], (0, 90), [(0, 0), (1, 20)], id="swapped: the later rules"),
         pytest.param([(0, 0), (-3, 4)], [(0, 0)], (0, 90), [(0, 0)], id="negative"),
         pytest.param([(0, 0), (5, 50)], [(0, 0), (3, 40), (5, 50)], (0, 90), [(0, 0), (5, 50)], id="checkpoint rules"),

@@ -24,16 +24,21 @@ def replayed(rows: Rows, *cuts: int, ignore_sequences: bool = False, **fields: A
 
 
 def data(offset: int, sequence: int, records: int = 1, *, epoch: int = 0, at: int = 1_000, **more: Any) -> NDArray[Any]:
-    return batch(
-        offset, records, producer_id=7, producer_epoch=epoch, sequence=sequence, timestamp=at, **more
-    )
+    return batch(offset, records, producer_id=7, producer_epoch=epoch, sequence=sequence, timestamp=at, **more)
 
 
 def transactional(offset: int, producer_id: int, sequence: int = 0, *, epoch: int = 0) -> NDArray[Any]:
     return batch(offset, producer_id=producer_id, producer_epoch=epoch, sequence=sequence, transactional=True)
 
 
-COUNTS = ("lost_gaps", "explained_gaps", "nonzero_starts", "epoch_regressions", "duplicate_batches", "overlapping_batches")
+COUNTS = (
+    "lost_gaps",
+    "explained_gaps",
+    "nonzero_starts",
+    "epoch_regressions",
+    "duplicate_batches",
+    "overlapping_batches",
+)
 
 
 def counted(replay: ProducerReplay) -> dict[str, int]:
@@ -63,6 +68,14 @@ CASES = {
     "epoch regression": (
         [data(0, 0, epoch=3), data(1, 0, epoch=2), data(2, 1, epoch=2)],
         ["epoch_regression"], {"epoch_regressions": 2}, 0,
+    ),
+    "epoch regression, then on": (
+        [data(0, 0, 2, epoch=3), data(2, 0, epoch=2), data(3, 2, epoch=3)],
+        ["epoch_regression"], {"epoch_regressions": 1}, 0,
+    ),
+    "expired, then another epoch": (
+        [data(0, 0, epoch=3, at=0), data(1, 0, epoch=2, at=EXPIRATION_MS), data(2, 1, epoch=2, at=EXPIRATION_MS)],
+        ["expired"], {"explained_gaps": 1}, 0,
     ),
     "expired, then anything": (
         [data(0, 0, 3, at=0), data(3, 70, at=EXPIRATION_MS)], ["expired"], {"explained_gaps": 1}, 0,

@@ -1,0 +1,233 @@
+"""The documents against the code: what they tell is there, and what they were generated from has not moved on."""
+
+import importlib
+import importlib.util
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import fields
+from pathlib import Path
+
+import click
+import pytest
+
+from expectations.catalogue.registry import CATALOGUE
+from expectations.verdicts import Breach, InvariantResult
+from spark_jobs.relations import COMMON, LOSSES
+from tidegauge import cli
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = (
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "STYLE.md",
+    "CHANGELOG.md",
+    "docs/reference.md",
+    "benchmarks/README.md",
+)
+LINKED = (*DOCUMENTS, "tests/golden/README.md", "tests/expectations/cases/README.md")
+
+LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+COMMAND = re.compile(r"(?:^|[`\s(;])(tidegauge (?:-|[a-z])[^`\n]*)", re.MULTILINE)
+MAKE = re.compile(r"(?:^ +|`)make ([a-z]+)", re.MULTILINE)
+DOTTED = re.compile(r"`([a-z_]+(?:\.(?!py|json|md|toml|log|jsonl)[A-Za-z_]+)+)`")
+PLACES = ("", "spark_jobs.", "spark_jobs.facts.", "expectations.")
+"""Where the tour's names are to be looked up."""
+PYTHON_FILE = re.compile(r"(?:python|pytest) ((?:docs|benchmarks|tests)/[\w./]+)")
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def generate():
+    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_generated_parts_are_what_the_code_says_today(generate):
+    assert generate.stale() == [], "run python docs/generate.py"
+
+
+def test_a_changed_part_is_seen_and_made_anew_and_nothing_else_is_touched(generate):
+    text = "before\n<!-- generated: one -->\nold\n<!-- end of one -->\nafter\n"
+    new = generate.renewed(text, {"one": lambda: iter(["new", "lines"])})
+    assert new == "before\n<!-- generated: one -->\nnew\nlines\n<!-- end of one -->\nafter\n"
+    assert generate.renewed(new, {"one": lambda: iter(["new", "lines"])}) == new
+    with pytest.raises(ValueError, match="0 places"):
+        generate.renewed(text, {"two": lambda: iter([])})
+
+
+def test_every_invariant_has_its_row():
+    for code, invariant in CATALOGUE.items():
+        assert f"| {code} | [{invariant.name}](" in read("README.md")
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_links_lead_somewhere(name):
+    broken = []
+    for target in LINK.findall(FENCE.sub("", read(name))):
+        if target.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (ROOT / name).parent / path if path else ROOT / name
+        if not file.exists() or (anchor and anchor not in anchors(file.read_text(encoding="utf-8"))):
+            broken.append(target)
+    assert broken == []
+
+
+def anchors(text: str) -> set[str]:
+    """What a heading is called in a link: lower case, hyphens for spaces, without punctuation."""
+    headings = re.findall(r"^#+ +(.+)$", FENCE.sub("", text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def commands_in(text: str) -> Iterator[list[str]]:
+    """Each `tidegauge …` that a text tells its reader to run, as words."""
+    for found in COMMAND.findall(text):
+        line = re.split(r"\s+#|[;|]|\.$", re.sub(r"<[^>]*>", "VALUE", found).replace("…", ""))[0]
+        yield shlex.split(line.rstrip(":,. )"), posix=True)
+
+
+def problem_with(words: list[str]) -> str | None:
+    """What the command line would not understand in a command."""
+    command: click.Command = cli.main
+    for word in words[1:]:
+        known = {name for parameter in command.params for name in parameter.opts} | {"--help", "-h", "--version"}
+        if word.startswith("-"):
+            if word not in known:
+                return f"{' '.join(words)}: {command.name} has no option {word}"
+        elif isinstance(command, click.Group):
+            if word not in command.commands and word.isupper():
+                return None  # `tidegauge --debug COMMAND`
+            if word not in command.commands:
+                return f"{' '.join(words)}: {command.name} has no command {word}"
+            command = command.commands[word]
+    return None
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_commands_that_are_told_exist(name):
+    problems = [problem for words in commands_in(read(name)) if (problem := problem_with(words))]
+    assert problems == []
+
+
+def test_commands_that_runbooks_and_breaches_tell_exist():
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "expectations" / "runbooks").glob("*.md")]
+    texts += [invariant.next for invariant in CATALOGUE.values()]
+    told = [words for text in texts for words in commands_in(text)]
+    assert len(told) > 20
+    assert [problem for words in told if (problem := problem_with(words))] == []
+
+
+def test_a_command_that_does_not_exist_is_seen():
+    assert list(commands_in("    tidegauge audit DIR --out OUT  # then\n")) == [
+        ["tidegauge", "audit", "DIR", "--out", "OUT"]
+    ]
+    assert problem_with(["tidegauge", "audit", "DIR", "--out", "OUT"]) is None
+    assert "no command observe" in (problem_with(["tidegauge", "observe"]) or "")
+    assert "no option --hurry" in (problem_with(["tidegauge", "snapshot", "adopt", "DIR", "--hurry"]) or "")
+
+
+def test_every_command_is_in_the_reference_and_those_for_people_in_the_readme(generate):
+    paths = [" ".join(p) for p, c in generate.command_paths(cli.main, ("tidegauge",)) if not isinstance(c, click.Group)]
+    assert [path for path in paths if f"### `{path}" not in read("docs/reference.md")] == []
+    told = {" ".join(words) for words in commands_in(read("README.md"))} | {"tidegauge demo", "tidegauge job"}
+    assert [path for path in paths if not any(words.startswith(path) for words in told)] == []
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"])
+def test_make_targets_and_scripts_that_are_told_exist(name):
+    targets = set(re.findall(r"^\.PHONY: (\S+)$", read("Makefile"), re.MULTILINE))
+    assert set(MAKE.findall(read(name))) <= targets
+    assert [path for path in PYTHON_FILE.findall(read(name)) if not (ROOT / path).exists()] == []
+
+
+def test_the_readme_begins_with_its_two_commands():
+    assert {"demo", "test"} <= set(MAKE.findall(read("README.md")))
+
+
+def test_modules_and_functions_of_the_tour_exist():
+    named = set(DOTTED.findall(read("ARCHITECTURE.md"))) - {"min.insync.replicas"}  # Kafka's
+    assert len(named) > 25
+    assert sorted(name for name in named if not any(exists(f"{place}{name}") for place in PLACES)) == []
+    assert not exists("spark_jobs.facts.watermarks.nothing_of_this_name")
+
+
+def exists(name: str) -> bool:
+    """Whether a dotted name is a module of ours, or an attribute of one."""
+    module, _, attribute = name.rpartition(".")
+    with suppress(ImportError):
+        return importlib.import_module(name) is not None
+    with suppress(ImportError):
+        return hasattr(importlib.import_module(module), attribute)
+    return False
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/reference.md"])
+def test_exit_codes_are_the_ones_in_use(name):
+    told = set(map(int, re.findall(r"^\| (\d+) \| ", read(name), re.MULTILINE)))
+    assert told == {0, cli.EXIT_BREACHES, cli.EXIT_UNUSABLE, cli.EXIT_ENVIRONMENT, cli.EXIT_OUR_FAULT}
+
+
+def test_the_reports_keys_are_in_the_reference():
+    common = {column.name for column in COMMON}
+    told = {
+        "invariants": {field.name for field in fields(InvariantResult)},
+        "breaches": {field.name for field in fields(Breach)},
+        "losses": set(LOSSES.column_names) - common,
+    }
+    for key, names in told.items():
+        row = row_of(key)
+        assert [name for name in names if f"`{name}`" not in row] == []
+
+
+def row_of(key: str) -> str:
+    (row,) = re.findall(
+        rf"^\| `{key}` \| (.*)$", read("docs/reference.md").split("## report.json")[1].split("\n## ")[0], re.MULTILINE
+    )
+    return str(row)
+
+
+@pytest.mark.slow
+def test_the_readmes_report_is_what_an_audit_prints(golden, tmp_path, store_url):
+    out = tmp_path / "out"
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "tidegauge",
+            "audit",
+            str(golden("unclean-before")),
+            "--out",
+            str(out),
+            "--store",
+            store_url,
+        ],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "TIDEGAUGE_HOME": str(tmp_path / "home")},
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == cli.EXIT_BREACHES, done.stderr
+    (block,) = re.findall(r"^```text\n(.*?)^```", read("README.md"), re.DOTALL | re.MULTILINE)
+    printed = done.stdout.splitlines()
+    assert [line for line in block.splitlines() if line not in printed] == []
+    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    assert [key for key in report if f"| `{key}` |" not in read("docs/reference.md")] == []
+    for part in ("run", "coverage"):
+        assert [key for key in report[part] if f"`{key}`" not in row_of(part)] == []
