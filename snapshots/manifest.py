@@ -141,9 +141,11 @@ def _text(value: Mapping[str, Any], key: str) -> str:
 def _broker(value: Mapping[str, Any]) -> BrokerCapture:
     return BrokerCapture(
         broker_id=BrokerId(int(value["broker_id"])),
-        directory=_text(value, "directory"),
+        directory=_relative(_text(value, "directory")),
         rack=value["rack"],
-        log_dirs=tuple(LogDir(name=_text(d, "name"), directory_id=d["directory_id"]) for d in value["log_dirs"]),
+        log_dirs=tuple(
+            LogDir(name=_relative(_text(d, "name")), directory_id=d["directory_id"]) for d in value["log_dirs"]
+        ),
         read_started_at_ms=value["read_started_at_ms"],
         read_finished_at_ms=value["read_finished_at_ms"],
         files=tuple(
@@ -160,6 +162,6 @@ def _broker(value: Mapping[str, Any]) -> BrokerCapture:
 
 def _relative(path: str) -> str:
     """A manifest may only name files below its own root."""
-    if path.startswith("/") or ".." in path.split("/"):
+    if not path or path.startswith("/") or "\0" in path or ".." in path.split("/"):
         raise ValueError(f"path {path!r} leaves the snapshot")
     return path

@@ -340,7 +340,6 @@ def _context(key: PartitionKey, known: _Known) -> PartitionContext:
         next_producer_id=history.next_producer_id,
         transactions_by_producer=known.transactions,
         transaction_states_known=known.transactions_known,
-        transaction_version=history.features.get("transaction.version"),
         max_transaction_timeout_ms=_broker_setting(history, "transaction.max.timeout.ms", MAX_TRANSACTION_TIMEOUT_MS),
         commits=known.commits.get(key, ()),
         remote_log_start_offset=min(

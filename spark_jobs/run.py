@@ -20,7 +20,6 @@ from snapshots.errors import SnapshotError
 from snapshots.manifest import Manifest, from_json, to_json
 
 _RUN_FILE: Final = "run.json"
-FAIL_ON_CHOICES: Final = ("critical", "warning", "info", "never")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,7 +75,6 @@ class PartitionContext:
     next_producer_id: int | None
     transactions_by_producer: Mapping[int, TransactionState]
     transaction_states_known: bool
-    transaction_version: int | None
     max_transaction_timeout_ms: int
     commits: tuple[OffsetCommit, ...]
     remote_log_start_offset: int | None

@@ -84,7 +84,7 @@ def checkpoint(*entries: tuple[int, int]) -> LeaderEpochCheckpoint:
     return LeaderEpochCheckpoint(
         empty=not entries,
         declared_entries=len(entries),
-        entries=tuple(EpochEntry(leader_epoch=e, start_offset=o) for e, o in entries),  # type: ignore[arg-type]
+        entries=tuple(EpochEntry(leader_epoch=e, start_offset=o) for e, o in entries),
         corruptions=(),
     )
 
