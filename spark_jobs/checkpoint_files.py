@@ -55,6 +55,8 @@ class Checkpoints:
     recovery_points: Offsets
     log_starts: Offsets
     cleaner_offsets: Offsets
+    cluster_id: str | None
+    clean_shutdown_broker_epoch: int | None
     rows: list[Row]
 
 
@@ -72,16 +74,20 @@ def log_dir_checkpoints(root: Path, log_dir: LogDirListing, unread: list[LeftOut
         META_PROPERTIES: parse_meta_properties,
         CLEAN_SHUTDOWN: parse_clean_shutdown,
     }
+    said: dict[str, Any] = {}
     for name, parse in parsers.items():
         file = log_dir.files.get(name)
         if file is not None:
             data = _read(root, file, unread)
-            rows.append(_row(log_dir, name, file, data, parse(data) if data is not None else None))
+            said[name] = parse(data) if data is not None else None
+            rows.append(_row(log_dir, name, file, data, said[name]))
     return Checkpoints(
         high_watermarks=offsets[REPLICATION_OFFSET_CHECKPOINT],
         recovery_points=offsets[RECOVERY_POINT_OFFSET_CHECKPOINT],
         log_starts=offsets[LOG_START_OFFSET_CHECKPOINT],
         cleaner_offsets=offsets[CLEANER_OFFSET_CHECKPOINT],
+        cluster_id=getattr(said.get(META_PROPERTIES), "cluster_id", None),
+        clean_shutdown_broker_epoch=getattr(said.get(CLEAN_SHUTDOWN), "broker_epoch", None),
         rows=rows,
     )
 

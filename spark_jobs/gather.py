@@ -118,7 +118,10 @@ def gather(snapshot: AuditedSnapshot, summaries: ds.Dataset) -> SnapshotContext:
         | {(t.name, p) for t in history.topics.values() if not t.deleted for p in t.partitions}
     )
     partitions = {key: _context(key, known) for key in sorted(keys)}
-    rows["brokers"] = [_broker_row(b, files, known) for b in snapshot.manifest.brokers]
+    rows["brokers"] = [
+        _broker_row(b, files, known, [checkpoints[id(d)] for d in files.of_broker(b.broker_id)])
+        for b in snapshot.manifest.brokers
+    ]
     rows["brokers"] += [
         _absent_broker_row(b, known)
         for b in sorted(history.brokers)
@@ -376,13 +379,17 @@ def _integer(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() else None
 
 
-def _broker_row(broker: BrokerCapture, files: SnapshotListing, known: _Known) -> Row:
+def _broker_row(broker: BrokerCapture, files: SnapshotListing, known: _Known, checkpoints: list[Checkpoints]) -> Row:
     state = known.history.brokers.get(broker.broker_id)
     log_dirs = files.of_broker(broker.broker_id)
     live = [r for d in log_dirs for r in d.replicas if r.state == "live"]
     return {
         **_registration(broker.broker_id, known),
         "rack": state.rack if state is not None else broker.rack,
+        "cluster_id": next((c.cluster_id for c in checkpoints if c.cluster_id is not None), None),
+        "clean_shutdown_broker_epoch": next(
+            (c.clean_shutdown_broker_epoch for c in checkpoints if c.clean_shutdown_broker_epoch is not None), None
+        ),
         "directory_ids": [d.directory_id for d in broker.log_dirs if d.directory_id is not None],
         "log_dirs": [d.name for d in broker.log_dirs],
         "clean_shutdown": bool(log_dirs) and all(_clean(d) for d in log_dirs),

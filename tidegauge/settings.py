@@ -32,7 +32,7 @@ VARIABLES: Final = (
     Variable(
         name="TIDEGAUGE_SNAPSHOTS",
         default="TIDEGAUGE_HOME/snapshots",
-        meaning="Directory or URL under which snapshots are found by cluster and id: `<cluster>/<snapshot id>/`.",
+        meaning="Directory under which snapshots are found by cluster and id: `<cluster>/<snapshot id>/`.",
     ),
     Variable(
         name="TIDEGAUGE_SPARK_MASTER",

@@ -188,6 +188,9 @@ def _fold(
                 run.start_offset = base
                 run.batches = 0
                 run.records = 0
+                run.first_batch_position = row.position
+                run.first_batch_end_position = row.position + row.size_bytes
+                run.first_batch_end_offset = last + 1
                 state[_N_EPOCH_RUNS] = n_runs + 1
             run.end_offset = last + 1
             run.batches += 1

@@ -51,7 +51,17 @@ FORWARD_LIMIT: Final = 1 << 30
 """A sequence less than this far ahead (mod 2^31) is a gap; else the producer went back."""
 
 EPOCH_RUN: Final = np.dtype(
-    [("leader_epoch", "i4"), ("start_offset", "i8"), ("end_offset", "i8"), ("batches", "i8"), ("records", "i8")]
+    [
+        ("leader_epoch", "i4"),
+        ("start_offset", "i8"),
+        ("end_offset", "i8"),
+        ("batches", "i8"),
+        ("records", "i8"),
+        # The batch that begins the run, for what a merge finds at its boundary.
+        ("first_batch_position", "i8"),
+        ("first_batch_end_position", "i8"),
+        ("first_batch_end_offset", "i8"),
+    ]
 )
 EVENT: Final = np.dtype(
     [
@@ -227,9 +237,9 @@ def _boundary_findings(left: SegmentSummary, right: SegmentSummary) -> tuple[NDA
         found.append((FINDING_KINDS.index("offset_gap"), *place, last + 1, first, missing, last, first))
     if NONE < right.first_leader_epoch < left.last_leader_epoch:
         run = right.epoch_runs[0]
-        start, epochs = int(run["start_offset"]), (left.last_leader_epoch, right.first_leader_epoch)
-        if start != first:
-            end = int(run["end_offset"])  # The first batch has no epoch; which of the next ones began the run is gone.
+        place = (int(run["first_batch_position"]), int(run["first_batch_end_position"]))
+        start, end = int(run["start_offset"]), int(run["first_batch_end_offset"])
+        epochs = (left.last_leader_epoch, right.first_leader_epoch)
         found.append((FINDING_KINDS.index("epoch_order"), *place, start, end, end - start, *epochs))
     return np.array(found, dtype=FINDING), missing
 

@@ -9,11 +9,13 @@ import atexit
 import os
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import psycopg2
+import psycopg2.errors
 
 from spark_jobs.errors import StoreError
 from spark_jobs.relations import RELATIONS
@@ -112,8 +114,10 @@ def keep(url: str, run_id: str) -> None:
     with store_errors(where, f"keep run {run_id} open"):
         connection = open_connection(where)
         connection.autocommit = True
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_try_advisory_lock(hashtextextended('tidegauge:run:' || %s, 0))", (run_id,))
+        with connection.cursor() as cursor, suppress(psycopg2.errors.LockNotAvailable):
+            # The step before may have just let go of it: its server process takes a moment to notice.
+            cursor.execute("SET lock_timeout = '5s'")
+            cursor.execute("SELECT pg_advisory_lock(hashtextextended('tidegauge:run:' || %s, 0))", (run_id,))
     _LEASES[os.getpid(), run_id] = connection
 
 

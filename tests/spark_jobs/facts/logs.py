@@ -199,7 +199,6 @@ def context(**fields: Any) -> PartitionContext:
             "next_producer_id": None,
             "transactions_by_producer": {},
             "transaction_states_known": True,
-            "transaction_version": 2,
             "max_transaction_timeout_ms": 900_000,
             "commits": (),
             "remote_log_start_offset": None,

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -93,6 +93,7 @@ def logs(draw: st.DrawFn) -> NDArray[Any]:
 
 @settings(deadline=None)
 @given(log=logs(), at=st.integers(0, 24), ignore=st.booleans())
+@example(log=headers(batch(0, epoch=1), batch(1, magic=1), batch(2)), at=1, ignore=False)
 def test_the_merge_of_two_parts_is_the_summary_of_the_whole(log: NDArray[Any], at: int, ignore: bool) -> None:
     left, right = (summarise([part], ignore_sequences=ignore) for part in (log[:at], log[at:]))
     whole = summarise([log], ignore_sequences=ignore)
@@ -129,7 +130,7 @@ def test_a_summary_survives_its_encoding(log: NDArray[Any]) -> None:
 def test_another_versions_summary_is_refused() -> None:
     data = encode_summary(summarise([headers(batch(0))]))
     with pytest.raises(ValueError, match="summary version 999"):
-        decode_summary(data.replace(b'"version": 2', b'"version": 999').replace(data[:4], _longer(data), 1))
+        decode_summary(data.replace(b'"version": 3', b'"version": 999').replace(data[:4], _longer(data), 1))
 
 
 def _longer(data: bytes) -> bytes:
@@ -150,7 +151,7 @@ def test_what_a_summary_counts() -> None:
     assert (summary.first_offset, summary.last_offset, summary.max_timestamp_ms) == (10, 15, 9)
     assert (summary.first_leader_epoch, summary.last_leader_epoch, summary.crc_errors) == (1, 2, 1)
     assert (summary.last_good_offset, summary.last_batch_crc_bad, summary.largest_producer_id) == (15, False, 4)
-    assert summary.epoch_runs.tolist() == [(1, 10, 15, 2, 5), (2, 15, 16, 1, 1)]
+    assert [run[:5] for run in summary.epoch_runs.tolist()] == [(1, 10, 15, 2, 5), (2, 15, 16, 1, 1)]
     assert sum(summary.counts) == 0
     assert len(summary.findings) == 0
 

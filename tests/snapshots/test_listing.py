@@ -1,0 +1,112 @@
+"""The listing: each file of a manifest is placed, or named as unread with the reason."""
+
+import pytest
+
+from kafka_log.types import BrokerId
+from snapshots.adopt import survey
+from snapshots.listing import SnapshotListing, listing
+from snapshots.manifest import BrokerCapture, Consistency, FileEntry, LogDir, Manifest, Mode, Source
+from tests.conftest import Golden
+
+
+def of_files(*paths: str, log_dirs: tuple[str, ...] = (".",)) -> SnapshotListing:
+    broker = BrokerCapture(
+        broker_id=BrokerId(1),
+        directory="broker-1",
+        rack=None,
+        log_dirs=tuple(LogDir(name=name, directory_id=None) for name in log_dirs),
+        read_started_at_ms=None,
+        read_finished_at_ms=None,
+        files=tuple(FileEntry(path=f"broker-1/{path}", size_bytes=1) for path in paths),
+    )
+    return listing(
+        Manifest(
+            cluster="c",
+            cluster_id=None,
+            snapshot_id="s",
+            source=Source.CAPTURED,
+            mode=Mode.FULL,
+            consistency=Consistency.FUZZY,
+            brokers=(broker,),
+            left_out=(),
+        )
+    )
+
+
+def test_segments_come_in_offset_order_with_their_files() -> None:
+    names = [f"a-0/{base:020d}.{kind}" for base in (100, 20, 0) for kind in ("timeindex", "log", "index")]
+    (log_dir,) = of_files(*names, f"a-0/{100:020d}.txnindex", f"a-0/{100:020d}.snapshot").log_dirs
+    (replica,) = log_dir.replicas
+    assert [s.base_offset for s in replica.segments] == [0, 20, 100]
+    last = replica.segments[-1]
+    assert last.log.path == f"broker-1/a-0/{100:020d}.log"
+    assert [f is not None for f in (last.index, last.timeindex, last.txnindex)] == [True, True, True]
+    assert replica.segments[0].txnindex is None
+    assert [offset for offset, _ in replica.snapshots] == [100]
+
+
+@pytest.mark.parametrize(
+    ("directory", "topic", "partition", "state"),
+    [
+        ("orders-0", "orders", 0, "live"),
+        ("or-de-rs-12", "or-de-rs", 12, "live"),
+        ("__cluster_metadata-0", "__cluster_metadata", 0, "live"),
+        ("orders-3.168733c02a894cbdb92ca368f30bb306-delete", "orders", 3, "deleted"),
+        ("orders-3.168733c02a894cbdb92ca368f30bb306-future", "orders", 3, "future"),
+        ("orders-3.168733c02a894cbdb92ca368f30bb306-stray", "orders", 3, "stray"),
+    ],
+)
+def test_names_of_partition_directories(directory: str, topic: str, partition: int, state: str) -> None:
+    found = of_files(f"{directory}/{0:020d}.log")
+    (replica,) = found.log_dirs[0].replicas
+    assert (replica.topic, replica.partition, replica.state) == (topic, partition, state)
+    assert [r.state for r in found.replicas()] == ([state] if state in ("live", "future") else [])
+
+
+def test_what_does_not_belong_is_named() -> None:
+    found = of_files(
+        "a-0/123.log",
+        "no partition/x",
+        "a-0/deep/er",
+        f"a-0/{7:020d}.index",
+        f"a-0/{0:020d}.log.deleted",
+        "a-0/leader-epoch-checkpoint",
+        "remote-log-index-cache/x",
+        "meta.properties",
+    )
+    assert {u.path: u.reason for u in found.unread} == {
+        "broker-1/a-0/123.log": "its name is not that of a Kafka segment file",
+        "broker-1/no partition/x": "not in a partition directory",
+        "broker-1/a-0/deep/er": "deeper than a partition directory",
+    }
+    (replica,) = found.log_dirs[0].replicas
+    assert replica.segments == ()
+    assert [f.path for f in replica.orphans] == [f"broker-1/a-0/{7:020d}.index"]
+    assert replica.named("leader-epoch-checkpoint") is not None
+    assert replica.named("partition.metadata") is None
+    assert set(found.log_dirs[0].files) == {"meta.properties"}
+
+
+def test_log_dirs_do_not_mix() -> None:
+    found = of_files(f"d1/a-0/{0:020d}.log", f"d2/a-1/{0:020d}.log", "d2/meta.properties", log_dirs=("d1", "d2"))
+    assert [(d.name, [r.partition for r in d.replicas]) for d in found.log_dirs] == [("d1", [0]), ("d2", [1])]
+    assert [set(d.files) for d in found.of_broker(1)] == [set(), {"meta.properties"}]
+    assert found.of_broker(2) == ()
+
+
+def test_metadata_snapshots_newest_last() -> None:
+    found = of_files(*(f"__cluster_metadata-0/{end:020d}-{1:010d}.checkpoint" for end in (500, 0, 90)))
+    names = [f.path.rsplit("/", 1)[-1] for f in found.log_dirs[0].replicas[0].metadata_checkpoints()]
+    assert [int(name.split("-")[0]) for name in names] == [0, 90, 500]
+
+
+def test_every_file_of_a_real_capture_is_placed(golden: Golden) -> None:
+    manifest = survey(golden("healthy"))
+    found = listing(manifest)
+    assert found.unread == ()
+    placed = sum(len(d.files) for d in found.log_dirs)
+    for log_dir in found.log_dirs:
+        for replica in log_dir.replicas:
+            beside = sum(f is not None for s in replica.segments for f in (s.log, s.index, s.timeindex, s.txnindex))
+            placed += beside + len(replica.snapshots) + len(replica.orphans) + len(replica.other)
+    assert placed == len(list(manifest.files()))

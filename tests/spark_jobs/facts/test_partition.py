@@ -1,0 +1,159 @@
+"""One partition's rows: the columns that the relations name, which replica is the reference, bounds by ISR and ELR."""
+
+from typing import Any
+
+import pytest
+
+from kafka_log.coordinator_records import OffsetCommit
+from spark_jobs.facts.context import Rows
+from spark_jobs.facts.partition import partition_rows
+from spark_jobs.relations import COMMON, LOSSES, RELATIONS
+from tests.conftest import Golden
+from tests.spark_jobs.facts.logs import (
+    Disks,
+    batch,
+    change,
+    checkpoint,
+    context,
+    headers,
+    marker,
+    replica_input,
+    segment,
+)
+from tests.spark_jobs.pipeline import derived_once
+
+OLD = headers(
+    *(batch(at, 10, producer_id=7, sequence=at) for at in range(0, 90, 10)),
+    batch(90, 10, producer_id=7, sequence=95, transactional=True),
+)
+NEW = headers(
+    *(OLD[n : n + 1] for n in range(5)),
+    batch(50, 10, epoch=2, producer_id=8, sequence=0, transactional=True),
+    marker(60, producer_id=8, epoch=2),
+)
+
+
+def rows_of(**fields: Any) -> Rows:
+    unclean = change(metadata_offset=77, leader_epoch=2, election="unclean", previous_isr=(2,), isr=(1,))
+    known = context(
+        **{
+            "leader_epoch": 2,
+            "isr": (1,),
+            "changes": (unclean,),
+            "epoch_leaders": {0: 2, 2: 1},
+            "commits": (commit(40), commit(80)),
+            **fields,
+        }
+    )
+    one = replica_input(segment(NEW), broker_id=1, high_watermark=61, epoch_checkpoint=checkpoint((0, 0), (2, 50)))
+    two = replica_input(segment(OLD), broker_id=2, high_watermark=90)
+    return partition_rows(known, [one, two], read=Disks(broker_1=NEW, broker_2=OLD))
+
+
+def commit(offset: int) -> OffsetCommit:
+    return OffsetCommit(
+        group=f"g{offset}",
+        topic="t",
+        partition=0,
+        offset=offset,
+        leader_epoch=0,
+        commit_timestamp_ms=1,
+        topic_id=None,
+        version=3,
+        tombstone=False,
+    )
+
+
+def test_every_relation_has_the_columns_that_it_names_and_no_other() -> None:
+    known = {**RELATIONS, LOSSES.name: LOSSES}
+    common = {c.name for c in COMMON}
+    produced = rows_of()
+    assert {name for name, rows in produced.items() if not rows} == {"index_files"}
+    for name, rows in produced.items():
+        named = {c.name for c in known[name].columns}
+        for row in rows:
+            assert row.keys() - named == set(), name
+            # What a later step knows may be left for it; of the loss, whether it is new.
+            assert named - row.keys() - common <= ({"first_seen_at_ms"} if name != "losses" else named), name
+
+
+@pytest.mark.parametrize("relation", sorted(RELATIONS.keys() - {"changes"}))
+def test_no_column_of_a_real_capture_is_never_filled(golden: Golden, relation: str) -> None:
+    facts = [derived_once(golden(name)) for name in ("healthy", "tiered", "unclean-before", "hanging-txn", "epochs")]
+    rows = [row for of_capture in facts for row in of_capture.rows.get(relation, [])]
+    if relation == "sequence_gaps":
+        assert rows == []
+        return
+    empty = {c.name for c in RELATIONS[relation].columns if all(row[c.name] is None for row in rows)}
+    assert empty <= NEEDS_MORE_THAN_A_PLAIN_COPY, relation
+
+
+NEEDS_MORE_THAN_A_PLAIN_COPY = {
+    "lost_from_offset",
+    "rack",
+    "read_started_at_ms",
+    "read_finished_at_ms",
+    "checkpoint_older_than_log",
+    "follower_copied_after_leader",
+    "identity_violation_offset",
+    "first_differing_undiverged_offset",
+    "first_differing_committed_offset",
+    "error",
+    "cut_tail",
+    "torn_tail_position",
+}
+
+
+def test_the_loss_and_who_is_hit_by_it() -> None:
+    rows = rows_of()
+    (loss,) = rows["losses"]
+    assert (loss["start_offset"], loss["end_offset"], loss["records"], loss["held_by"]) == (50, 100, 50, [2])
+    assert loss["groups_affected"] == ["g80"]
+    by_group = {row["group"]: row for row in rows["committed_offsets"]}
+    assert (by_group["g40"]["in_range"], by_group["g40"]["lost_from_offset"]) == (True, None)
+    assert (by_group["g80"]["above_log_end"], by_group["g80"]["lost_from_offset"]) == (True, 50)
+    (election,) = rows["partition_changes"]
+    assert (election["records_at_stake"], election["old_lineage_holders"]) == (50, [2])
+
+
+def test_breaks_in_sequences_are_told_of_the_replica_that_has_them() -> None:
+    (gap,) = rows_of()["sequence_gaps"]
+    assert (gap["broker_id"], gap["cause"], gap["expected_sequence"], gap["found_sequence"]) == (2, "lost", 90, 95)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reference"),
+    [
+        ({}, 1),
+        ({"leader_id": 2}, 2),
+        ({"leader_id": None, "last_leader_id": 2}, 2),
+        ({"leader_id": 3}, 1),  # not captured: the newest epoch
+        ({"leader_id": None}, 1),
+    ],
+)
+def test_the_reference_is_the_leader_or_the_nearest_to_one(fields: dict[str, Any], reference: int) -> None:
+    rows = rows_of(**fields)
+    assert [r["broker_id"] for r in rows["replicas"] if r["is_reference"]] == [reference]
+
+
+@pytest.mark.parametrize(
+    ("fields", "bounds"),
+    [
+        ({"isr": (1,)}, (61, 61)),
+        ({"isr": (1, 2)}, (61, 61)),
+        ({"isr": (), "elr": (1,)}, (61, 61)),
+        ({"isr": (), "elr": (), "last_known_elr": (1,)}, (61, 61)),
+        ({"isr": (1, 3)}, (61, 61)),
+        ({"isr": (3,)}, (61, None)),
+    ],
+)
+def test_the_high_watermark_is_bounded_by_isr_and_elr(
+    fields: dict[str, Any], bounds: tuple[int | None, int | None]
+) -> None:
+    (row,) = rows_of(**fields)["partitions"]
+    assert (row["high_watermark_lower"], row["high_watermark_upper"]) == bounds
+
+
+def test_what_the_metadata_log_does_not_know_has_no_partition_row() -> None:
+    assert "partitions" not in rows_of(metadata_known=False, leader_id=None)
+    assert "partitions" not in rows_of(topic_deleted=True)

@@ -1,0 +1,77 @@
+"""Bounds of the high watermark, and the last stable offset below it."""
+
+import pytest
+
+from spark_jobs.facts.watermarks import (
+    HighWatermarkBounds,
+    ReplicaOffsets,
+    high_watermark_bounds,
+    last_stable_offset,
+)
+
+
+def offsets(broker_id: int, checkpointed: int | None, end: int, *, shared: int | None = None) -> ReplicaOffsets:
+    return ReplicaOffsets(
+        broker_id=broker_id,
+        checkpointed_high_watermark=checkpointed,
+        shared_end_offset=end if shared is None else shared,
+        log_end_offset=end,
+    )
+
+
+def bounds(
+    *replicas: ReplicaOffsets, must_hold: set[int], leader_id: int = 1, one_moment: bool = True
+) -> tuple[int | None, int | None]:
+    found: HighWatermarkBounds = high_watermark_bounds(
+        replicas, leader_id=leader_id, must_hold=frozenset(must_hold), one_moment=one_moment
+    )
+    return found.lower, found.upper
+
+
+ONE, TWO, THREE = offsets(1, 90, 100), offsets(2, 80, 97), offsets(3, 95, 96)
+
+
+@pytest.mark.parametrize(
+    ("must_hold", "expected"),
+    [
+        ({1, 2, 3}, (95, 96)),
+        ({1, 2}, (95, 97)),  # one that fell behind bounds nothing from above, its checkpoint still does from below
+        ({1}, (95, 100)),
+        ({1, 2, 4}, (95, 100)),  # a member whose log was not captured: only the leader's end is left
+        ({2, 4}, (95, None)),  # the leader is no member: nothing bounds it
+        (set(), (95, 100)),
+    ],
+)
+def test_checkpoints_bound_from_below_and_members_ends_from_above(
+    must_hold: set[int], expected: tuple[int, int | None]
+) -> None:
+    assert bounds(ONE, TWO, THREE, must_hold=must_hold) == expected
+
+
+def test_nothing_is_known_without_evidence() -> None:
+    assert bounds(must_hold={1}) == (None, None)
+    assert bounds(offsets(1, None, 10), must_hold={1}) == (None, 10)
+
+
+def test_a_checkpoint_of_a_lineage_that_was_left_counts_up_to_where_it_parted() -> None:
+    assert bounds(offsets(1, 80, 110), offsets(3, 150, 150, shared=100), must_hold={1}) == (100, 110)
+
+
+def test_copies_of_different_moments_may_contradict_each_other() -> None:
+    early, leader = offsets(2, 40, 50), offsets(1, 90, 100)
+    assert bounds(leader, early, must_hold={1, 2}, one_moment=False) == (90, 100)
+    assert bounds(leader, early, must_hold={1, 2}, one_moment=True) == (90, 50)
+    assert bounds(offsets(1, 10, 20), offsets(2, 90, 95), must_hold={1, 2}, one_moment=False) == (90, None)
+
+
+@pytest.mark.parametrize(
+    ("high_watermark", "unstable", "log_start", "expected"),
+    [(None, 5, 0, None), (50, None, 0, 50), (50, 20, 0, 20), (50, 60, 0, 50), (50, 20, 30, 30), (50, 50, 0, 50)],
+)
+def test_last_stable_offset(
+    high_watermark: int | None, unstable: int | None, log_start: int, expected: int | None
+) -> None:
+    found = last_stable_offset(
+        high_watermark=high_watermark, first_unstable_offset=unstable, log_start_offset=log_start
+    )
+    assert found == expected
