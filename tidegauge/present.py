@@ -165,7 +165,9 @@ def _open_transactions(report: Report) -> Iterator[str]:
     for t in found[:_TRANSACTIONS_SHOWN]:
         owner = safe(t["transactional_id"]) if t["transactional_id"] is not None else "no transactional id on record"
         state = (
-            "its coordinator does not know it" if t["hanging"] else f"{safe(t['coordinator_state'])} at its coordinator"
+            "its coordinator's log does not list it"
+            if t["hanging"]
+            else f"{safe(t['coordinator_state'])} at its coordinator"
         )
         yield (
             f"  {safe(t['topic'])}-{t['partition']} from {t['first_offset']}  "
