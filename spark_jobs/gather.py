@@ -14,6 +14,7 @@ from typing import Any, Final
 import pyarrow.dataset as ds
 
 from kafka_log.coordinator_records import OffsetCommit, RemoteSegment, TransactionState
+from kafka_log.log_dir import parse_segment_file
 from snapshots.listing import METADATA_TOPIC, LogDirListing, ReplicaFiles, SnapshotListing, listing
 from snapshots.manifest import BrokerCapture, Consistency, LeftOut
 from spark_jobs.checkpoint_files import Checkpoints, log_dir_checkpoints, partition_file_rows
@@ -106,7 +107,9 @@ def gather(snapshot: AuditedSnapshot, summaries: ds.Dataset) -> SnapshotContext:
         for replica in log_dir.replicas:
             if replica.state not in ("live", "future"):
                 continue
-            work = _replica_work(log_dir, replica, listed, broker_quiet=broker_quiet)
+            work = _replica_work(
+                log_dir, replica, listed, broker_quiet=broker_quiet, unread_bases=_unread_bases(replica, files.unread)
+            )
             replicas.setdefault((replica.topic, replica.partition), []).append(work)
             rows["checkpoint_files"] += _with_capture(
                 partition_file_rows(snapshot.root, replica, unread), known, broker_quiet=broker_quiet
@@ -257,7 +260,12 @@ def _captured_at(snapshot: AuditedSnapshot, summaries: ds.Dataset) -> int | None
 
 
 def _replica_work(
-    log_dir: LogDirListing, replica: ReplicaFiles, listed: Checkpoints, *, broker_quiet: bool
+    log_dir: LogDirListing,
+    replica: ReplicaFiles,
+    listed: Checkpoints,
+    *,
+    broker_quiet: bool,
+    unread_bases: tuple[int, ...],
 ) -> ReplicaWork:
     from kafka_log.log_dir import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, REPLICATION_OFFSET_CHECKPOINT
 
@@ -294,7 +302,16 @@ def _replica_work(
         checkpoint_older_than_log=older,
         log_read_at_ms=(min(logs), max(logs)) if logs else None,
         ignore_sequences=replica.topic == CONSUMER_OFFSETS,
+        unread_bases=unread_bases,
     )
+
+
+def _unread_bases(replica: ReplicaFiles, unread: Iterable[LeftOut]) -> tuple[int, ...]:
+    """Segments of a replica whose log the copy names and could not be read."""
+    names = [
+        parse_segment_file(x.path.rsplit("/", 1)[-1]) for x in unread if x.path.startswith(replica.directory + "/")
+    ]
+    return tuple(n.base_offset for n in names if n is not None and n.kind == "log" and not n.suffix)
 
 
 def _state(history: MetadataHistory, key: PartitionKey) -> PartitionState | None:

@@ -57,6 +57,7 @@ class ReplicaWork:
     checkpoint_older_than_log: bool | None
     log_read_at_ms: tuple[int, int] | None
     ignore_sequences: bool
+    unread_bases: tuple[int, ...] = ()
 
 
 def replica_input(root: Path, work: ReplicaWork, rows: Mapping[str, Mapping[str, Any]]) -> ReplicaInput:
@@ -97,6 +98,10 @@ def replica_input(root: Path, work: ReplicaWork, rows: Mapping[str, Mapping[str,
         checkpoint_older_than_log=work.checkpoint_older_than_log,
         log_read_at_ms=work.log_read_at_ms,
         ignore_sequences=work.ignore_sequences,
+        unread_bases=(
+            *work.unread_bases,
+            *(rows[p]["base_offset"] for p in work.segment_paths if p in rows and rows[p]["error"] is not None),
+        ),
     )
 
 

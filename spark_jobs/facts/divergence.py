@@ -116,6 +116,8 @@ def _comparable_range(leader: ReplicaFacts, follower: ReplicaFacts) -> tuple[int
     """The offsets that both hold as they were written: above both log heads and above what a cleaner has rewritten."""
     if leader.summary.batch_count == 0 or follower.summary.batch_count == 0:
         return 0, 0, "no batches"
+    if leader.given.unread_bases or follower.given.unread_bases:
+        return 0, 0, "a segment could not be read"
     start = max(leader.summary.first_offset, follower.summary.first_offset)
     end = min(leader.readable_end_offset, follower.readable_end_offset)
     for replica in (leader, follower):

@@ -94,6 +94,8 @@ class ReplicaInput:
     checkpoint_older_than_log: bool | None
     log_read_at_ms: tuple[int, int] | None
     ignore_sequences: bool
+    unread_bases: tuple[int, ...] = ()
+    """Base offsets of segments that are there and could not be read: what is missing with them is not lost."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -142,7 +144,9 @@ def replica_facts(given: ReplicaInput, *, topic_compacted: bool, tiered: bool, e
     local_start = given.segments[0].base_offset if given.segments else 0
     log_start = _log_start(given, local_start, tiered=tiered)
     log_end, readable_end = _log_end(given, summary)
-    replay, states_at = _replayed(given, expiration_ms=expiration_ms, compacted=ever_compacted)
+    # Behind a segment that could not be read, sequences jump for that reason.
+    holes = ever_compacted or bool(given.unread_bases)
+    replay, states_at = _replayed(given, expiration_ms=expiration_ms, compacted=holes)
     checkpoint = given.epoch_checkpoint
     facts = ReplicaFacts(
         given=given,
@@ -188,7 +192,10 @@ def _merged(given: ReplicaInput) -> tuple[list[SegmentRow], SegmentSummary]:
                 extra = before.count(kind) - total.count(kind) - own.count(kind)
                 counts[kind] += extra
             missing = before.missing_offsets - total.missing_offsets - own.missing_offsets
-            if own.first_offset > total.last_offset + 1 and _broken_between(given.segments[at - 1], segment):
+            if own.first_offset > total.last_offset + 1 and (
+                _broken_between(given.segments[at - 1], segment)
+                or any(given.segments[at - 1].base_offset < u < segment.base_offset for u in given.unread_bases)
+            ):
                 counts["offset_gap"] = own.count("offset_gap")
                 missing = 0
             elif own.first_offset > total.last_offset + 1:
@@ -373,7 +380,7 @@ def _index_files(facts: ReplicaFacts) -> Iterator[IndexedFile]:
         )
         if checked is None:
             continue
-        _uncheckable(checked, compacted=facts.ever_compacted, damaged=bool(log_damaged))
+        _uncheckable(checked, compacted=facts.ever_compacted, damaged=bool(log_damaged or given.unread_bases))
         path = file.path if file is not None else f"{given.directory}/{base:020d}.txnindex"
         yield IndexedFile(path=path, size_bytes=file.size_bytes if file is not None else 0, facts=checked)
     taken_before = {start: part.max_timestamp_ms for start, part in _ranges(given) if part.batch_count}
@@ -388,7 +395,7 @@ def _index_files(facts: ReplicaFacts) -> Iterator[IndexedFile]:
             log_start_offset=facts.log_start_offset,
             taken_before_ms=taken_before.get(snapshot.offset),
         )
-        _uncheckable(checked, compacted=False, damaged=bool(log_damaged))
+        _uncheckable(checked, compacted=False, damaged=bool(log_damaged or given.unread_bases))
         # A clean stop and a truncation leave one at the log end of that moment, so any offset of the log is a sound
         # place.
         checked.misplaced = not facts.local_log_start_offset <= snapshot.offset <= facts.readable_end_offset

@@ -238,3 +238,13 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_read(
     told = {p: r for p, r in facts.unread().items() if p not in sound.unread()}
     assert list(told) == [name]
     assert "Input/output error" in told[name]
+
+
+def test_what_an_unreadable_segment_held_is_not_called_lost(copy: Path, sound: Derived) -> None:
+    segment = segments(copy / REPLICA)[1]
+    segment.unlink()
+    segment.symlink_to("/nowhere")
+    facts = derived(copy)
+    assert f"{REPLICA}/{segment.name}" in facts.unread()
+    told = {line for line in wrong(facts) - wrong(sound) if "live-0@2" in line}
+    assert not [line for line in told if "offset_gaps" in line or "lost_gaps" in line or "differing" in line]
