@@ -7,7 +7,7 @@ offset order. The rule that must hold: every file of the manifest is either plac
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafka_log.log_dir import parse_partition_dir, parse_segment_file
+from kafka_log.log_dir import CLEAN_SHUTDOWN, parse_partition_dir, parse_segment_file
 from kafka_log.types import BrokerId
 from snapshots.manifest import BrokerCapture, FileEntry, LeftOut, Manifest
 
@@ -63,6 +63,11 @@ class LogDirListing:
     directory: str
     files: dict[str, FileEntry]
     replicas: tuple[ReplicaFiles, ...]
+
+    @property
+    def clean_shutdown(self) -> bool:
+        """The broker's marker of a clean stop is there; it is removed when the broker starts again."""
+        return CLEAN_SHUTDOWN in self.files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

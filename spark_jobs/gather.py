@@ -14,7 +14,12 @@ from typing import Any, Final
 import pyarrow.dataset as ds
 
 from kafka_log.coordinator_records import OffsetCommit, RemoteSegment, TransactionState
-from kafka_log.log_dir import parse_segment_file
+from kafka_log.log_dir import (
+    LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    REPLICATION_OFFSET_CHECKPOINT,
+    parse_segment_file,
+)
 from snapshots.listing import METADATA_TOPIC, LogDirListing, ReplicaFiles, SnapshotListing, listing
 from snapshots.manifest import BrokerCapture, Consistency, LeftOut
 from spark_jobs.checkpoint_files import Checkpoints, log_dir_checkpoints, partition_file_rows
@@ -183,14 +188,8 @@ def _quiet_brokers(snapshot: AuditedSnapshot, files: SnapshotListing) -> frozens
     return frozenset(
         b.broker_id
         for b in snapshot.manifest.brokers
-        if files.of_broker(b.broker_id) and all(_clean(d) for d in files.of_broker(b.broker_id))
+        if files.of_broker(b.broker_id) and all(d.clean_shutdown for d in files.of_broker(b.broker_id))
     )
-
-
-def _clean(log_dir: LogDirListing) -> bool:
-    from kafka_log.log_dir import CLEAN_SHUTDOWN
-
-    return CLEAN_SHUTDOWN in log_dir.files
 
 
 def _with_capture(rows: Iterable[Row], known: _Known, *, broker_quiet: bool) -> list[Row]:
@@ -267,8 +266,6 @@ def _replica_work(
     broker_quiet: bool,
     unread_bases: tuple[int, ...],
 ) -> ReplicaWork:
-    from kafka_log.log_dir import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, REPLICATION_OFFSET_CHECKPOINT
-
     key = (replica.topic, replica.partition)
     # A log dir may list a partition whose directory was moved to another one; its -future copy has no high watermark
     # there.
@@ -297,7 +294,7 @@ def _replica_work(
         recovery_point_offset=listed.recovery_points.get(key) if own else None,
         checkpoint_log_start_offset=listed.log_starts.get(key) if own else None,
         cleaner_offset=listed.cleaner_offsets.get(key) if own else None,
-        clean_shutdown=_clean(log_dir),
+        clean_shutdown=log_dir.clean_shutdown,
         broker_quiet=broker_quiet,
         checkpoint_older_than_log=older,
         log_read_at_ms=(min(logs), max(logs)) if logs else None,
@@ -409,7 +406,7 @@ def _broker_row(broker: BrokerCapture, files: SnapshotListing, known: _Known, ch
         ),
         "directory_ids": [d.directory_id for d in broker.log_dirs if d.directory_id is not None],
         "log_dirs": [d.name for d in broker.log_dirs],
-        "clean_shutdown": bool(log_dirs) and all(_clean(d) for d in log_dirs),
+        "clean_shutdown": bool(log_dirs) and all(d.clean_shutdown for d in log_dirs),
         "captured": True,
         "replica_count": len(live),
         "size_bytes": sum(s.log.size_bytes for r in live for s in r.segments),

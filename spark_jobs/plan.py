@@ -7,14 +7,13 @@ are in it, Kafka's internal topics and the metadata log like any other; deleted 
 from collections.abc import Iterator
 from typing import Final
 
-from kafka_log.log_dir import CLEAN_SHUTDOWN
 from snapshots.listing import METADATA_TOPIC, LogDirListing, ReplicaFiles, SegmentFiles, listing
 from snapshots.manifest import Consistency, FileEntry
+from spark_jobs.facts.coordinator_tables import CONSUMER_OFFSETS, REMOTE_LOG_METADATA, TRANSACTION_STATE
 from spark_jobs.index import SegmentTask
 from spark_jobs.run import AuditedSnapshot, Run
 
-CONSUMER_OFFSETS: Final = "__consumer_offsets"
-DECODED_TOPICS: Final = frozenset({CONSUMER_OFFSETS, "__transaction_state", "__remote_log_metadata"})
+DECODED_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, REMOTE_LOG_METADATA})
 """Internal topics whose records are decoded while their segments are read."""
 
 
@@ -42,7 +41,7 @@ def _task(
     *,
     rolled_meanwhile: bool,
 ) -> SegmentTask:
-    quiet = CLEAN_SHUTDOWN in log_dir.files or snapshot.manifest.consistency is not Consistency.FUZZY
+    quiet = log_dir.clean_shutdown or snapshot.manifest.consistency is not Consistency.FUZZY
     is_active = next_base is None
     return SegmentTask(
         snapshot=snapshot.key,
@@ -60,7 +59,7 @@ def _task(
         is_active=is_active,
         # The metadata log's indexes are not trimmed even by a clean stop. In a live copy the last segment but one may
         # have been the active one when its log was copied, and rolled before its indexes were.
-        tail_may_be_stale=(is_active and (CLEAN_SHUTDOWN not in log_dir.files or replica.topic == METADATA_TOPIC))
+        tail_may_be_stale=(is_active and (not log_dir.clean_shutdown or replica.topic == METADATA_TOPIC))
         or (rolled_meanwhile and not quiet),
         ignore_sequences=replica.topic == CONSUMER_OFFSETS,
         with_records=replica.topic in DECODED_TOPICS and replica.state == "live",
