@@ -16,6 +16,7 @@ from kafka_log.log_dir import parse_partition_dir
 from kafka_log.properties import MetaProperties, parse_meta_properties
 from kafka_log.types import BrokerId
 from snapshots.errors import SnapshotError
+from snapshots.location import Location, open_bytes
 from snapshots.manifest import (
     MANIFEST_NAME,
     BrokerCapture,
@@ -40,11 +41,11 @@ Progress = Callable[[str], None]
 class Snapshot:
     """A snapshot that can be read: where it lies and what it holds."""
 
-    root: Path
+    root: Location
     manifest: Manifest
 
 
-def open_snapshot(directory: Path, *, cluster: str | None = None) -> Snapshot:
+def open_snapshot(directory: Location, *, cluster: str | None = None) -> Snapshot:
     """A snapshot by its manifest; without one, the directory is adopted on the fly as fuzzy, and nothing is written."""
     _must_be_directory(directory)
     manifest_path = directory / MANIFEST_NAME
@@ -54,6 +55,11 @@ def open_snapshot(directory: Path, *, cluster: str | None = None) -> Snapshot:
         except (OSError, UnicodeDecodeError) as error:
             raise SnapshotError(f"{manifest_path} cannot be read: {error}. Check its permissions.") from error
         return Snapshot(root=directory, manifest=from_json(text, where=str(manifest_path)))
+    if not isinstance(directory, Path):
+        raise SnapshotError(
+            f"{directory} has no {MANIFEST_NAME}, so it is no snapshot: one in an object store is written by "
+            "`tidegauge capture --out URL`, the manifest last. Capture it again, or adopt a local copy."
+        )
     return Snapshot(root=directory, manifest=survey(directory, cluster=cluster))
 
 
@@ -152,14 +158,24 @@ def verify(snapshot: Snapshot, *, progress: Progress | None = None) -> tuple[Lef
             progress(file.path)
     for broker in snapshot.manifest.brokers:
         left: list[LeftOut] = []
-        for path in _walk(snapshot.root, snapshot.root / broker.directory, left):
-            relative = path.relative_to(snapshot.root).as_posix()
+        for relative in _present(snapshot.root, broker.directory, left):
             if relative not in named:
                 problems.append(LeftOut(path=relative, reason="not named in the manifest"))
     return tuple(problems)
 
 
-def _must_be_directory(directory: Path) -> None:
+def _present(root: Location, directory: str, left_out: list[LeftOut]) -> Iterator[str]:
+    """Every file below a directory of the snapshot, as paths below its root."""
+    if isinstance(root, Path):
+        for path in _walk(root, root / directory, left_out):
+            yield path.relative_to(root).as_posix()
+    else:
+        yield from sorted(
+            found.relative_to(root).as_posix() for found in (root / directory).rglob("*") if found.is_file()
+        )
+
+
+def _must_be_directory(directory: Location) -> None:
     if not directory.exists():
         raise SnapshotError(f"{directory} does not exist. Name a snapshot, or a directory that holds broker-<id>/.")
     if not directory.is_dir():
@@ -301,9 +317,9 @@ def _default_id(directory: Path, brokers: list[BrokerCapture]) -> str:
     return f"{name}-{digest.hexdigest()[:8]}"
 
 
-def _sha256(path: Path) -> str:
+def _sha256(path: Location) -> str:
     digest = hashlib.sha256()
-    with path.open("rb", buffering=0) as file:
+    with open_bytes(path) as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
     return digest.hexdigest()

@@ -7,7 +7,6 @@ must hold: an untouched file (0 bytes) is empty, a missing one is missing, and n
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from kafka_log.checkpoints import (
@@ -35,6 +34,7 @@ from kafka_log.properties import (
     parse_quorum_state,
 )
 from snapshots.listing import METADATA_TOPIC, LogDirListing, ReplicaFiles
+from snapshots.location import Location
 from snapshots.manifest import FileEntry, LeftOut
 from spark_jobs.facts.context import Row
 
@@ -60,7 +60,7 @@ class Checkpoints:
     rows: list[Row]
 
 
-def log_dir_checkpoints(root: Path, log_dir: LogDirListing, unread: list[LeftOut]) -> Checkpoints:
+def log_dir_checkpoints(root: Location, log_dir: LogDirListing, unread: list[LeftOut]) -> Checkpoints:
     """Reads a log dir's own files."""
     offsets: dict[str, Offsets] = {}
     rows = []
@@ -92,7 +92,7 @@ def log_dir_checkpoints(root: Path, log_dir: LogDirListing, unread: list[LeftOut
     )
 
 
-def partition_file_rows(root: Path, replica: ReplicaFiles, unread: list[LeftOut]) -> list[Row]:
+def partition_file_rows(root: Location, replica: ReplicaFiles, unread: list[LeftOut]) -> list[Row]:
     """Rows about a replica's own small files."""
     parsers: dict[str, Callable[[bytes], Any]] = {
         LEADER_EPOCH_CHECKPOINT: parse_leader_epoch_checkpoint,
@@ -109,7 +109,7 @@ def partition_file_rows(root: Path, replica: ReplicaFiles, unread: list[LeftOut]
     return rows
 
 
-def _read(root: Path, file: FileEntry | None, unread: list[LeftOut]) -> bytes | None:
+def _read(root: Location, file: FileEntry | None, unread: list[LeftOut]) -> bytes | None:
     if file is None:
         return None
     try:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from snapshots.location import location
 from snapshots.manifest import LeftOut
 from spark_jobs.fact_files import PartWriter, packed, relation_table, unpacked, write_empty_relations
 from spark_jobs.facts.context import PartitionContext, Rows
@@ -101,7 +102,7 @@ def _derive_group(shared: Any) -> Any:
 
 def derive_partition(work: SnapshotWork, partition: PartitionWork, rows: Mapping[str, Mapping[str, Any]]) -> Rows:
     """The facts of one partition; `rows` are its segments' rows of the index step, by path."""
-    root = Path(work.root)
+    root = location(work.root)
     inputs = [replica_input(root, replica, rows) for replica in partition.replicas]
     return partition_rows(partition.context, inputs, read=batch_reader(root))
 

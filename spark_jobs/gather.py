@@ -8,7 +8,6 @@ the metadata log and the coordinators' tables are read here; the logs were read 
 import pickle
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow.dataset as ds
@@ -21,6 +20,7 @@ from kafka_log.log_dir import (
     parse_segment_file,
 )
 from snapshots.listing import METADATA_TOPIC, LogDirListing, ReplicaFiles, SnapshotListing, listing
+from snapshots.location import Location
 from snapshots.manifest import BrokerCapture, Consistency, LeftOut
 from spark_jobs.checkpoint_files import Checkpoints, log_dir_checkpoints, partition_file_rows
 from spark_jobs.facts.context import PartitionContext, Row, Rows
@@ -170,12 +170,12 @@ def _absent(
     return found
 
 
-def _unreadable(root: Path, replica: ReplicaFiles) -> Iterator[LeftOut]:
+def _unreadable(root: Location, replica: ReplicaFiles) -> Iterator[LeftOut]:
     """Derived files that do not open: they are read where their logs are, and what is missing there has no voice."""
     indexes = [f for s in replica.segments for f in (s.index, s.timeindex, s.txnindex) if f is not None]
     for file in (*indexes, *(f for _, f in replica.snapshots)):
         try:
-            with (root / file.path).open("rb", buffering=0):
+            with (root / file.path).open("rb"):
                 pass
         except OSError as error:
             yield LeftOut(path=file.path, reason=f"cannot be read: {error.strerror or error}")

@@ -9,10 +9,11 @@ import json
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+
+from snapshots.location import Location, location, open_bytes
 
 TARGET_PARTITION_BYTES: Final = 128 << 20
 """Bytes that one Spark task reads, about."""
@@ -137,7 +138,7 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
     from spark_jobs.facts.segment_fold import SummaryFold
     from spark_jobs.facts.summary_codec import encode_summary
 
-    root = Path(task.root)
+    root = location(task.root)
     offsets = times = None
     if (data := _bytes(root, task.index_path)) is not None:
         offsets = parse_offset_index(
@@ -160,7 +161,7 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
     break_position: int | None = None
     valid_end: int | None = None
     newest: int | None = None
-    with (root / task.path).open("rb", buffering=0) as file:
+    with open_bytes(root / task.path) as file:
         source = _Limited(file, task.size_bytes)
         for block in scan_batches(source.readinto):
             corruptions.extend(block.corruptions)
@@ -206,7 +207,7 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
     }
 
 
-def _bytes(root: Path, path: str | None) -> bytes | None:
+def _bytes(root: Location, path: str | None) -> bytes | None:
     """An index file; None if it is not there or cannot be read, which the gathering of small files has told of."""
     if path is None:
         return None
@@ -227,5 +228,5 @@ def _coordinator_records(task: SegmentTask) -> bytes:
 
     from spark_jobs.facts.coordinator_tables import latest_records
 
-    data = (Path(task.root) / task.path).read_bytes()[: task.size_bytes]
+    data = (location(task.root) / task.path).read_bytes()[: task.size_bytes]
     return pickle.dumps(latest_records(task.topic, data), protocol=pickle.HIGHEST_PROTOCOL)

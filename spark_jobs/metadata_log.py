@@ -6,7 +6,6 @@ itself.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from kafka_log.corruption import Corruption
 from kafka_log.log_dir import parse_metadata_checkpoint
@@ -14,11 +13,12 @@ from kafka_log.metadata_records import decode_metadata_record
 from kafka_log.records import records_in
 from kafka_log.scan import scan_buffer
 from snapshots.listing import METADATA_TOPIC, ReplicaFiles, SnapshotListing
+from snapshots.location import Location
 from snapshots.manifest import LeftOut
 from spark_jobs.facts.metadata import LoggedRecord, MetadataHistory, replay
 
 
-def read_metadata(root: Path, files: SnapshotListing, unread: list[LeftOut]) -> MetadataHistory:
+def read_metadata(root: Location, files: SnapshotListing, unread: list[LeftOut]) -> MetadataHistory:
     """The history by the furthest copy of `__cluster_metadata-0`; empty if no copy can be read."""
     copies = [r for r in files.replicas() if r.topic == METADATA_TOPIC and r.state == "live"]
     if not copies:
@@ -35,7 +35,9 @@ def read_metadata(root: Path, files: SnapshotListing, unread: list[LeftOut]) -> 
     return replay(log, snapshot=snapshot)
 
 
-def _start(root: Path, replica: ReplicaFiles, first_base: int, unread: list[LeftOut]) -> tuple[int, list[LoggedRecord]]:
+def _start(
+    root: Location, replica: ReplicaFiles, first_base: int, unread: list[LeftOut]
+) -> tuple[int, list[LoggedRecord]]:
     """Where the replay begins, and the snapshot it begins with.
 
     With the head of the log gone, that is the oldest whole snapshot that reaches the log: it leaves most history to it.
@@ -59,7 +61,7 @@ def _start(root: Path, replica: ReplicaFiles, first_base: int, unread: list[Left
     return first_base, []
 
 
-def _reach(root: Path, replica: ReplicaFiles) -> tuple[int, int]:
+def _reach(root: Location, replica: ReplicaFiles) -> tuple[int, int]:
     """(last leader epoch, log end offset) of a copy; of one without a log, those of its newest snapshot."""
     for segment in reversed(replica.segments):
         try:
@@ -72,7 +74,7 @@ def _reach(root: Path, replica: ReplicaFiles) -> tuple[int, int]:
     return max(((n.leader_epoch, n.end_offset) for n in named if n is not None), default=(-1, 0))
 
 
-def _records(root: Path, path: str, unread: list[LeftOut]) -> Iterator[LoggedRecord]:
+def _records(root: Location, path: str, unread: list[LeftOut]) -> Iterator[LoggedRecord]:
     try:
         data = (root / path).read_bytes()
     except OSError as error:

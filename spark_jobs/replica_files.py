@@ -8,7 +8,6 @@ that is missing or cannot be read is None there, and its reason is among the unr
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from kafka_log.producer_snapshot import parse_producer_snapshot
 from kafka_log.properties import parse_partition_metadata
 from kafka_log.scan import BATCH_HEADER, scan_batches
 from kafka_log.transaction_index import parse_transaction_index
+from snapshots.location import Location, open_bytes
 from spark_jobs.facts.derived_files import IndexFileFacts
 from spark_jobs.facts.divergence import ReadBatches, rows_between
 from spark_jobs.facts.replica import (
@@ -60,7 +60,7 @@ class ReplicaWork:
     unread_bases: tuple[int, ...] = ()
 
 
-def replica_input(root: Path, work: ReplicaWork, rows: Mapping[str, Mapping[str, Any]]) -> ReplicaInput:
+def replica_input(root: Location, work: ReplicaWork, rows: Mapping[str, Mapping[str, Any]]) -> ReplicaInput:
     """Puts together one replica. `rows`: rows of the index step by path."""
     epochs = _bytes(root, work.epoch_checkpoint_path)
     metadata = _bytes(root, work.partition_metadata_path)
@@ -105,7 +105,7 @@ def replica_input(root: Path, work: ReplicaWork, rows: Mapping[str, Mapping[str,
     )
 
 
-def _bytes(root: Path, path: str | None) -> bytes | None:
+def _bytes(root: Location, path: str | None) -> bytes | None:
     if path is None:
         return None
     try:
@@ -135,7 +135,7 @@ def _segment(row: Mapping[str, Any]) -> IndexedSegment:
     )
 
 
-def batch_reader(root: Path) -> ReadBatches:
+def batch_reader(root: Location) -> ReadBatches:
     """Headers of a stretch of a replica, read from its segments on demand."""
 
     def read(replica: ReplicaFacts, start: int, end: int) -> NDArray[Any]:
@@ -150,8 +150,8 @@ def batch_reader(root: Path) -> ReadBatches:
     return read
 
 
-def _stretch(path: Path, start: int, end: int) -> Iterable[NDArray[Any]]:
-    with path.open("rb", buffering=0) as file:
+def _stretch(path: Location, start: int, end: int) -> Iterable[NDArray[Any]]:
+    with open_bytes(path) as file:
         for block in scan_batches(file.readinto):
             rows = rows_between(block.headers, start, end)
             if len(rows):

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from snapshots.adopt import Snapshot, open_snapshot
 from snapshots.errors import SnapshotError
+from snapshots.location import Location, location
 from snapshots.manifest import Manifest, from_json, to_json
 
 _RUN_FILE: Final = "run.json"
@@ -26,7 +27,7 @@ _RUN_FILE: Final = "run.json"
 class AuditedSnapshot:
     """One snapshot of a run: where it lies, what it holds, where its results go."""
 
-    root: Path
+    root: Location
     target: Path
     manifest: Manifest
 
@@ -64,7 +65,7 @@ class Run:
 
 def new_run(
     directory: Path,
-    inputs: tuple[Path, ...],
+    inputs: tuple[str, ...],
     *,
     store_url: str | None,
     fail_on: str,
@@ -75,7 +76,7 @@ def new_run(
 
     `cluster` names the cluster of a plain copy; a manifest says its own.
     """
-    opened = [open_snapshot(path, cluster=cluster) for path in inputs]
+    opened = [open_snapshot(location(given), cluster=cluster) for given in inputs]
     keys = [f"{s.manifest.cluster}/{s.manifest.snapshot_id}" for s in opened]
     for key in keys:
         if keys.count(key) > 1:
@@ -96,7 +97,7 @@ def new_run(
 def _audited(directory: Path, snapshot: Snapshot, *, alone: bool) -> AuditedSnapshot:
     manifest = snapshot.manifest
     target = directory if alone else directory / _folder(manifest.cluster) / _folder(manifest.snapshot_id)
-    return AuditedSnapshot(root=snapshot.root.resolve(), target=target, manifest=manifest)
+    return AuditedSnapshot(root=snapshot.root, target=target, manifest=manifest)
 
 
 def _folder(name: str) -> str:
@@ -140,7 +141,7 @@ def load(directory: Path) -> Run:
         directory=directory,
         snapshots=tuple(
             AuditedSnapshot(
-                root=Path(s["root"]),
+                root=location(s["root"]),
                 target=directory / s["target"],
                 manifest=from_json(json.dumps(s["manifest"]), where=str(path)),
             )

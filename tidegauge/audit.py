@@ -34,7 +34,7 @@ class AuditResult:
     exit_code: int
 
 
-def begin(inputs: tuple[Path, ...], *, out: Path, fail_on: str, store: str | None, cluster: str | None = None) -> Run:
+def begin(inputs: tuple[str, ...], *, out: Path, fail_on: str, store: str | None, cluster: str | None = None) -> Run:
     """The snapshot step: opens the snapshots and makes the run directory."""
     return new_run(
         out,
@@ -62,7 +62,7 @@ def step(name: str, run_dir: Path, *, progress: Progress) -> AuditResult | None:
 
 
 def audit(
-    inputs: tuple[Path, ...],
+    inputs: tuple[str, ...],
     *,
     out: Path,
     fail_on: str,

@@ -157,7 +157,7 @@ class _bar:  # noqa: N801 - reads as a verb where it is used
 
 
 @main.command("audit")
-@click.argument("directories", metavar="SNAPSHOT...", nargs=-1, required=True, type=_DIRECTORY)
+@click.argument("directories", metavar="SNAPSHOT...", nargs=-1, required=True)
 @click.option("--out", required=True, type=_DIRECTORY, help="Where report.json, facts/ and data_docs/ go.")
 @click.option(
     "--fail-on", type=_FAIL_ON, default="critical", show_default=True, help="Exit 1 at or above this severity."
@@ -169,7 +169,7 @@ class _bar:  # noqa: N801 - reads as a verb where it is used
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on standard output.")
 @_told
 def audit_command(
-    directories: tuple[Path, ...], out: Path, fail_on: str, store: str | None, master: str | None, as_json: bool
+    directories: tuple[str, ...], out: Path, fail_on: str, store: str | None, master: str | None, as_json: bool
 ) -> None:
     """Audit snapshots: what was lost, where and why.
 
@@ -229,7 +229,7 @@ def salvage_command(
 
 @main.command("job")
 @click.argument("step", type=click.Choice(["snapshot", "index", "derive", "evaluate", "publish"]))
-@click.argument("directories", metavar="[SNAPSHOT]...", nargs=-1, type=_DIRECTORY)
+@click.argument("directories", metavar="[SNAPSHOT]...", nargs=-1)
 @click.option("--run", "run_dir", required=True, type=_DIRECTORY, help="The run directory that the steps share.")
 @click.option(
     "--fail-on", type=_FAIL_ON, default="critical", show_default=True, help="Kept with the run (step snapshot)."
@@ -241,7 +241,7 @@ def salvage_command(
 )
 @_told
 def job_command(
-    step: str, directories: tuple[Path, ...], run_dir: Path, fail_on: str, store: str | None, cluster: str | None
+    step: str, directories: tuple[str, ...], run_dir: Path, fail_on: str, store: str | None, cluster: str | None
 ) -> None:
     """One STEP of an audit as a process of its own: what each Airflow task runs. SNAPSHOT is for the step snapshot."""
     from tidegauge import audit as steps
@@ -250,7 +250,7 @@ def job_command(
     if step == "snapshot":
         if not directories:
             raise click.UsageError("The step snapshot takes the snapshots to audit.")
-        found = tuple(resolve(str(directory), cluster) for directory in directories)
+        found = tuple(resolve(directory, cluster) for directory in directories)
         steps.begin(found, out=run_dir, fail_on=fail_on, store=store, cluster=cluster)
         return
     result = steps.step(step, run_dir, progress=_progress)

@@ -12,10 +12,10 @@ from tidegauge import settings
 LATEST = "latest"
 
 
-def resolve(snapshot: str, cluster: str | None) -> Path:
+def resolve(snapshot: str, cluster: str | None) -> str:
     """The directory that `snapshot` names; for `latest`, the cluster's newest. Raises `SnapshotError`."""
     if snapshot != LATEST:
-        return Path(snapshot)
+        return snapshot
     if not cluster:
         raise SnapshotError("`latest` needs the cluster's name: --cluster NAME.")
     root = Path(settings.snapshots_root()) / cluster
@@ -25,4 +25,4 @@ def resolve(snapshot: str, cluster: str | None) -> Path:
             f"No snapshot of {cluster} in {root}. Name one, or put one there: a directory with a {MANIFEST_NAME} "
             "(`tidegauge snapshot adopt` writes it). TIDEGAUGE_SNAPSHOTS says where snapshots are."
         )
-    return manifests[-1].parent
+    return str(manifests[-1].parent)

@@ -23,6 +23,7 @@ from kafka_log.scan import scan_batches
 from snapshots.adopt import Snapshot, open_snapshot
 from snapshots.errors import SnapshotError
 from snapshots.listing import ReplicaFiles, listing
+from snapshots.location import Location, open_bytes
 
 _IDENTITY: Final = ("base_offset", "last_offset", "partition_leader_epoch", "crc", "size_bytes")
 Identity = tuple[int, ...]
@@ -95,14 +96,14 @@ def _only_holder(batches: dict[int, set[Identity]], directory: Path, topic: str,
 
 def _headers(
     snapshot: Snapshot, replica: ReplicaFiles, start: int, end: int | None
-) -> Iterator[tuple[Path, NDArray[Any]]]:
+) -> Iterator[tuple[Location, NDArray[Any]]]:
     """Sound batches that touch the range, segment by segment."""
     bases = [s.base_offset for s in replica.segments]
     for segment, next_base in zip(replica.segments, [*bases[1:], None], strict=True):
         if (end is not None and segment.base_offset >= end) or (next_base is not None and next_base <= start):
             continue
         path = snapshot.root / segment.log.path
-        with path.open("rb", buffering=0) as file:
+        with open_bytes(path) as file:
             for block in scan_batches(file.readinto):
                 touched = (block.headers["last_offset"] >= start) & (block.headers["crc_valid"] == 1)
                 if end is not None:
