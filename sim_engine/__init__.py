@@ -1,5 +1,6 @@
-"""The simulator's place: a Kafka cluster in miniature, seeded and deterministic, whose truth is known. Nothing yet.
+"""Kafka clusters whose truth is known. Today: the replication protocol, explored exhaustively (`explore`).
 
-The rule that will hold: it shares the codec (`kafka_log`) and the snapshot layout (`snapshots`) with the auditor, and
-nothing else, so that a protocol rule is written once as a broker's behaviour and once as an auditor's recomputation.
+The rule that must hold: this package shares the codec (`kafka_log`) and the snapshot layout (`snapshots`) with the
+auditor, and nothing else, so that a protocol rule is written once as a broker's behaviour and once as an auditor's
+recomputation.
 """

@@ -257,6 +257,36 @@ def job_command(
     sys.exit(result.exit_code if result is not None else 0)
 
 
+@main.command("explore")
+@click.argument(
+    "model", type=click.Choice(["KafkaTruncateToHighWatermark", "Kip101", "Kip279", "Kip320FirstTry", "Kip320"])
+)
+@click.option("--replicas", type=int, default=3, show_default=True, help="Replicas of the one partition.")
+@click.option("--log-size", type=int, default=2, show_default=True, help="Records that a log has room for.")
+@click.option("--records", type=int, default=2, show_default=True, help="Records that producers write in all.")
+@click.option("--max-leader-epoch", type=int, default=1, show_default=True, help="The last leader epoch, from 0.")
+@click.option("--max-states", type=click.IntRange(min=1), help="Stop when this many distinct states are known.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on standard output.")
+@_told
+def explore_command(
+    model: str, replicas: int, log_size: int, records: int, max_leader_epoch: int, max_states: int | None, as_json: bool
+) -> None:
+    """Visit every state that a small partition can reach under MODEL, and tell the shortest way to a lost record.
+
+    The models and constants are those of the public TLA+ specification of Kafka replication.
+    """
+    from sim_engine.explore.layout import Constants
+    from tidegauge.explore import explore, report
+
+    constants = Constants(replicas=replicas, log_size=log_size, max_records=records, max_leader_epoch=max_leader_epoch)
+    result, end = explore(model, constants, max_states=max_states, progress=_progress)
+    if as_json:
+        click.echo(json.dumps(result, indent=1))
+    else:
+        for line in report(result, end):
+            click.echo(line)
+
+
 @main.command("demo")
 @_told
 def demo_command() -> None:

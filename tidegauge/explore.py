@@ -1,0 +1,80 @@
+"""`tidegauge explore`: a model's whole state space, and how it loses a record if it does.
+
+In: a model's name and constants. Out: the result as the documented JSON, and lines for a terminal.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from sim_engine.explore.layout import Constants
+from sim_engine.explore.rules import Model
+from sim_engine.explore.search import Explorer
+from sim_engine.explore.story import portrait, tell
+
+_PROGRESS_SECONDS: Final = 1.0
+
+
+def explore(
+    model: str, constants: Constants, *, max_states: int | None, progress: Callable[[str], None]
+) -> tuple[dict[str, Any], list[str]]:
+    """Explores; returns the JSON result and the state in which the shortest violation ends, in words."""
+    # What is measured is the exploration, not the compilation of its kernels, which happens once on a machine.
+    Explorer(Model[model], Constants(replicas=1, log_size=1, max_records=1, max_leader_epoch=0)).explore()
+    explorer = Explorer(Model[model], constants)
+    started = told = time.monotonic()
+
+    def tick(known: int, expanded: int, depth: int) -> None:
+        nonlocal told
+        now = time.monotonic()
+        if now - told >= _PROGRESS_SECONDS:
+            told = now
+            rate = known / (now - started)
+            progress(f"{known:,} distinct states, {known - expanded:,} to expand, depth {depth}, {rate:,.0f} states/s")
+
+    found = explorer.explore(max_states=max_states, progress=tick)
+    seconds = time.monotonic() - started
+    steps = found.shortest_violation
+    violations = []
+    if steps is not None:
+        violations.append(
+            {
+                "invariant": "StrongIsr",
+                "length": len(steps),
+                "states": found.violating_states,
+                "actions": tell(explorer.layout, steps),
+            }
+        )
+    result = {
+        "model": model,
+        "constants": {
+            "Replicas": constants.replicas,
+            "LogSize": constants.log_size,
+            "MaxRecords": constants.max_records,
+            "MaxLeaderEpoch": constants.max_leader_epoch,
+        },
+        "distinct_states": found.distinct_states,
+        "transitions": found.transitions,
+        "depth": found.depth,
+        "complete": found.complete,
+        "violations": violations,
+        "states_per_second": round(found.distinct_states / seconds),
+        "bytes_per_state": round(explorer.bytes_in_use / found.distinct_states, 1),
+    }
+    return result, list(portrait(explorer.layout, steps[-1].fields)) if steps else []
+
+
+def report(result: dict[str, Any], end: list[str]) -> Iterator[str]:
+    """The result for a terminal."""
+    constants = ", ".join(f"{name} {value}" for name, value in result["constants"].items())
+    whole = "all of them" if result["complete"] else "not all: stopped at --max-states"
+    yield f"{result['model']} with {constants}"
+    yield f"{result['distinct_states']:,} distinct states ({whole}), depth {result['depth']}, " + (
+        f"{result['states_per_second']:,} states/s"
+    )
+    if not result["violations"]:
+        yield "StrongIsr holds in each." if result["complete"] else "StrongIsr holds in those that were looked at."
+    for violation in result["violations"]:
+        yield f"{violation['invariant']} is violated in {violation['states']:,} of them; the shortest way to one:"
+        yield from (f"  {number:2}. {action}" for number, action in enumerate(violation["actions"], 1))
+        yield from (f"      {line}" for line in end)
