@@ -10,7 +10,7 @@ LeaderEpochCheckpointFile).
     epoch start-offset          one line each   (leader-epoch-checkpoint)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -70,6 +70,21 @@ def parse_leader_epoch_checkpoint(data: bytes) -> LeaderEpochCheckpoint:
     """Reads a leader-epoch-checkpoint file."""
     empty, declared, entries, corruptions = _parse(data, _epoch_entry)
     return LeaderEpochCheckpoint(empty=empty, declared_entries=declared, entries=entries, corruptions=corruptions)
+
+
+def write_offset_checkpoint(entries: Iterable[CheckpointEntry]) -> bytes:
+    """The bytes of an offset checkpoint with these entries, in this order (CheckpointFile#write)."""
+    return _write(f"{e.topic} {e.partition} {e.offset}" for e in entries)
+
+
+def write_leader_epoch_checkpoint(entries: Iterable[EpochEntry]) -> bytes:
+    """The bytes of a leader-epoch-checkpoint with these entries, in this order."""
+    return _write(f"{e.leader_epoch} {e.start_offset}" for e in entries)
+
+
+def _write(entries: Iterable[str]) -> bytes:
+    lines = list(entries)
+    return "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)).encode()
 
 
 def _offset_entry(words: list[str]) -> CheckpointEntry | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from kafka_log.corruption import Corruption, Damage
 
@@ -79,6 +79,22 @@ def parse_time_index(data: bytes, *, base_offset: int, active: bool) -> TimeInde
         padding_bytes=padding,
         corruptions=tuple(corruptions),
     )
+
+
+def write_offset_index(offsets: ArrayLike, positions: ArrayLike, *, base_offset: int, size_bytes: int = 0) -> bytes:
+    """The bytes of an offset index with these entries, filled with zeros up to `size_bytes` (an active segment's)."""
+    entries = np.empty(len(np.asarray(offsets)), _OFFSET_ENTRY)
+    entries["offset"] = np.asarray(offsets, np.int64) - base_offset
+    entries["position"] = positions
+    return entries.tobytes().ljust(size_bytes, b"\0")
+
+
+def write_time_index(timestamps: ArrayLike, offsets: ArrayLike, *, base_offset: int, size_bytes: int = 0) -> bytes:
+    """The bytes of a time index with these entries, filled with zeros up to `size_bytes` (an active segment's)."""
+    entries = np.empty(len(np.asarray(timestamps)), _TIME_ENTRY)
+    entries["timestamp"] = timestamps
+    entries["offset"] = np.asarray(offsets, np.int64) - base_offset
+    return entries.tobytes().ljust(size_bytes, b"\0")
 
 
 def _entries(data: bytes, dtype: np.dtype[Any], *, active: bool) -> tuple[NDArray[Any], int, list[Corruption]]:

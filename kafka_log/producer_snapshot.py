@@ -13,6 +13,7 @@ Source: ProducerStateManager#readSnapshot, ProducerSnapshot schema version 1.
 """
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -79,3 +80,22 @@ def parse_producer_snapshot(data: bytes) -> ProducerSnapshot:
         for v in _ENTRY.iter_unpack(data[_HEADER.size : _HEADER.size + whole * _ENTRY.size])
     )
     return ProducerSnapshot(version=version, entries=entries[: max(count, 0)], corruptions=tuple(corruptions))
+
+
+def write_producer_snapshot(entries: Iterable[ProducerSnapshotEntry]) -> bytes:
+    """The bytes of a producer snapshot of version 1 with these entries (ProducerStateManager#writeSnapshot)."""
+    packed = [
+        _ENTRY.pack(
+            e.producer_id,
+            e.producer_epoch,
+            e.last_sequence,
+            e.last_offset,
+            e.offset_delta,
+            e.timestamp,
+            e.coordinator_epoch,
+            -1 if e.current_transaction_first_offset is None else e.current_transaction_first_offset,
+        )
+        for e in entries
+    ]
+    covered = struct.pack(">i", len(packed)) + b"".join(packed)
+    return struct.pack(">hI", 1, crc32c(covered)) + covered

@@ -47,6 +47,7 @@ class QuorumState:
     voted_id: int | None
     data_version: int | None
     corruptions: tuple[Corruption, ...]
+    voted_directory_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +93,7 @@ def parse_quorum_state(data: bytes) -> QuorumState:
         voted_id=_known(value, "votedId", _MAX_INT32, bad, data),
         data_version=_known(value, "data_version", _MAX_INT32, bad, data),
         corruptions=tuple(bad),
+        voted_directory_id=voted if isinstance(voted := value.get("votedDirectoryId"), str) else None,
     )
 
 
@@ -105,6 +107,40 @@ def parse_clean_shutdown(data: bytes) -> CleanShutdown:
         broker_epoch=_known(value, "brokerEpoch", _MAX_INT64, bad, data),
         corruptions=tuple(bad),
     )
+
+
+def write_meta_properties(*, node_id: int, directory_id: str, cluster_id: str) -> bytes:
+    """The bytes of `meta.properties` version 1 as a broker formats it, without the comment that holds the time."""
+    lines = (f"node.id={node_id}", f"directory.id={directory_id}", "version=1", f"cluster.id={cluster_id}")
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def write_partition_metadata(topic_id: str) -> bytes:
+    """The bytes of `partition.metadata`."""
+    return f"version: 0\ntopic_id: {topic_id}".encode()
+
+
+def write_quorum_state(
+    *,
+    leader_id: int | None,
+    leader_epoch: int,
+    voted_id: int | None,
+    voted_directory_id: str = "AAAAAAAAAAAAAAAAAAAAAA",
+) -> bytes:
+    """The bytes of `quorum-state` of data version 1, that of a dynamic quorum."""
+    value = {
+        "leaderId": -1 if leader_id is None else leader_id,
+        "leaderEpoch": leader_epoch,
+        "votedId": -1 if voted_id is None else voted_id,
+        "votedDirectoryId": voted_directory_id,
+        "data_version": 1,
+    }
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def write_clean_shutdown(broker_epoch: int) -> bytes:
+    """The bytes of `.kafka_cleanshutdown`."""
+    return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
 
 
 def _damage(data: bytes, kind: Damage, detail: str) -> Corruption:

@@ -8,6 +8,7 @@ though a broker ignores it (TransactionIndex, AbortedTxn).
 """
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -63,3 +64,8 @@ def parse_transaction_index(data: bytes) -> TransactionIndex:
             )
         )
     return TransactionIndex(entries=tuple(entries), corruptions=tuple(corruptions))
+
+
+def write_transaction_index(entries: Iterable[AbortedTransaction]) -> bytes:
+    """The bytes of a transaction index with these entries, in this order."""
+    return b"".join(_ENTRY.pack(0, e.producer_id, e.first_offset, e.last_offset, e.last_stable_offset) for e in entries)
