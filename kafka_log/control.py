@@ -1,7 +1,7 @@
 """Control records: the ends of transactions, and what a KRaft quorum writes about itself.
 
-In: a record of a control batch. Out: one typed value, or a `Corruption`. The rule that must hold: a type that we do not
-know is handed out as `OtherControl`, because Kafka's own readers pass over it too.
+In: a record of a control batch. Out: one typed value, or a `Corruption`; and the other way. The rule that must hold:
+a type that we do not know is handed out as `OtherControl`, because Kafka's own readers pass over it too.
 
     key                 version i16 | type i16
     0 abort, 1 commit   version i16 | coordinator epoch i32                        (Kafka EndTransactionMarker, KIP-98)
@@ -22,7 +22,7 @@ from typing import Final
 
 from kafka_log.corruption import Corruption, Damage
 from kafka_log.records import Record
-from kafka_log.varint import BROKEN, read_unsigned
+from kafka_log.varint import BROKEN, read_unsigned, write_unsigned
 
 
 class ControlType(IntEnum):
@@ -225,3 +225,64 @@ def _voter(cursor: _Cursor) -> Voter:
         min_kraft_version=min_version,
         max_kraft_version=max_version,
     )
+
+
+def encode_control_record(value: ControlRecord) -> tuple[bytes, bytes]:
+    """Key and value of a control record, both of version 0, as a broker writes them. Raises ValueError for others."""
+    match value:
+        case EndTxnMarker():
+            kind = ControlType.COMMIT if value.committed else ControlType.ABORT
+            return _key(kind), _number(0, 2) + _number(value.coordinator_epoch, 4)
+        case LeaderChange():
+            body = _number(value.leader_id, 4) + _write_ids(value.voters) + _write_ids(value.granting_voters)
+            return _key(ControlType.LEADER_CHANGE), _number(0, 2) + body + _NO_TAGS
+        case SnapshotHeader():
+            body = _number(value.last_contained_log_timestamp, 8)
+            return _key(ControlType.SNAPSHOT_HEADER), _number(0, 2) + body + _NO_TAGS
+        case SnapshotFooter():
+            return _key(ControlType.SNAPSHOT_FOOTER), _number(0, 2) + _NO_TAGS
+        case KRaftVersion():
+            return _key(ControlType.KRAFT_VERSION), _number(0, 2) + _number(value.kraft_version, 2) + _NO_TAGS
+        case KRaftVoters():
+            voters = b"".join(_write_voter(voter) for voter in value.voters)
+            count = write_unsigned(len(value.voters) + 1)
+            return _key(ControlType.KRAFT_VOTERS), _number(0, 2) + count + voters + _NO_TAGS
+        case OtherControl():
+            raise ValueError(f"control records of type {value.control_type} are not known")
+
+
+_NO_TAGS: Final = b"\0"
+
+
+def _key(kind: ControlType) -> bytes:
+    return _number(0, 2) + _number(kind, 2)
+
+
+def _number(value: int, size: int) -> bytes:
+    return value.to_bytes(size, "big", signed=True)
+
+
+def _write_ids(voters: tuple[int, ...]) -> bytes:
+    return write_unsigned(len(voters) + 1) + b"".join(_number(voter, 4) + _NO_TAGS for voter in voters)
+
+
+def _write_voter(voter: Voter) -> bytes:
+    endpoints = b"".join(
+        _write_text(name) + _write_text(host) + port.to_bytes(2, "big") + _NO_TAGS
+        for name, host, port in voter.endpoints
+    )
+    return (
+        _number(voter.voter_id, 4)
+        + base64.urlsafe_b64decode(voter.directory_id + "==")
+        + write_unsigned(len(voter.endpoints) + 1)
+        + endpoints
+        + _number(voter.min_kraft_version, 2)
+        + _number(voter.max_kraft_version, 2)
+        + _NO_TAGS
+        + _NO_TAGS
+    )
+
+
+def _write_text(text: str) -> bytes:
+    data = text.encode()
+    return write_unsigned(len(data) + 1) + data

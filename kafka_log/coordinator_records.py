@@ -1,7 +1,8 @@
 """The coordinators' records: committed offsets (`__consumer_offsets`) and transactional ids (`__transaction_state`).
 
 In: a record's key and value. Out: typed values for what facts need, `OtherCoordinatorRecord` for the rest, or a
-`Corruption`. The rule that must hold: a null value is a tombstone, not damage.
+`Corruption`; and key and value of such a record, to be written. The rule that must hold: a null value is a tombstone,
+not damage; what was read and not changed is written as the same bytes.
 
     key   = type (i16) | fields      value = version (i16) | fields
 """
@@ -12,8 +13,11 @@ from typing import Any, Final
 
 from kafka_log.coordinator_schemas import COORDINATOR_SCHEMAS, SHARE_STATE_SCHEMAS
 from kafka_log.corruption import Corruption, Damage
+from kafka_log.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from kafka_log.schema_writer import write_message
 from kafka_log.schemas import FieldValue, Schema, SchemaReader
 from kafka_log.types import TopicPartition
+from kafka_log.varint import write_unsigned
 
 _ZERO_UUID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 _OFFSET_COMMIT_TYPES: Final = (0, 1)
@@ -89,6 +93,16 @@ class RemoteSegment:
     state: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteLogRecord:
+    """A record of `__remote_log_metadata` with all its fields."""
+
+    api_key: int
+    name: str
+    version: int
+    fields: Mapping[str, FieldValue]
+
+
 REMOTE_SEGMENT_STATES: Final = (
     "COPY_SEGMENT_STARTED",
     "COPY_SEGMENT_FINISHED",
@@ -116,6 +130,37 @@ _REMOTE_SCHEMAS: Final[Mapping[int, Schema]] = {
 _GROUP_SCHEMAS: Final = _pairs(COORDINATOR_SCHEMAS)
 _TRANSACTION_SCHEMAS: Final = _pairs(COORDINATOR_SCHEMAS, transactions=True)
 _SHARE_STATE_SCHEMAS: Final = _pairs(SHARE_STATE_SCHEMAS)
+_OF_TOPIC: Final[Mapping[str, Mapping[int, tuple[Schema, Schema]]]] = {
+    CONSUMER_OFFSETS: _GROUP_SCHEMAS,
+    TRANSACTION_STATE: _TRANSACTION_SCHEMAS,
+    SHARE_GROUP_STATE: _SHARE_STATE_SCHEMAS,
+}
+
+
+def record_schemas(topic: str, key_type: int) -> tuple[Schema, Schema]:
+    """The schemas of key and value of a type of record of a coordinator's topic."""
+    return _OF_TOPIC[topic][key_type]
+
+
+def remote_log_schema(api_key: int) -> Schema:
+    """The schema of a type of record of `__remote_log_metadata`."""
+    return _REMOTE_SCHEMAS[api_key]
+
+
+def decode_coordinator_record(
+    topic: str, key: bytes | None, value: bytes | None
+) -> OtherCoordinatorRecord | Corruption:
+    """Decodes a record of any coordinator's topic field by field, whatever its type."""
+    return _decode(key, value, _OF_TOPIC[topic])
+
+
+def encode_coordinator_record(topic: str, record: OtherCoordinatorRecord) -> tuple[bytes, bytes | None]:
+    """Key and value of a record of a coordinator's topic. Raises ValueError if a field does not fit."""
+    key_schema, value_schema = _OF_TOPIC[topic][record.key_type]
+    key = record.key_type.to_bytes(2, "big") + write_message(key_schema, record.key, 0)
+    if record.value is None or record.version is None:
+        return key, None
+    return key, record.version.to_bytes(2, "big") + write_message(value_schema, record.value, record.version)
 
 
 def decode_offsets_record(key: bytes | None, value: bytes | None) -> OffsetCommit | OtherCoordinatorRecord | Corruption:
@@ -179,29 +224,15 @@ def decode_share_state_record(key: bytes | None, value: bytes | None) -> OtherCo
 
 
 def decode_remote_log_record(value: bytes | None) -> RemoteSegment | Corruption | None:
-    """Decodes a record of `__remote_log_metadata`; None for one that is not about a single segment.
-
-    value = frame version (uvarint, 1) | api key (uvarint) | version (uvarint) | fields      (RemoteLogMetadataSerde)
-    """
+    """Decodes a record of `__remote_log_metadata`; None for one that is not about a single segment."""
     if value is None:
         return None
-    try:
-        reader = SchemaReader(value)
-        frame, api_key, version = reader.uvarint(), reader.uvarint(), reader.uvarint()
-        if frame != 1:
-            return _damage(value, Damage.VERSION, f"frame version {frame}, only 1 is known")
-        schema = _REMOTE_SCHEMAS.get(api_key)
-        if schema is None:
-            return _damage(value, Damage.VALUE, f"remote log record type {api_key} is not known")
-        if not schema.has_version(version):
-            return _damage(value, Damage.VERSION, f"{schema.name} version {version} is not known")
-        said: Mapping[str, Any] = schema.read(reader, version)
-    except ValueError as error:
-        return _damage(value, Damage.FORM, str(error))
-    if reader.remaining:
-        return _damage(value, Damage.FORM, f"{schema.name}: {reader.remaining} bytes are left over")
-    if api_key not in (_REMOTE_SEGMENT, _REMOTE_SEGMENT_UPDATE):
+    decoded = decode_remote_log_fields(value)
+    if isinstance(decoded, Corruption):
+        return decoded
+    if decoded.api_key not in (_REMOTE_SEGMENT, _REMOTE_SEGMENT_UPDATE):
         return None
+    said: Mapping[str, Any] = decoded.fields
     state = said["remote_log_segment_state"]
     if not 0 <= state < len(REMOTE_SEGMENT_STATES):
         return _damage(value, Damage.VALUE, f"remote segment state {state} is not known")
@@ -218,6 +249,35 @@ def decode_remote_log_record(value: bytes | None) -> RemoteSegment | Corruption 
         size_bytes=said.get("segment_size_in_bytes"),
         state=REMOTE_SEGMENT_STATES[state],
     )
+
+
+def decode_remote_log_fields(value: bytes) -> RemoteLogRecord | Corruption:
+    """Decodes a record of `__remote_log_metadata` field by field, whatever its type.
+
+    value = frame version (uvarint, 1) | api key (uvarint) | version (uvarint) | fields      (RemoteLogMetadataSerde)
+    """
+    try:
+        reader = SchemaReader(value)
+        frame, api_key, version = reader.uvarint(), reader.uvarint(), reader.uvarint()
+        if frame != 1:
+            return _damage(value, Damage.VERSION, f"frame version {frame}, only 1 is known")
+        schema = _REMOTE_SCHEMAS.get(api_key)
+        if schema is None:
+            return _damage(value, Damage.VALUE, f"remote log record type {api_key} is not known")
+        if not schema.has_version(version):
+            return _damage(value, Damage.VERSION, f"{schema.name} version {version} is not known")
+        fields = schema.read(reader, version)
+    except ValueError as error:
+        return _damage(value, Damage.FORM, str(error))
+    if reader.remaining:
+        return _damage(value, Damage.FORM, f"{schema.name}: {reader.remaining} bytes are left over")
+    return RemoteLogRecord(api_key=api_key, name=schema.name, version=version, fields=fields)
+
+
+def encode_remote_log_record(record: RemoteLogRecord) -> bytes:
+    """The value of a record of `__remote_log_metadata`. Raises ValueError if a field does not fit."""
+    frame = write_unsigned(1) + write_unsigned(record.api_key) + write_unsigned(record.version)
+    return frame + write_message(_REMOTE_SCHEMAS[record.api_key], record.fields, record.version)
 
 
 def _decode(

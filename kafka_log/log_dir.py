@@ -1,8 +1,8 @@
 """Names in a log dir: partition directories, segment files, checkpoint files.
 
 In: a file or directory name. Out: what it names, or None. The rule that must hold: only names that a broker itself
-writes are taken for what they say (LogFileUtils, UnifiedLog#parseTopicPartitionName); a number that Kafka's own type
-has no room for is in none of them.
+writes are taken for what they say (LogFileUtils, UnifiedLog#parseTopicPartitionName), and `.headers`, what a capture
+keeps of a `.log` (`kafka_log.headers_file`); a number that Kafka's own type has no room for is in none of them.
 """
 
 import re
@@ -16,6 +16,8 @@ CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 META_PROPERTIES: Final = "meta.properties"
 PARTITION_METADATA: Final = "partition.metadata"
 LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
+LATER_EPOCH_CHECKPOINT: Final = f"{LEADER_EPOCH_CHECKPOINT}.after"
+"""A capture's second copy of leader-epoch-checkpoint, read behind the logs, where it differs from the first."""
 REPLICATION_OFFSET_CHECKPOINT: Final = "replication-offset-checkpoint"
 RECOVERY_POINT_OFFSET_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT: Final = "log-start-offset-checkpoint"
@@ -23,7 +25,7 @@ CLEANER_OFFSET_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 QUORUM_STATE: Final = "quorum-state"
 
 PartitionState = Literal["live", "future", "deleted", "stray"]
-SegmentFileKind = Literal["log", "index", "timeindex", "txnindex", "snapshot"]
+SegmentFileKind = Literal["log", "headers", "index", "timeindex", "txnindex", "snapshot"]
 _STATES: Final[dict[str | None, PartitionState]] = {
     None: "live",
     "future": "future",
@@ -33,7 +35,11 @@ _STATES: Final[dict[str | None, PartitionState]] = {
 _PARTITION: Final = re.compile(
     r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>[0-9]{1,10})(?:\.[0-9a-f]{32}-(?P<state>future|delete|stray))?"
 )
-_SEGMENT: Final = re.compile(r"([0-9]{20})\.(log|index|timeindex|txnindex|snapshot)(?:\.(deleted|cleaned|swap|tmp))?")
+_SEGMENT: Final = re.compile(
+    r"([0-9]{20})\.(log|headers|index|timeindex|txnindex|snapshot)(?:\.(deleted|cleaned|swap|tmp))?"
+)
+_LOG_IN_NAME: Final = re.compile(r"(?<![^/])([0-9]{20})\.log((?:\.(?:deleted|cleaned|swap|tmp))?)\Z")
+_HEADERS_IN_NAME: Final = re.compile(r"(?<![^/])([0-9]{20})\.headers((?:\.(?:deleted|cleaned|swap|tmp))?)\Z")
 _METADATA_CHECKPOINT: Final = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 
 
@@ -78,6 +84,21 @@ def parse_segment_file(name: str) -> SegmentFile | None:
         return None
     kind: SegmentFileKind = match[2]  # type: ignore[assignment]
     return SegmentFile(base_offset=int(match[1]), kind=kind, suffix=match[3] or "")
+
+
+def headers_name(log: str) -> str:
+    """A segment's headers file by the name (or path) of its log: `….log.deleted` is kept as `….headers.deleted`."""
+    return _LOG_IN_NAME.sub(r"\1.headers\2", log)
+
+
+def log_name(path: str) -> str:
+    """The other way; the name of anything but a headers file stays as it is."""
+    return _HEADERS_IN_NAME.sub(r"\1.log\2", path)
+
+
+def is_headers_file(path: str) -> bool:
+    """Whether a name (or path) is that of a headers file."""
+    return _HEADERS_IN_NAME.search(path) is not None
 
 
 def parse_metadata_checkpoint(name: str) -> MetadataCheckpoint | None:

@@ -1,7 +1,8 @@
-"""The records of `__cluster_metadata`: their schemas, and the decoder of one record's value.
+"""The records of `__cluster_metadata`: their schemas, and one record's value read and written.
 
-In: a record's value. Out: a `MetadataRecord`, or a `Corruption`. The rule that must hold: the schemas are data, in the
-notation of `kafka_log.schemas`; a record type or version that they don't have is a `Corruption`, never a guess.
+In: a record's value. Out: a `MetadataRecord`, or a `Corruption`; and the other way. The rule that must hold: the
+schemas are data, in the notation of `kafka_log.schemas`; a record type or version that they don't have is a
+`Corruption`, never a guess.
 
     value = frame version (uvarint, 1) | api key (uvarint) | version (uvarint) | fields      (MetadataRecordSerde)
 
@@ -14,7 +15,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafka_log.corruption import Corruption, Damage
+from kafka_log.schema_writer import write_message
 from kafka_log.schemas import FieldValue, Schema, SchemaReader, parse_schemas
+from kafka_log.varint import write_unsigned
 
 _FRAME_VERSION: Final = 1
 
@@ -198,6 +201,12 @@ def decode_metadata_record(value: bytes) -> MetadataRecord | Corruption:
     if reader.remaining:
         return _damage(value, Damage.FORM, f"{schema.name}: {reader.remaining} bytes are left over")
     return MetadataRecord(type_id=type_id, name=schema.name, version=version, fields=fields)
+
+
+def encode_metadata_record(record: MetadataRecord) -> bytes:
+    """One record's value. Raises ValueError if a field does not fit."""
+    frame = write_unsigned(_FRAME_VERSION) + write_unsigned(record.type_id) + write_unsigned(record.version)
+    return frame + write_message(METADATA_SCHEMAS[record.type_id], record.fields, record.version)
 
 
 def _damage(value: bytes, kind: Damage, detail: str) -> Corruption:

@@ -216,12 +216,14 @@ def _control_record(at: Any, end: Any, attributes: Any) -> Any:
     if cursor == 0 or key_length < 4 or cursor + key_length > record_end or _i16(cursor) < 0:
         return unreadable
     control_type = _int64(_i16(cursor + 2))
+    if control_type < _ABORT or control_type > _LAST_RAFT_TYPE:
+        return unreadable
     value_length, cursor = _varint(cursor + key_length, record_end)
     if cursor == 0 or value_length < 0 or cursor + value_length > record_end:
         return control_type, -1, False
     if control_type > _COMMIT:
-        return control_type, -1, control_type <= _LAST_RAFT_TYPE
-    if control_type < _ABORT or value_length < 6 or _i16(cursor) < 0:
+        return control_type, -1, True
+    if value_length < 6 or _i16(cursor) < 0:
         return control_type, -1, False
     shape_is_right = (
         record_count == 1
@@ -230,7 +232,9 @@ def _control_record(at: Any, end: Any, attributes: Any) -> Any:
         and _i16(at + _PRODUCER_EPOCH) >= 0
         and _i32(at + _BASE_SEQUENCE) == -1
     )
-    return control_type, _int64(_i32(cursor + 2)), shape_is_right
+    if not shape_is_right:
+        return control_type, -1, False
+    return control_type, _int64(_i32(cursor + 2)), True
 
 
 @_kernel

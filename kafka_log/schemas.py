@@ -146,11 +146,11 @@ def _read_struct(
     for field in fields:
         if field.tag is not None and version in field.tagged:
             tagged[field.tag] = field
-            values[field.name] = _default(field)
+            values[field.name] = default_of(field)
         elif version in field.versions:
             values[field.name] = _read_field(field, reader, version, flexible=flexible)
         else:
-            values[field.name] = _default(field)
+            values[field.name] = default_of(field)
     if flexible:
         for _ in range(reader.uvarint()):
             tag, size = reader.uvarint(), reader.uvarint()
@@ -213,7 +213,8 @@ def _null(field: Field, version: int) -> FieldValue:
     return None
 
 
-def _default(field: Field) -> FieldValue:
+def default_of(field: Field) -> FieldValue:
+    """A field's value where nothing is written of it."""
     if field.is_array:
         return None if field.default == "null" else ()
     match field.type:
@@ -228,7 +229,7 @@ def _default(field: Field) -> FieldValue:
         case type_ if type_ in _INTEGERS:
             return int(field.default) if field.default is not None else 0
         case _:
-            return None
+            return None if field.default == "null" else {f.name: default_of(f) for f in field.fields}
 
 
 def parse_schemas(text: str) -> tuple[Schema, ...]:

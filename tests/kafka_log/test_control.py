@@ -18,6 +18,7 @@ from kafka_log.control import (
     SnapshotFooter,
     SnapshotHeader,
     decode_control_record,
+    encode_control_record,
 )
 from kafka_log.corruption import Corruption, Damage
 from kafka_log.records import Record, records_in
@@ -140,3 +141,26 @@ def test_what_cannot_be_read_is_told(record: Record, why: str) -> None:
 def test_any_value_is_read_without_an_exception(control_type: int, value: bytes | None) -> None:
     result = decode_control_record(control_record(control_type, value))
     assert isinstance(result, Corruption) or control_type > 6 or value is not None
+
+
+@pytest.mark.parametrize("capture", ["healthy", "tiered"])
+def test_control_records_are_written_as_the_same_bytes(golden: Golden, capture: str) -> None:
+    kinds = set()
+    for path in [*golden(capture).glob("broker-*/*/*.log"), *golden(capture).glob("broker-*/*/*.checkpoint")]:
+        data = path.read_bytes()
+        headers, _ = scan_buffer(data)
+        for row, records in records_in(data, headers):
+            if headers[row]["control_type"] == -1:
+                continue
+            assert not isinstance(records, Corruption)
+            for record in records:
+                decoded = decode_control_record(record)
+                assert not isinstance(decoded, Corruption)
+                assert encode_control_record(decoded) == (record.key, record.value), path
+                kinds.add(type(decoded))
+    assert {EndTxnMarker, LeaderChange, SnapshotHeader, SnapshotFooter} <= kinds
+
+
+def test_a_control_record_of_an_unknown_type_is_not_written() -> None:
+    with pytest.raises(ValueError, match="type 9 are not known"):
+        encode_control_record(OtherControl(control_type=9))

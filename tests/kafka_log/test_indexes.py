@@ -15,7 +15,7 @@ from kafka_log.log_dir import parse_segment_file
 from kafka_log.scan import scan_buffer
 
 Golden = Callable[[str], Path]
-CAPTURES = ["healthy", "epochs", "unclean-before", "hanging-txn", "pair-clean-b2", "tiered"]
+CAPTURES = ["healthy", "epochs", "unclean-before", "hanging-txn", "pair-clean-b2", "tiered", "kafka-4.1", "kafka-3.9"]
 
 
 def offset_entries(*entries: tuple[int, int]) -> bytes:

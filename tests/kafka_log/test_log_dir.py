@@ -11,6 +11,9 @@ from kafka_log.log_dir import (
     MetadataCheckpoint,
     PartitionDir,
     SegmentFile,
+    headers_name,
+    is_headers_file,
+    log_name,
     parse_metadata_checkpoint,
     parse_partition_dir,
     parse_segment_file,
@@ -21,7 +24,7 @@ HEX = "0123456789abcdef" * 2
 NO_SEGMENT = {"leader-epoch-checkpoint", "partition.metadata", "quorum-state"}
 
 
-@pytest.mark.parametrize("capture", ["healthy", "pair-clean-b2", "tiered", "soak-01"])
+@pytest.mark.parametrize("capture", ["healthy", "pair-clean-b2", "tiered", "soak-01", "kafka-4.1", "kafka-3.9"])
 def test_every_name_in_a_real_log_dir_is_known(golden: Golden, capture: str) -> None:
     states = set()
     for broker in golden(capture).glob("broker-*"):
@@ -123,3 +126,20 @@ def test_any_legal_partition_is_found_again(topic: str, partition: int) -> None:
 def test_any_name_is_something_or_nothing(name: str) -> None:
     for found in (parse_segment_file(name), parse_metadata_checkpoint(name), parse_partition_dir(name)):
         assert found is None or "-" in name or "." in name
+
+
+@pytest.mark.parametrize("suffix", ["", ".deleted", ".cleaned", ".swap", ".tmp"])
+@pytest.mark.parametrize("folder", ["", "orders-0/", "broker-1/orders.log-0/"])
+def test_a_log_and_its_headers_file_know_each_others_names(folder: str, suffix: str) -> None:
+    log, headers = f"{folder}{7:020d}.log{suffix}", f"{folder}{7:020d}.headers{suffix}"
+    assert (headers_name(log), log_name(headers), log_name(log)) == (headers, log, log)
+    assert (is_headers_file(headers), is_headers_file(log)) == (True, False)
+    assert parse_segment_file(headers.rsplit("/", 1)[-1]) == SegmentFile(
+        base_offset=7, kind="headers", suffix=suffix[1:]
+    )
+
+
+@pytest.mark.parametrize("name", ["x.headers", f"{7:020d}.headers.bak", f"a{7:020d}.headers", f"{7:020d}.headers/x"])
+def test_other_names_are_no_headers_files(name: str) -> None:
+    assert not is_headers_file(name)
+    assert log_name(name) == name

@@ -17,7 +17,18 @@ from tests.kafka_log.kafka_dump import dumped_files
 from tests.kafka_log.kafka_json import difference, payload_of
 
 Golden = Callable[[str], Path]
-CAPTURES = ["healthy", "epochs", "unclean-before", "hanging-txn", "pair-clean-b1", "pair-clean-b2", "soak-01", "tiered"]
+CAPTURES = [
+    "healthy",
+    "epochs",
+    "unclean-before",
+    "hanging-txn",
+    "pair-clean-b1",
+    "pair-clean-b2",
+    "soak-01",
+    "tiered",
+    "kafka-4.1",
+    "kafka-3.9",
+]
 TOPIC_NAMED_A = bytes.fromhex("01 02 00 02 61") + bytes(16) + b"\0"
 
 

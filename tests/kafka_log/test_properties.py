@@ -22,7 +22,17 @@ from kafka_log.properties import (
 )
 
 Golden = Callable[[str], Path]
-CAPTURES = ["healthy", "epochs", "unclean-before", "hanging-txn", "pair-clean-b1", "pair-clean-b2", "tiered"]
+CAPTURES = [
+    "healthy",
+    "epochs",
+    "unclean-before",
+    "hanging-txn",
+    "pair-clean-b1",
+    "pair-clean-b2",
+    "tiered",
+    "kafka-4.1",
+    "kafka-3.9",
+]
 DIRECTORIES_OF_EPOCHS = {"1": "aQ--xhJIGEwYTUKjelWj2w", "2": "ybZC4PoUR-q_I4RYxxgWIA", "3": "xCfADkOaXQmXdiqUlDqvGA"}
 PARSERS = [parse_meta_properties, parse_partition_metadata, parse_quorum_state, parse_clean_shutdown]
 
