@@ -1,5 +1,7 @@
 """The one factory for tasks that run a job: a step's name in, an Airflow operator out that runs it as a process.
 
+Captures run likewise: `ShareOperator` where a broker's disks are, `SnapshotOperator` where shares become a snapshot.
+
 A step without Spark runs the `tidegauge` command. A Spark step goes through `spark-submit`: on this machine
 (`local[N]`), on a cluster (`spark://…`, `yarn`), or on Kubernetes (`k8s://…`, in cluster mode, where the driver is a
 pod). Steps exchange nothing but a directory; its path is all they are told.
@@ -26,10 +28,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 Outcome = Literal["done", "breached"]
+
+SNAPSHOT: Final = Asset("tidegauge_snapshot")
+"""A finished snapshot of any cluster. Its events say which: `snapshot` (directory or URL), `cluster`, `snapshot_id`."""
 
 BREACHED: Final = 1
 UNUSABLE: Final = 2
@@ -38,9 +43,19 @@ _IMAGE_JOB: Final = "local:///opt/tidegauge/spark_jobs/job.py"
 _POD_EXIT_CODE: Final = re.compile(r"exit code:\s*(\d+)", re.IGNORECASE)
 
 
-def command_step(step: str, *arguments: str, may_breach: bool = False, **task: Any) -> "JobOperator":
-    """A task that runs `tidegauge job <step> <arguments>`. Arguments are templates."""
-    return JobOperator(task_id=step, steps=(step,), arguments=arguments, spark=False, may_breach=may_breach, **task)
+def command_step(
+    step: str,
+    *arguments: str,
+    may_breach: bool = False,
+    subjects: Callable[[Any], Sequence[str]] | None = None,
+    **task: Any,
+) -> "JobOperator":
+    """A task that runs `tidegauge job <step> <arguments>`. Arguments are templates; `subjects` makes more of them from
+    the run's context, which the step takes as what it is about, never as options.
+    """
+    return JobOperator(
+        task_id=step, steps=(step,), arguments=arguments, spark=False, may_breach=may_breach, subjects=subjects, **task
+    )
 
 
 def spark_step(*steps: str, arguments: Sequence[str], **task: Any) -> "JobOperator":
@@ -50,38 +65,17 @@ def spark_step(*steps: str, arguments: Sequence[str], **task: Any) -> "JobOperat
     )
 
 
-class JobOperator(BaseOperator):
-    """Runs a job as a process of its own, its output in the task's log, and answers as its exit code says."""
+class ProcessOperator(BaseOperator):
+    """Runs a command as a process of its own, its output in the task's log, and answers as its exit code says."""
 
-    template_fields = ("arguments",)
+    template_fields: Sequence[str] = ("arguments",)
     ui_color = "#d9ecf2"
 
-    def __init__(
-        self, *, steps: Sequence[str], arguments: Sequence[str], spark: bool, may_breach: bool, **task: Any
-    ) -> None:
+    def __init__(self, *, arguments: Sequence[str] = (), **task: Any) -> None:
         super().__init__(**task)
-        self.steps = list(steps)
-        self.arguments = list(arguments)
-        self.spark = spark
-        self.may_breach = may_breach
+        self.arguments = list(arguments) if isinstance(arguments, list | tuple) else arguments
         self._process: subprocess.Popen[str] | None = None
         self._killing: list[str] = []
-
-    def execute(self, context: Any) -> Outcome:
-        """Runs the job to its end; "breached" where it found something, else "done"."""
-        master = os.environ.get("TIDEGAUGE_SPARK_MASTER") or "local[*]"
-        if self.spark:
-            pod = (
-                pod_name(self.task_id, context["ti"].run_id, context["ti"].try_number)
-                if is_kubernetes(master)
-                else None
-            )
-            command = spark_submit(master, [*self.steps, *self.arguments], os.environ, name=self.task_id, pod=pod)
-            self._killing = [command[0], "--master", master, "--kill", f"{_namespace(os.environ)}:{pod}"] if pod else []
-        else:
-            command = [*tidegauge_command(os.environ), "job", *self.steps, *self.arguments]
-        self.log.info("Running %s", shlex.join(command))
-        return outcome(self._run(command, pod_decides=bool(self._killing)), may_breach=self.may_breach)
 
     def _run(self, command: Sequence[str], *, pod_decides: bool) -> int:
         try:
@@ -103,6 +97,88 @@ class JobOperator(BaseOperator):
                 os.killpg(self._process.pid, signal.SIGTERM)
         if self._killing:
             subprocess.run(self._killing, check=False, timeout=60)
+
+
+class JobOperator(ProcessOperator):
+    """Runs steps of an audit: by the `tidegauge` command, or by spark-submit."""
+
+    def __init__(
+        self,
+        *,
+        steps: Sequence[str],
+        arguments: Sequence[str],
+        spark: bool,
+        may_breach: bool,
+        subjects: Callable[[Any], Sequence[str]] | None = None,
+        **task: Any,
+    ) -> None:
+        super().__init__(arguments=arguments, **task)
+        self.steps = list(steps)
+        self.spark = spark
+        self.may_breach = may_breach
+        self.subjects = subjects
+
+    def execute(self, context: Any) -> Outcome:
+        """Runs the job to its end; "breached" where it found something, else "done"."""
+        master = os.environ.get("TIDEGAUGE_SPARK_MASTER") or "local[*]"
+        if self.spark:
+            pod = (
+                pod_name(self.task_id, context["ti"].run_id, context["ti"].try_number)
+                if is_kubernetes(master)
+                else None
+            )
+            command = spark_submit(master, [*self.steps, *self.arguments], os.environ, name=self.task_id, pod=pod)
+            self._killing = [command[0], "--master", master, "--kill", f"{_namespace(os.environ)}:{pod}"] if pod else []
+        else:
+            subjects = ["--", *self.subjects(context)] if self.subjects else []
+            command = [*tidegauge_command(os.environ), "job", *self.steps, *self.arguments, *subjects]
+        self.log.info("Running %s", shlex.join(command))
+        return outcome(self._run(command, pod_decides=bool(self._killing)), may_breach=self.may_breach)
+
+
+class ShareOperator(ProcessOperator):
+    """Runs `tidegauge <arguments>` where a broker's disks are: here, or by a command that stands for `tidegauge`."""
+
+    def __init__(self, *, command: str | None = None, subject: str = "", **task: Any) -> None:
+        super().__init__(**task)
+        self.command = command
+        self.subject = subject
+
+    def execute(self, context: Any) -> Outcome:
+        """Runs it to its end."""
+        command = remote_command(self.command, self.arguments) if self.command else None
+        command = command or [*tidegauge_command(os.environ), *self.arguments]
+        self.log.info("Running %s", shlex.join(command))
+        return outcome(self._run(command, pod_decides=False), may_breach=False)
+
+
+class SnapshotOperator(ShareOperator):
+    """Runs `tidegauge <arguments>`, which finishes a snapshot, and tells of it by an event of the asset `SNAPSHOT`."""
+
+    template_fields = ("arguments", "snapshot", "snapshot_id")
+
+    def __init__(self, *, cluster: str, snapshot: str, snapshot_id: str, **task: Any) -> None:
+        super().__init__(outlets=[SNAPSHOT], **task)
+        self.cluster = cluster
+        self.snapshot = snapshot
+        self.snapshot_id = snapshot_id
+
+    def execute(self, context: Any) -> Outcome:
+        """Runs it to its end; the event tells which snapshot there is now."""
+        done = super().execute(context)
+        context["outlet_events"][SNAPSHOT].extra = {
+            "cluster": self.cluster, "snapshot": self.snapshot, "snapshot_id": self.snapshot_id,
+        }  # fmt: skip
+        return done
+
+
+def remote_command(command: str, arguments: Sequence[str]) -> list[str]:
+    """The command line by which a prefix such as `ssh broker-1 tidegauge` runs. A shell at the other end of ssh splits
+    what it is given once more, so it is given quoted words.
+    """
+    prefix = shlex.split(command)
+    at_shell = Path(prefix[0]).name == "ssh"
+    return [*prefix, *(shlex.quote(argument) if at_shell else argument for argument in arguments)]
 
 
 def outcome(code: int, *, may_breach: bool) -> Outcome:

@@ -10,6 +10,10 @@ Reads one snapshot of a Kafka cluster's log directories and says where its repli
 | `evaluate` | stages the facts in Postgres, where Great Expectations validates the invariants; nobody sees them yet |
 | `publish` | one transaction makes the run visible; writes the report |
 
+It is triggered by the asset `tidegauge_snapshot`: every snapshot that `capture_snapshots` finishes is audited, and
+where several have been finished meanwhile, they are audited together, in one Spark application. Beside that it runs at
+the times of `TIDEGAUGE_SCHEDULE`, and by hand, on the snapshot that its parameters name.
+
 The steps *index* and *derive* share one `spark-submit`, because starting Spark costs more than either of them on a
 day's data.
 
@@ -19,23 +23,45 @@ or a Spark that is away is tried again.
 
 import os
 from datetime import datetime, timedelta
+from typing import Any
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG, AssetOrTimeSchedule, CronTriggerTimetable, Param
+from airflow.sdk.exceptions import AirflowFailException
 
-from job import command_step, spark_step
+from job import SNAPSHOT, command_step, spark_step
 
 HOME = os.environ.get("TIDEGAUGE_HOME") or "~/.local/share/tidegauge"
 
-SCHEDULE = os.environ.get("TIDEGAUGE_SCHEDULE") or "@daily"
+SCHEDULE = os.environ.get("TIDEGAUGE_SCHEDULE") or ("none" if os.environ.get("TIDEGAUGE_CLUSTERS") else "@daily")
+"""Who captures by a DAG has every snapshot audited once it is there, and needs no clock for it."""
 
 RUN = os.path.expanduser(HOME) + "/runs/{{ run_id | replace(':', '-') | replace('+', '-') }}"
 """The directory that the steps of one run share."""
+
+
+def snapshots(context: Any) -> list[str]:
+    """What to audit: the snapshots whose events triggered this run, each once; else what the parameters name."""
+    events = [event for of_asset in context["triggering_asset_events"].values() for event in of_asset]
+    named: dict[str, None] = {}
+    for event in events:
+        match (event.extra or {}).get("snapshot"):
+            case str(place) if place:
+                named[place] = None
+            case _:
+                raise AirflowFailException(
+                    f"An event of the asset {SNAPSHOT.name} names no snapshot. Its extra says where one lies, such as "
+                    '{"snapshot": "s3://backup/kafka/prod/20261121T030000Z"}.'
+                )
+    return list(named) or [context["params"]["snapshot"]]
+
 
 with DAG(
     dag_id="replication_audit",
     description="Where a cluster's replicas disagree, what was lost, and why",
     doc_md=__doc__,
-    schedule=None if SCHEDULE == "none" else SCHEDULE,
+    schedule=[SNAPSHOT]
+    if SCHEDULE == "none"
+    else AssetOrTimeSchedule(assets=[SNAPSHOT], timetable=CronTriggerTimetable(SCHEDULE, timezone="UTC")),
     start_date=datetime(2026, 1, 1),
     catchup=False,
     max_active_runs=1,
@@ -75,8 +101,8 @@ with DAG(
 ) as dag:
     snapshot = command_step(
         "snapshot",
-        *("{{ params.snapshot }}", "--cluster", "{{ params.cluster }}"),
-        *("--run", RUN, "--fail-on", "{{ params.fail_on }}"),
+        *("--cluster", "{{ params.cluster }}", "--run", RUN, "--fail-on", "{{ params.fail_on }}"),
+        subjects=snapshots,
     )
     index_and_derive = spark_step("index", "derive", arguments=["--run", RUN])
     evaluate = command_step("evaluate", "--run", RUN, may_breach=True)

@@ -28,6 +28,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "H": "Remote storage",
     "J": "Consumer groups",
     "K": "Metadata log",
+    "L": "The cluster's own answers",
 }
 """A code's first letter -> what its family is about."""
 

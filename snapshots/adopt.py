@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kafka_log.log_dir import parse_partition_dir
+from kafka_log.headers_file import END_FRAME_BYTES, log_size_bytes
+from kafka_log.log_dir import is_headers_file, parse_partition_dir
 from kafka_log.properties import MetaProperties, parse_meta_properties
 from kafka_log.types import BrokerId
 from snapshots.errors import SnapshotError
@@ -131,7 +132,7 @@ def survey(
         cluster_id=cluster_id,
         snapshot_id=snapshot_id or _default_id(directory, brokers),
         source=Source.SIMULATED if (directory / "TRUTH.json").exists() else Source.CAPTURED,
-        mode=Mode.FULL,
+        mode=Mode.HEADERS if any(is_headers_file(f.path) for b in brokers for f in b.files) else Mode.FULL,
         consistency=consistency,
         brokers=tuple(brokers),
         left_out=tuple(left_out),
@@ -170,9 +171,7 @@ def _present(root: Location, directory: str, left_out: list[LeftOut]) -> Iterato
         for path in _walk(root, root / directory, left_out):
             yield path.relative_to(root).as_posix()
     else:
-        yield from sorted(
-            found.relative_to(root).as_posix() for found in (root / directory).rglob("*") if found.is_file()
-        )
+        yield from (f"{directory}/{name}" for name in (root / directory).sizes_below())
 
 
 def _must_be_directory(directory: Location) -> None:
@@ -200,7 +199,9 @@ def _broker(
         except OSError as error:
             left_out.append(LeftOut(path=relative, reason=f"cannot be read: {error.strerror or error}"))
             continue
-        files.append(FileEntry(path=relative, size_bytes=size, sha256=digest))
+        files.append(
+            FileEntry(path=relative, size_bytes=size, sha256=digest, source_size_bytes=_size_of_log(path, size))
+        )
         if progress is not None:
             progress(relative)
     log_dirs = []
@@ -231,6 +232,15 @@ def _broker(
         read_finished_at_ms=None,
         files=tuple(files),
     )
+
+
+def _size_of_log(path: Path, size: int) -> int | None:
+    """The size of the log of which this is the headers file; None for any other file, and for a broken one."""
+    if not is_headers_file(path.name) or size < END_FRAME_BYTES:
+        return None
+    with path.open("rb") as file:
+        file.seek(size - END_FRAME_BYTES)
+        return log_size_bytes(file.read(END_FRAME_BYTES))
 
 
 def _log_dir_names(directory: Path) -> tuple[str, ...]:

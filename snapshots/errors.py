@@ -7,3 +7,11 @@ class AuditError(Exception):
 
 class SnapshotError(AuditError):
     """The input is not a usable snapshot (blame: capture). Never retried."""
+
+
+class ClusterError(AuditError):
+    """A running cluster does not answer (blame: environment). May be tried again."""
+
+
+class StorageError(AuditError):
+    """An object store does not answer, or not to us (blame: environment). Retried."""

@@ -11,14 +11,13 @@ from kafka_log.log_dir import CLEAN_SHUTDOWN, parse_partition_dir, parse_segment
 from kafka_log.types import BrokerId
 from snapshots.manifest import BrokerCapture, FileEntry, LeftOut, Manifest
 
-METADATA_TOPIC = "__cluster_metadata"
 _NOT_PARTITIONS = frozenset({"remote-log-index-cache"})
 _CHECKPOINT_SUFFIX = ".checkpoint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFiles:
-    """One segment: its base offset and the files of that base."""
+    """One segment: its base offset and the files of that base. `log` may be the log's headers file."""
 
     base_offset: int
     log: FileEntry
@@ -159,14 +158,19 @@ def _replica(
         parsed = parse_segment_file(name)
         if parsed is None:
             other.append(file)
-            if name.endswith((".log", ".index", ".timeindex", ".txnindex", ".snapshot")):
+            if name.endswith((".log", ".headers", ".index", ".timeindex", ".txnindex", ".snapshot")):
                 unread.append(LeftOut(path=file.path, reason="its name is not that of a Kafka segment file"))
         elif parsed.suffix:
             other.append(file)
         elif parsed.kind == "snapshot":
             snapshots.append((parsed.base_offset, file))
         else:
-            by_base.setdefault(parsed.base_offset, {})[parsed.kind] = file
+            kind = "log" if parsed.kind == "headers" else parsed.kind
+            of_base = by_base.setdefault(parsed.base_offset, {})
+            if kind in of_base:
+                unread.append(LeftOut(path=file.path, reason="the snapshot holds both this log and its headers file"))
+            else:
+                of_base[kind] = file
     segments = tuple(
         SegmentFiles(
             base_offset=base,

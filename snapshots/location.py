@@ -2,19 +2,205 @@
 
 In: what a user names. Out: a path whose methods are those of `pathlib`, on either. The rule that must hold: whoever
 reads a snapshot asks for no more than `location / path`, `open("rb")`, `read_bytes` and `stat().st_size`, and handles
-`OSError`.
+`OSError`, whatever the store's library raises: `store_errors` is the one place where that is translated.
+
+What becomes of a store's refusal:
+
+    no such bucket, prefix or object      not there: `exists()` is false, `FileNotFoundError`
+    this one object is forbidden          `PermissionError`, like a file of this machine
+    credentials wrong, missing, expired   `StorageError`: it concerns everything that would be read next
+    no answer, throttled, an error of its own   `StorageError`, after the library's own retries
+    a URL that no library can use         `SnapshotError`
+
+Endpoint and credentials are the library's own settings: for `s3://` the usual AWS variables and profiles, such as
+AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_PROFILE; for any store FSSPEC_<PROTOCOL>_<OPTION>.
 """
 
+import errno
+import os
 import re
-from io import BufferedReader
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from io import BufferedReader, RawIOBase
 from pathlib import Path
-from typing import Final, cast
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from upath import UPath
+from upath.extensions import ProxyUPath
 
-Location = Path | UPath
+from snapshots.errors import AuditError, SnapshotError, StorageError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    _Wrapper = UPath  # What a proxy stands for; at run time `isinstance` says so too.
+else:
+    _Wrapper = ProxyUPath
 
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+
+READ_AHEAD_BYTES: Final = 8 << 20
+"""What one request of a sequential read asks for beyond what is wanted now."""
+
+_CREDENTIALS: Final = frozenset(
+    {
+        "AccountProblem", "AuthorizationHeaderMalformed", "ExpiredToken", "InvalidAccessKeyId", "InvalidSecurity",
+        "InvalidToken", "NotSignedUp", "RequestTimeTooSkewed", "SignatureDoesNotMatch", "TokenRefreshRequired",
+    }
+)  # fmt: skip
+"""S3's codes for a caller that it does not know, whatever is asked for."""
+
+
+_NUMBERS: Final[Mapping[type[OSError], int]] = {
+    FileNotFoundError: errno.ENOENT, PermissionError: errno.EACCES, FileExistsError: errno.EEXIST,
+    NotADirectoryError: errno.ENOTDIR, IsADirectoryError: errno.EISDIR,
+}  # fmt: skip
+
+
+class ObjectPath(_Wrapper):
+    """A path in an object store: `UPath` with the refusals of its library translated, and with sequential reads that
+    ask for megabytes at a time.
+    """
+
+    __slots__ = ()
+    if TYPE_CHECKING:
+        __wrapped__: UPath
+
+    @property
+    def fs(self) -> Any:
+        """The store's library; what its methods raise is translated, too."""
+        return _Answering(self.__wrapped__.fs, self)
+
+    def exists(self, *, follow_symlinks: bool = True) -> bool:
+        """Whether there is an object or a prefix of this name. Raises `StorageError` if the store does not say."""
+        with _must_answer(self):
+            return self.__wrapped__.exists()
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        """Whether this is a prefix of objects. Raises `StorageError` if the store does not say."""
+        with _must_answer(self):
+            return self.__wrapped__.is_dir()
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        """Whether this is an object. Raises `StorageError` if the store does not say."""
+        with _must_answer(self):
+            return self.__wrapped__.is_file()
+
+    def stat(self, *, follow_symlinks: bool = True) -> Any:
+        """The object's size and time."""
+        with store_errors(self):
+            return self.__wrapped__.stat()
+
+    def iterdir(self) -> "Iterator[ObjectPath]":
+        """What lies directly below."""
+        with _must_answer(self):
+            names = [path.name for path in self.__wrapped__.iterdir()]
+        yield from (self / name for name in names)
+
+    def read_bytes(self) -> bytes:
+        """The whole object, in one request."""
+        with store_errors(self):
+            return cast(bytes, self.__wrapped__.fs.cat_file(self.path))
+
+    def read_text(self, encoding: str | None = None, errors: str | None = None, newline: str | None = None) -> str:
+        """The whole object as text."""
+        return self.read_bytes().decode(encoding or "utf-8", errors or "strict")
+
+    def write_bytes(self, data: bytes) -> int:
+        """Writes the whole object, which is there at once or not at all."""
+        with store_errors(self):
+            self.__wrapped__.fs.pipe_file(self.path, data)
+        return len(data)
+
+    def write_text(
+        self, data: str, encoding: str | None = None, errors: str | None = None, newline: str | None = None
+    ) -> int:
+        """Writes the whole object, which is there at once or not at all."""
+        return self.write_bytes(data.encode(encoding or "utf-8", errors or "strict"))
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        """Removes the object."""
+        with store_errors(self):
+            self.__wrapped__.unlink(missing_ok=missing_ok)
+
+    def open(self, mode: str = "r", *args: Any, **options: Any) -> IO[Any]:  # type: ignore[override]
+        """`"rb"` reads ahead in large pieces; any other mode is as `UPath.open` has it. All raise translated errors."""
+        with store_errors(self):
+            if mode != "rb":
+                return cast(IO[Any], _Answering(self.__wrapped__.open(mode, *args, **options), self))
+            opened = self.__wrapped__.fs.open(self.path, "rb", block_size=READ_AHEAD_BYTES, cache_type="readahead")
+        return BufferedReader(_Reading(opened, self), 1 << 16)
+
+    def sizes_below(self) -> Mapping[str, int]:
+        """Every object below this prefix: its path from here, and its size. One request a thousand objects."""
+        with _must_answer(self):
+            found = self.__wrapped__.fs.find(self.path, detail=True)
+        start = len(self.path.rstrip("/")) + 1
+        return {name[start:]: int(info["size"] or 0) for name, info in sorted(found.items())}
+
+
+Location = Path | ObjectPath
+
+
+class _Answering:
+    """Something of the store's library, every method of which raises translated errors."""
+
+    def __init__(self, inner: Any, where: ObjectPath) -> None:
+        object.__setattr__(self, "_inner", inner)
+        object.__setattr__(self, "_where", where)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._inner, name)
+        if not callable(value):
+            return value
+
+        def call(*args: Any, **options: Any) -> Any:
+            with store_errors(self._where):
+                return value(*args, **options)
+
+        return call
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(self._inner, name, value)
+
+    def __enter__(self) -> "_Answering":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Reading(RawIOBase):
+    """An open object whose reads raise translated errors."""
+
+    def __init__(self, file: Any, where: ObjectPath) -> None:
+        self._file = file
+        self._where = where
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        with store_errors(self._where):
+            return cast(int, self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return cast(int, self._file.tell())
+
+    def readinto(self, buffer: "Buffer") -> int:
+        view = memoryview(buffer).cast("B")
+        with store_errors(self._where):
+            data = self._file.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
 
 
 def is_url(text: str) -> bool:
@@ -23,12 +209,115 @@ def is_url(text: str) -> bool:
 
 
 def location(text: str) -> Location:
-    """The place that a path or a URL (`s3://bucket/prefix`) names; a path becomes absolute."""
-    if is_url(text) and not text.lower().startswith("file://"):
-        return UPath(text)
-    return Path(text.removeprefix("file://")).resolve()
+    """The place that a path or a URL (`s3://bucket/prefix`) names; a path becomes absolute. Raises `SnapshotError` for
+    a URL of a kind that nothing installed can read.
+    """
+    if not is_url(text) or text.lower().startswith("file://"):
+        return Path(re.sub(r"^file://", "", text, flags=re.IGNORECASE)).resolve()
+    scheme, _, below = text.partition("://")
+    if not below.strip("/"):
+        raise SnapshotError(f"{text} names no bucket. Name a place in one: {scheme}://BUCKET/PREFIX")
+    with store_errors(text):
+        # Another process may write there at any time: a listing is never kept.
+        path = ObjectPath(f"{scheme}://{below.rstrip('/')}", use_listings_cache=False)
+        _ = path.fs
+    return path
 
 
 def open_bytes(path: Location) -> BufferedReader:
     """Opens a file to be read, `readinto` included. Raises `OSError`."""
     return cast(BufferedReader, path.open("rb"))
+
+
+def unreadable(root: Location, directory: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Which files of one directory cannot be opened, and why: (path below root, reason).
+
+    A file of this machine is opened to see; objects are listed, since opening each would cost a request.
+    """
+    if not isinstance(root, Path):
+        there = (root / directory).sizes_below()
+        for name in names:
+            if name.removeprefix(f"{directory}/") not in there:
+                yield name, os.strerror(errno.ENOENT)
+        return
+    for name in names:
+        try:
+            with (root / name).open("rb"):
+                pass
+        except OSError as error:
+            yield name, error.strerror or str(error)
+
+
+@contextmanager
+def store_errors(where: object) -> Iterator[None]:
+    """Translates what a store's library raises while it reads or writes `where`: see the table above."""
+    try:
+        yield
+    except AuditError:
+        raise
+    except OSError as error:
+        raise _of_system(error, where) from error
+    except ImportError as error:
+        raise SnapshotError(f"{where} cannot be read: a package for such URLs is not installed ({error}).") from error
+    except ValueError as error:
+        raise SnapshotError(f"{where} is not a URL that can be used: {_words(error)}.") from error
+    except Exception as error:  # Each store's library has exceptions of its own, with no common root.
+        raise _no_answer(error, where) from error
+
+
+@contextmanager
+def _must_answer(where: object) -> Iterator[None]:
+    """Where no single object is asked for, a refusal concerns the whole store."""
+    try:
+        with store_errors(where):
+            yield
+    except PermissionError as error:
+        raise _denied(error, where) from error
+
+
+def _of_system(error: OSError, where: object) -> AuditError | OSError:
+    code, status = _answered(error)
+    if isinstance(error, PermissionError) and code == "403" and isinstance(where, ObjectPath):
+        code = _reason_of_refusal(where) or code  # An answer to HEAD has no body that could tell why.
+    if code in _CREDENTIALS:
+        return _denied(error, where, code)
+    if status >= 500 or code in ("SlowDown", "RequestTimeout") or isinstance(error, ConnectionError | TimeoutError):
+        return _no_answer(error, where)
+    number = error.errno or next((n for kind, n in _NUMBERS.items() if isinstance(error, kind)), errno.EIO)
+    words = os.strerror(number) if error.errno is None and not code else error.strerror or _words(error)
+    return OSError(number, words, str(where))  # Python chooses the subclass by the number.
+
+
+def _reason_of_refusal(where: ObjectPath) -> str | None:
+    try:
+        where.__wrapped__.fs.cat_file(where.path, start=0, end=1)
+    except OSError as error:
+        return _answered(error)[0]
+    return None
+
+
+def _answered(error: BaseException) -> tuple[str | None, int]:
+    """S3's error code and HTTP status, if that is what lies below."""
+    response = getattr(error.__cause__ if error.__cause__ is not None else error, "response", None)
+    if not isinstance(response, Mapping):
+        return None, 0
+    return response.get("Error", {}).get("Code"), int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def _denied(error: BaseException, where: object, code: str | None = None) -> StorageError:
+    return StorageError(
+        f"{where}: the object store denies access ({code or _words(error)}). Check the credentials and what they may "
+        "do there (for S3: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY or AWS_PROFILE), then run the same command again."
+    )
+
+
+def _no_answer(error: BaseException, where: object) -> StorageError:
+    return StorageError(
+        f"{where}: the object store does not answer ({_words(error)}). Check the network, the endpoint and the "
+        "credentials (for S3: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID), then run the same command again."
+    )
+
+
+def _words(error: BaseException) -> str:
+    """What an error says, on one line, without the period that our own sentence brings."""
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__

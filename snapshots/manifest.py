@@ -42,12 +42,27 @@ class Consistency(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
-    """One file: path below the snapshot's root (with /), size in bytes, when it was read (ms UTC), SHA-256."""
+    """One file: path below the snapshot's root (with /), size in bytes, when it was read (ms UTC), SHA-256.
+
+    `modified_at_ns` and `changed_at_ns` are the source's mtime and ctime. `source_size_bytes` is how much of the source
+    file was read, where the file here is of another size than that: a headers file, or one whose names are hashed.
+    `read_again_at_ms`: it was read once more then, and had not changed. Of a file that was not read, because nobody had
+    written to it since an earlier copy was made of it, `read_at_ms` is when that was made sure.
+    """
 
     path: str
     size_bytes: int
     read_at_ms: int | None = None
     sha256: str | None = None
+    modified_at_ns: int | None = None
+    source_size_bytes: int | None = None
+    changed_at_ns: int | None = None
+    read_again_at_ms: int | None = None
+
+    @property
+    def log_size_bytes(self) -> int:
+        """The size that the file had on its broker, as far as it was read."""
+        return self.size_bytes if self.source_size_bytes is None else self.source_size_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +96,10 @@ class BrokerCapture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The whole snapshot."""
+    """The whole snapshot.
+
+    `answers` names the file of the cluster's own answers. `hashed_topics`: no user's topic has its real name here.
+    """
 
     cluster: str
     cluster_id: str | None
@@ -91,6 +109,8 @@ class Manifest:
     consistency: Consistency
     brokers: tuple[BrokerCapture, ...]
     left_out: tuple[LeftOut, ...]
+    answers: str | None = None
+    hashed_topics: bool = False
     schema_version: int = SCHEMA_VERSION
 
     def files(self) -> Iterable[FileEntry]:
@@ -121,8 +141,10 @@ def from_json(text: str, *, where: str) -> Manifest:
             source=Source(value["source"]),
             mode=Mode(value["mode"]),
             consistency=Consistency(value["consistency"]),
-            brokers=tuple(_broker(b) for b in value["brokers"]),
-            left_out=tuple(LeftOut(path=_text(x, "path"), reason=_text(x, "reason")) for x in value["left_out"]),
+            brokers=tuple(broker_from(b) for b in value["brokers"]),
+            left_out=tuple(left_out_from(x) for x in value["left_out"]),
+            answers=None if value.get("answers") is None else _relative(_text(value, "answers")),
+            hashed_topics=bool(value.get("hashed_topics", False)),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise SnapshotError(
@@ -138,7 +160,13 @@ def _text(value: Mapping[str, Any], key: str) -> str:
     return text
 
 
-def _broker(value: Mapping[str, Any]) -> BrokerCapture:
+def left_out_from(value: Mapping[str, Any]) -> LeftOut:
+    """One `LeftOut` from its JSON object."""
+    return LeftOut(path=_text(value, "path"), reason=_text(value, "reason"))
+
+
+def broker_from(value: Mapping[str, Any]) -> BrokerCapture:
+    """One broker's share from its JSON object. Raises `KeyError`, `TypeError` or `ValueError`."""
     return BrokerCapture(
         broker_id=BrokerId(int(value["broker_id"])),
         directory=_relative(_text(value, "directory")),
@@ -148,15 +176,21 @@ def _broker(value: Mapping[str, Any]) -> BrokerCapture:
         ),
         read_started_at_ms=value["read_started_at_ms"],
         read_finished_at_ms=value["read_finished_at_ms"],
-        files=tuple(
-            FileEntry(
-                path=_relative(_text(f, "path")),
-                size_bytes=int(f["size_bytes"]),
-                read_at_ms=f["read_at_ms"],
-                sha256=f["sha256"],
-            )
-            for f in value["files"]
-        ),
+        files=tuple(file_from(f) for f in value["files"]),
+    )
+
+
+def file_from(value: Mapping[str, Any]) -> FileEntry:
+    """One file from its JSON object."""
+    return FileEntry(
+        path=_relative(_text(value, "path")),
+        size_bytes=int(value["size_bytes"]),
+        read_at_ms=value["read_at_ms"],
+        sha256=value["sha256"],
+        modified_at_ns=value.get("modified_at_ns"),
+        source_size_bytes=value.get("source_size_bytes"),
+        changed_at_ns=value.get("changed_at_ns"),
+        read_again_at_ms=value.get("read_again_at_ms"),
     )
 
 

@@ -16,6 +16,7 @@ from kafka_log.checkpoints import (
     parse_offset_checkpoint,
 )
 from kafka_log.corruption import Corruption
+from kafka_log.internal_topics import CLUSTER_METADATA
 from kafka_log.log_dir import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSET_CHECKPOINT,
@@ -33,7 +34,7 @@ from kafka_log.properties import (
     parse_partition_metadata,
     parse_quorum_state,
 )
-from snapshots.listing import METADATA_TOPIC, LogDirListing, ReplicaFiles
+from snapshots.listing import LogDirListing, ReplicaFiles
 from snapshots.location import Location
 from snapshots.manifest import FileEntry, LeftOut
 from spark_jobs.facts.context import Row
@@ -98,7 +99,7 @@ def partition_file_rows(root: Location, replica: ReplicaFiles, unread: list[Left
         LEADER_EPOCH_CHECKPOINT: parse_leader_epoch_checkpoint,
         PARTITION_METADATA: parse_partition_metadata,
     }
-    if replica.topic == METADATA_TOPIC:
+    if replica.topic == CLUSTER_METADATA:
         parsers[QUORUM_STATE] = parse_quorum_state
     rows = []
     for name, parse in parsers.items():

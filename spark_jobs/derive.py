@@ -8,8 +8,9 @@ functions of `spark_jobs.facts`; this module only gathers, hands over and writes
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -18,11 +19,14 @@ import pyarrow.dataset as ds
 from snapshots.location import location
 from snapshots.manifest import LeftOut
 from spark_jobs.fact_files import PartWriter, packed, relation_table, unpacked, write_empty_relations
+from spark_jobs.facts.changes import Pairing
 from spark_jobs.facts.context import PartitionContext, Rows
-from spark_jobs.facts.partition import partition_rows
+from spark_jobs.facts.partition import Earlier, gone_rows, partition_rows
+from spark_jobs.facts.replica_set import replica_set
 from spark_jobs.gather import SnapshotContext, gather
+from spark_jobs.pairs import check_order, check_topic_names
 from spark_jobs.replica_files import ReplicaWork, batch_reader, replica_input
-from spark_jobs.run import AuditedSnapshot, Run
+from spark_jobs.run import AuditedSnapshot, ReadSnapshot, Run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +35,9 @@ if TYPE_CHECKING:
 _PACKED: Final = pa.schema([("snapshot", pa.string()), ("relation", pa.string()), ("rows", pa.binary())])
 _PACKED_DDL: Final = "snapshot string, relation string, rows binary"
 _WRITTEN_DDL: Final = "part string, relation string, rows bigint"
+
+IndexRows = Mapping[str, Mapping[str, Any]]
+"""Rows of the index step by path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +49,25 @@ class PartitionWork:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierWork:
+    """The snapshot that another one is compared with."""
+
+    root: str
+    pairing: Pairing
+    partitions: Mapping[tuple[str, int], PartitionWork]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotWork:
-    """One snapshot as the tasks need it."""
+    """One snapshot as the tasks need it. `gone`: what is known of partitions that only the earlier one has."""
 
     root: str
     facts: str
     cluster: str
     snapshot_id: str
     partitions: Mapping[tuple[str, int], PartitionWork]
+    gone: Mapping[tuple[str, int], PartitionContext] = field(default_factory=dict)
+    earlier: EarlierWork | None = None
 
 
 def derive(spark: "SparkSession", run: Run) -> None:
@@ -60,14 +78,15 @@ def derive(spark: "SparkSession", run: Run) -> None:
     for snapshot in run.snapshots:
         facts = snapshot.target / "facts"
         shutil.rmtree(facts, ignore_errors=True)
-        context = gather(snapshot, summaries)
+        earlier = gather(snapshot.previous, summaries) if snapshot.previous is not None else None
+        context = gather(snapshot, summaries, also=earlier.replicas.keys() if earlier is not None else ())
         gathered[snapshot.key] = context
-        works[snapshot.key] = _work(snapshot, context, facts)
-    frame = spark.read.parquet(str(run.summaries))
+        works[snapshot.key] = snapshot_work(snapshot, context, earlier, facts)
+    frame = spark.read.parquet(str(run.summaries)).withColumn("audited", _audited(run))
     shared = spark.sparkContext.broadcast(works)
     derived = (
         frame.drop("coordinator_records")
-        .groupBy("snapshot", "topic", "partition")
+        .groupBy("audited", "topic", "partition")
         .applyInArrow(_derive_group(shared), schema=_PACKED_DDL)
         .mapInArrow(_write_parts(shared), schema=_WRITTEN_DDL)
     )
@@ -76,35 +95,111 @@ def derive(spark: "SparkSession", run: Run) -> None:
         _finish(snapshot, gathered[snapshot.key], works[snapshot.key], summaries)
 
 
-def _work(snapshot: AuditedSnapshot, context: SnapshotContext, facts: Path) -> SnapshotWork:
+def _audited(run: Run) -> Any:
+    """The audited snapshot that a row of the index step is for: its own, or the one compared with its own."""
+    from pyspark.sql import functions
+
+    found = functions.col("snapshot")
+    for snapshot in run.snapshots:
+        if snapshot.previous is not None:
+            found = functions.when(functions.col("snapshot") == snapshot.previous.key, snapshot.key).otherwise(found)
+    return found
+
+
+def snapshot_work(
+    snapshot: AuditedSnapshot, context: SnapshotContext, earlier: SnapshotContext | None, facts: Path
+) -> SnapshotWork:
+    """What the tasks must know of one snapshot. Raises `SnapshotError` if the earlier one is none of its past."""
     return SnapshotWork(
         root=str(snapshot.root),
         facts=str(facts),
         cluster=snapshot.manifest.cluster,
         snapshot_id=snapshot.manifest.snapshot_id,
-        partitions={
-            key: PartitionWork(context=context.partitions[key], replicas=context.replicas.get(key, ()))
-            for key in context.partitions
-        },
+        partitions=_partitions(context),
+        gone=context.gone,
+        earlier=_earlier_work(snapshot, context, snapshot.previous, earlier),
     )
+
+
+def _partitions(context: SnapshotContext) -> Mapping[tuple[str, int], PartitionWork]:
+    return {
+        key: PartitionWork(context=context.partitions[key], replicas=context.replicas.get(key, ()))
+        for key in context.partitions
+    }
+
+
+def _earlier_work(
+    snapshot: AuditedSnapshot, context: SnapshotContext, previous: ReadSnapshot | None, earlier: SnapshotContext | None
+) -> EarlierWork | None:
+    if previous is None or earlier is None:
+        return None
+    check_order(snapshot.key, context.captured_at_ms, previous.key, earlier.captured_at_ms)
+    check_topic_names(snapshot.key, _topic_names(context), previous.key, _topic_names(earlier))
+    own: dict[int, set[str]] = {}
+    for broker in snapshot.manifest.brokers:
+        own[broker.broker_id] = {d.directory_id for d in broker.log_dirs if d.directory_id is not None}
+    pairing = Pairing(
+        previous_snapshot_id=previous.manifest.snapshot_id,
+        previous_captured=frozenset(b.broker_id for b in previous.manifest.brokers),
+        captured=frozenset(b.broker_id for b in snapshot.manifest.brokers),
+        metadata_known=any(row["registered"] for row in context.rows["brokers"]),
+        previous_directory_ids={
+            (b.broker_id, d.name): d.directory_id
+            for b in previous.manifest.brokers
+            for d in b.log_dirs
+            if d.directory_id is not None
+        },
+        directory_ids={broker_id: frozenset(ids) for broker_id, ids in own.items()},
+    )
+    return EarlierWork(root=str(previous.root), pairing=pairing, partitions=_partitions(earlier))
+
+
+def _topic_names(context: SnapshotContext) -> dict[str, str]:
+    return {row["topic_id"]: row["topic"] for row in context.rows["topics"]}
 
 
 def _derive_group(shared: Any) -> Any:
     def derive_group(table: pa.Table) -> pa.Table:
-        first = table.slice(0, 1).to_pylist()[0]
-        work: SnapshotWork = shared.value[first["snapshot"]]
-        rows = {row["path"]: row for row in table.to_pylist()}
-        partition = work.partitions[(first["topic"], first["partition"])]
-        return _packed_rows(first["snapshot"], work, derive_partition(work, partition, rows))
+        rows = table.to_pylist()
+        audited: str = rows[0]["audited"]
+        work: SnapshotWork = shared.value[audited]
+        key = (rows[0]["topic"], rows[0]["partition"])
+        own = {row["path"]: row for row in rows if row["snapshot"] == audited}
+        earlier = {row["path"]: row for row in rows if row["snapshot"] != audited}
+        derived = (
+            derive_partition(work, work.partitions[key], own, earlier)
+            if key in work.partitions
+            else derive_gone(work, key, earlier)
+        )
+        return _packed_rows(audited, work, derived)
 
     return derive_group
 
 
-def derive_partition(work: SnapshotWork, partition: PartitionWork, rows: Mapping[str, Mapping[str, Any]]) -> Rows:
+def derive_partition(
+    work: SnapshotWork, partition: PartitionWork, rows: IndexRows, earlier_rows: IndexRows = MappingProxyType({})
+) -> Rows:
     """The facts of one partition; `rows` are its segments' rows of the index step, by path."""
     root = location(work.root)
     inputs = [replica_input(root, replica, rows) for replica in partition.replicas]
-    return partition_rows(partition.context, inputs, read=batch_reader(root))
+    earlier = _earlier(work.earlier, partition.context, earlier_rows) if work.earlier is not None else None
+    return partition_rows(partition.context, inputs, read=batch_reader(root), earlier=earlier)
+
+
+def derive_gone(work: SnapshotWork, key: tuple[str, int], earlier_rows: IndexRows) -> Rows:
+    """What can be told of a partition that only the earlier snapshot has."""
+    assert work.earlier is not None, "nothing is gone without an earlier snapshot"
+    return gone_rows(work.gone[key], _earlier(work.earlier, work.gone[key], earlier_rows))
+
+
+def _earlier(earlier: EarlierWork, context: PartitionContext, rows: IndexRows) -> Earlier:
+    root = location(earlier.root)
+    partition = earlier.partitions.get((context.topic, context.partition))
+    if partition is None:  # It did not exist then.
+        partition = PartitionWork(context=replace(context, changes=(), commits=()), replicas=())
+    inputs = [replica_input(root, replica, rows) for replica in partition.replicas]
+    read = batch_reader(root)
+    return Earlier(replicas=replica_set(partition.context, inputs, read=read), pairing=earlier.pairing, read=read)
 
 
 def _packed_rows(snapshot: str, work: SnapshotWork, rows: Rows) -> pa.Table:
@@ -152,17 +247,19 @@ def _write_parts(shared: Any) -> "ArrowMapIterFunction":
 def _finish(snapshot: AuditedSnapshot, context: SnapshotContext, work: SnapshotWork, summaries: ds.Dataset) -> None:
     """What the driver adds: relations of the whole cluster, partitions without a segment, and the coverage."""
     writer = PartWriter(Path(work.facts), "cluster")
+    keys = [snapshot.key, snapshot.previous.key] if snapshot.previous is not None else [snapshot.key]
     with_segments = {
         (row["topic"], row["partition"])
         for row in summaries.to_table(
-            columns=["topic", "partition"], filter=ds.field("snapshot") == snapshot.key
+            columns=["topic", "partition"], filter=ds.field("snapshot").isin(keys)
         ).to_pylist()
     }
     rows: Rows = {name: list(of_relation) for name, of_relation in context.rows.items()}
-    for key, partition in work.partitions.items():
-        if key not in with_segments:
-            for name, of_relation in derive_partition(work, partition, {}).items():
-                rows.setdefault(name, []).extend(of_relation)
+    left = [derive_partition(work, p, {}) for key, p in work.partitions.items() if key not in with_segments]
+    left += [derive_gone(work, key, {}) for key in work.gone if key not in with_segments]
+    for derived in left:
+        for name, of_relation in derived.items():
+            rows.setdefault(name, []).extend(of_relation)
     for name, of_relation in rows.items():
         if of_relation:
             writer.write(name, relation_table(name, of_relation, cluster=work.cluster, snapshot_id=work.snapshot_id))

@@ -60,6 +60,7 @@ def evaluate(snapshot: AuditedSnapshot, run: Run, url: str) -> None:
         source=manifest.source.value,
         started_at=started,
         captured_at=datetime.fromtimestamp(captured / 1000, UTC) if captured is not None else None,
+        previous_snapshot_id=_previous_id(snapshot),
     )
     try:
         facts = snapshot.target / "facts"
@@ -80,6 +81,10 @@ def evaluate(snapshot: AuditedSnapshot, run: Run, url: str) -> None:
     except BaseException:
         store.discard(url, run_id)
         raise
+
+
+def _previous_id(snapshot: AuditedSnapshot) -> str | None:
+    return snapshot.previous.manifest.snapshot_id if snapshot.previous is not None else None
 
 
 def _judge(url: str, run_id: str) -> tuple[tuple[InvariantResult, ...], tuple[Breach, ...]]:
@@ -122,7 +127,7 @@ def _report(
             "run_id": run_id,
             "cluster": manifest.cluster,
             "snapshot_id": manifest.snapshot_id,
-            "previous_snapshot_id": None,
+            "previous_snapshot_id": _previous_id(snapshot),
             "ruleset_version": RULESET_VERSION,
             "started_at": _instant(run.started_at_ms),
             "finished_at": _instant(time.time_ns() // 1_000_000),

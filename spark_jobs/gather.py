@@ -6,28 +6,31 @@ the metadata log and the coordinators' tables are read here; the logs were read 
 """
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow.dataset as ds
 
 from kafka_log.coordinator_records import OffsetCommit, RemoteSegment, TransactionState
+from kafka_log.internal_topics import CLUSTER_METADATA, CONSUMER_OFFSETS, REMOTE_LOG_METADATA, TRANSACTION_STATE
 from kafka_log.log_dir import (
+    LATER_EPOCH_CHECKPOINT,
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     REPLICATION_OFFSET_CHECKPOINT,
+    log_name,
     parse_segment_file,
 )
-from snapshots.listing import METADATA_TOPIC, LogDirListing, ReplicaFiles, SnapshotListing, listing
-from snapshots.location import Location
+from snapshots.listing import LogDirListing, ReplicaFiles, SnapshotListing, listing
+from snapshots.location import Location, unreadable
 from snapshots.manifest import BrokerCapture, Consistency, LeftOut
+from spark_jobs.answers_file import read_answers
 from spark_jobs.checkpoint_files import Checkpoints, log_dir_checkpoints, partition_file_rows
+from spark_jobs.facts.answers import Recomputed, cluster_answer_rows
+from spark_jobs.facts.asked import PartitionAnswers, answers_by_partition
 from spark_jobs.facts.context import PartitionContext, Row, Rows
 from spark_jobs.facts.coordinator_tables import (
-    CONSUMER_OFFSETS,
-    REMOTE_LOG_METADATA,
-    TRANSACTION_STATE,
     CoordinatorTable,
     committed_offsets,
     merge_tables,
@@ -38,13 +41,13 @@ from spark_jobs.facts.metadata import (
     MetadataHistory,
     PartitionState,
     TopicState,
-    effective_topic_config,
 )
 from spark_jobs.facts.producers import PRODUCER_EXPIRATION_MS
 from spark_jobs.facts.row_basics import json_list
+from spark_jobs.facts.settings import Settings
 from spark_jobs.metadata_log import read_metadata
 from spark_jobs.replica_files import ReplicaWork
-from spark_jobs.run import AuditedSnapshot
+from spark_jobs.run import ReadSnapshot
 
 MAX_TRANSACTION_TIMEOUT_MS: Final = 900_000
 """transaction.max.timeout.ms, Kafka's default."""
@@ -59,6 +62,8 @@ class SnapshotContext:
     """What the derive step hands to the tasks, and what it writes itself."""
 
     partitions: Mapping[PartitionKey, PartitionContext]
+    gone: Mapping[PartitionKey, PartitionContext]
+    """What is known of partitions that were asked for and are not there any more."""
     replicas: Mapping[PartitionKey, tuple[ReplicaWork, ...]]
     rows: Rows
     unread: tuple[LeftOut, ...]
@@ -78,10 +83,12 @@ class _Known:
     commits: Mapping[PartitionKey, tuple[OffsetCommit, ...]]
     remote: Mapping[PartitionKey, tuple[RemoteSegment, ...]]
     captured_at_ms: int | None
+    answers: Mapping[PartitionKey, PartitionAnswers]
+    settings: Settings
 
 
-def gather(snapshot: AuditedSnapshot, summaries: ds.Dataset) -> SnapshotContext:
-    """Gathers one snapshot."""
+def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[PartitionKey] = ()) -> SnapshotContext:
+    """Gathers one snapshot. `also` are partitions of an earlier one."""
     files = listing(snapshot.manifest)
     unread: list[LeftOut] = list(files.unread)
     checkpoints = {id(d): log_dir_checkpoints(snapshot.root, d, unread) for d in files.log_dirs}
@@ -92,6 +99,7 @@ def gather(snapshot: AuditedSnapshot, summaries: ds.Dataset) -> SnapshotContext:
         stopped and all(b.broker_id in quiet for b in snapshot.manifest.brokers)
     )
     tables = _coordinator_tables(snapshot, summaries, history)
+    answers = read_answers(snapshot.root, snapshot.manifest, unread)
     known = _Known(
         history=history,
         quiet_brokers=quiet,
@@ -102,6 +110,8 @@ def gather(snapshot: AuditedSnapshot, summaries: ds.Dataset) -> SnapshotContext:
         commits=_by_partition(committed_offsets(tables[CONSUMER_OFFSETS])),
         remote=_remote_by_partition(remote_segments(tables[REMOTE_LOG_METADATA])),
         captured_at_ms=_captured_at(snapshot, summaries),
+        answers=answers_by_partition(answers) if answers is not None else {},
+        settings=Settings(history, answers),
     )
     replicas: dict[PartitionKey, list[ReplicaWork]] = {}
     rows: Rows = {"checkpoint_files": []}
@@ -135,15 +145,38 @@ def gather(snapshot: AuditedSnapshot, summaries: ds.Dataset) -> SnapshotContext:
         for b in sorted(history.brokers)
         if b not in {c.broker_id for c in snapshot.manifest.brokers}
     ]
-    rows["topics"] = [_topic_row(t, history) for t in history.topics.values() if not t.deleted]
+    rows["topics"] = [_topic_row(t, known) for t in history.topics.values() if not t.deleted]
     unread += _absent(history, replicas, frozenset(b.broker_id for b in snapshot.manifest.brokers))
     rows["remote_segments"] = [_remote_row(s) for of_partition in known.remote.values() for s in of_partition]
+    if answers is not None:
+        recomputed = Recomputed(
+            history=history,
+            cluster_ids={b["broker_id"]: b["cluster_id"] for b in rows["brokers"] if b.get("cluster_id")},
+            commits=known.commits,
+            transactions=tuple(known.transactions.values()),
+            led_copies=_led_copies(history, replicas),
+            unreadable={topic for topic, of_topic in tables.items() if any(t.unreadable for t in of_topic)},
+        )
+        rows["cluster_answers"] = cluster_answer_rows(answers, recomputed)
     return SnapshotContext(
         partitions=partitions,
+        gone={key: _context(key, known) for key in sorted(also) if key not in partitions},
         replicas={key: tuple(value) for key, value in replicas.items()},
         rows=rows,
         unread=tuple(unread),
         captured_at_ms=known.captured_at_ms,
+    )
+
+
+def _led_copies(
+    history: MetadataHistory, replicas: Mapping[PartitionKey, list[ReplicaWork]]
+) -> frozenset[PartitionKey]:
+    """Partitions whose leader's copy is in the snapshot."""
+    states = {key: _state(history, key) for key in replicas}
+    return frozenset(
+        key
+        for key, works in replicas.items()
+        if (state := states[key]) is not None and state.leader_id in {w.broker_id for w in works if not w.is_future}
     )
 
 
@@ -173,15 +206,12 @@ def _absent(
 def _unreadable(root: Location, replica: ReplicaFiles) -> Iterator[LeftOut]:
     """Derived files that do not open: they are read where their logs are, and what is missing there has no voice."""
     indexes = [f for s in replica.segments for f in (s.index, s.timeindex, s.txnindex) if f is not None]
-    for file in (*indexes, *(f for _, f in replica.snapshots)):
-        try:
-            with (root / file.path).open("rb"):
-                pass
-        except OSError as error:
-            yield LeftOut(path=file.path, reason=f"cannot be read: {error.strerror or error}")
+    names = [file.path for file in (*indexes, *(f for _, f in replica.snapshots))]
+    for path, reason in unreadable(root, replica.directory, names):
+        yield LeftOut(path=path, reason=f"cannot be read: {reason}")
 
 
-def _quiet_brokers(snapshot: AuditedSnapshot, files: SnapshotListing) -> frozenset[int]:
+def _quiet_brokers(snapshot: ReadSnapshot, files: SnapshotListing) -> frozenset[int]:
     """Brokers whose files are of one moment: stopped cleanly, so nothing was written while they were copied."""
     if snapshot.manifest.consistency is not Consistency.FUZZY:
         return frozenset(b.broker_id for b in snapshot.manifest.brokers)
@@ -197,7 +227,7 @@ def _with_capture(rows: Iterable[Row], known: _Known, *, broker_quiet: bool) -> 
 
 
 def _coordinator_tables(
-    snapshot: AuditedSnapshot, summaries: ds.Dataset, history: MetadataHistory
+    snapshot: ReadSnapshot, summaries: ds.Dataset, history: MetadataHistory
 ) -> dict[str, list[CoordinatorTable]]:
     """The coordinators' tables, each partition read from its leader's copy, or the newest one captured."""
     tables: dict[str, list[CoordinatorTable]] = {CONSUMER_OFFSETS: [], TRANSACTION_STATE: [], REMOTE_LOG_METADATA: []}
@@ -242,7 +272,7 @@ def _remote_by_partition(segments: Iterable[RemoteSegment]) -> dict[PartitionKey
     return {key: tuple(value) for key, value in found.items()}
 
 
-def _captured_at(snapshot: AuditedSnapshot, summaries: ds.Dataset) -> int | None:
+def _captured_at(snapshot: ReadSnapshot, summaries: ds.Dataset) -> int | None:
     """When the capture ended.
 
     Of a plain copy no file tells it, so the newest batch timestamp stands for it: the metadata log's where it was
@@ -253,7 +283,7 @@ def _captured_at(snapshot: AuditedSnapshot, summaries: ds.Dataset) -> int | None
         return max(finished)
     rows = summaries.to_table(columns=["topic", "max_timestamp_ms"], filter=ds.field("snapshot") == snapshot.key)
     known = [(r["topic"], r["max_timestamp_ms"]) for r in rows.to_pylist() if r["max_timestamp_ms"] is not None]
-    by_controller = [at for topic, at in known if topic == METADATA_TOPIC]
+    by_controller = [at for topic, at in known if topic == CLUSTER_METADATA]
     # An instant that no calendar has was written by a client, or by damage.
     return max((at for at in by_controller or [at for _, at in known] if 0 <= at < _YEAR_10000_MS), default=None)
 
@@ -271,6 +301,9 @@ def _replica_work(
     # there.
     own = replica.state == "live"
     epochs, metadata = replica.named(LEADER_EPOCH_CHECKPOINT), replica.named(PARTITION_METADATA)
+    later_epochs = replica.named(LATER_EPOCH_CHECKPOINT)
+    if later_epochs is None and epochs is not None and epochs.read_again_at_ms is not None:
+        later_epochs = epochs
     checkpoint = log_dir.files.get(REPLICATION_OFFSET_CHECKPOINT)
     logs = [s.log.read_at_ms for s in replica.segments if s.log.read_at_ms is not None]
     older = None
@@ -283,12 +316,13 @@ def _replica_work(
         topic=replica.topic,
         partition=replica.partition,
         is_future=replica.state == "future",
-        segment_paths=tuple(s.log.path for s in replica.segments),
+        segment_paths=tuple(log_name(s.log.path) for s in replica.segments),
         snapshot_files=tuple((offset, f.path, f.size_bytes) for offset, f in replica.snapshots),
         transaction_index_files={
             s.base_offset: (s.txnindex.path, s.txnindex.size_bytes) for s in replica.segments if s.txnindex is not None
         },
         epoch_checkpoint_path=epochs.path if epochs is not None else None,
+        later_epoch_checkpoint_path=later_epochs.path if later_epochs is not None else None,
         partition_metadata_path=metadata.path if metadata is not None else None,
         high_watermark=listed.high_watermarks.get(key) if own else None,
         recovery_point_offset=listed.recovery_points.get(key) if own else None,
@@ -306,9 +340,11 @@ def _replica_work(
 def _unread_bases(replica: ReplicaFiles, unread: Iterable[LeftOut]) -> tuple[int, ...]:
     """Segments of a replica whose log the copy names and could not be read."""
     names = [
-        parse_segment_file(x.path.rsplit("/", 1)[-1]) for x in unread if x.path.startswith(replica.directory + "/")
+        parse_segment_file(log_name(x.path).rsplit("/", 1)[-1])
+        for x in unread
+        if x.path.startswith(replica.directory + "/")
     ]
-    return tuple(n.base_offset for n in names if n is not None and n.kind == "log" and not n.suffix)
+    return tuple(n.base_offset for n in names if n is not None and n.kind in ("log", "headers") and not n.suffix)
 
 
 def _state(history: MetadataHistory, key: PartitionKey) -> PartitionState | None:
@@ -322,7 +358,7 @@ def _context(key: PartitionKey, known: _Known) -> PartitionContext:
     state = topic.partitions.get(key[1]) if topic is not None else None
 
     def config(name: str) -> str:
-        return effective_topic_config(history, key[0], name).value
+        return known.settings.of_topic(key[0], name)
 
     policy = config("cleanup.policy")
     return PartitionContext(
@@ -344,53 +380,32 @@ def _context(key: PartitionKey, known: _Known) -> PartitionContext:
         removing_replicas=state.removing_replicas if state is not None else (),
         changes=tuple(state.changes) if state is not None else (),
         epoch_leaders=dict(state.epoch_leaders) if state is not None else {},
-        min_insync_replicas=_min_insync_replicas(history, key[0]),
+        min_insync_replicas=known.settings.min_insync_replicas(key[0]),
         cleanup_policy=policy,
         topic_compacted="compact" in policy or key[0] in history.ever_compacted,
         unclean_leader_election_enable=config("unclean.leader.election.enable") == "true",
         remote_storage_enable=config("remote.storage.enable") == "true",
         preallocate=config("preallocate") == "true",
-        producer_expiration_ms=_broker_setting(history, "producer.id.expiration.ms", PRODUCER_EXPIRATION_MS),
+        producer_expiration_ms=known.settings.of_brokers("producer.id.expiration.ms", PRODUCER_EXPIRATION_MS),
         alive_brokers=history.alive_brokers,
         cluster_stopped=known.cluster_stopped,
         snapshot_quiet=known.snapshot_quiet,
         next_producer_id=history.next_producer_id,
         transactions_by_producer=known.transactions,
         transaction_states_known=known.transactions_known,
-        max_transaction_timeout_ms=_broker_setting(history, "transaction.max.timeout.ms", MAX_TRANSACTION_TIMEOUT_MS),
+        max_transaction_timeout_ms=known.settings.of_brokers("transaction.max.timeout.ms", MAX_TRANSACTION_TIMEOUT_MS),
         commits=known.commits.get(key, ()),
         remote_log_start_offset=min(
             (s.start_offset for s in known.remote.get(key, ()) if s.start_offset is not None and _readable(s)),
             default=None,
         ),
         captured_at_ms=known.captured_at_ms,
+        answers=known.answers.get(key),
     )
-
-
-def _min_insync_replicas(history: MetadataHistory, topic: str) -> int | None:
-    """The effective min.insync.replicas, None where a broker's properties file may say otherwise than Kafka's default.
-
-    With eligible leader replicas on, the controller keeps the cluster's value in the metadata log (KIP-966).
-    """
-    found = effective_topic_config(history, topic, "min.insync.replicas")
-    if found.source == "default" and not history.features.get("eligible.leader.replicas.version"):
-        return None
-    return _integer(found.value)
 
 
 def _readable(segment: RemoteSegment) -> bool:
     return segment.state == "COPY_SEGMENT_FINISHED"
-
-
-def _broker_setting(history: MetadataHistory, name: str, default: int) -> int:
-    """A broker setting that was set dynamically, else Kafka's default; the smallest where brokers differ."""
-    values = [c[name] for (kind, _), c in history.configs.items() if kind == 4 and name in c]
-    known = [v for v in map(_integer, values) if v is not None]
-    return min(known, default=default)
-
-
-def _integer(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() else None
 
 
 def _broker_row(broker: BrokerCapture, files: SnapshotListing, known: _Known, checkpoints: list[Checkpoints]) -> Row:
@@ -409,7 +424,7 @@ def _broker_row(broker: BrokerCapture, files: SnapshotListing, known: _Known, ch
         "clean_shutdown": bool(log_dirs) and all(d.clean_shutdown for d in log_dirs),
         "captured": True,
         "replica_count": len(live),
-        "size_bytes": sum(s.log.size_bytes for r in live for s in r.segments),
+        "size_bytes": sum(s.log.log_size_bytes for r in live for s in r.segments),
         "read_started_at_ms": broker.read_started_at_ms,
         "read_finished_at_ms": broker.read_finished_at_ms,
     }
@@ -430,9 +445,11 @@ def _absent_broker_row(broker_id: int, known: _Known) -> Row:
     return {**_registration(broker_id, known), "captured": False}
 
 
-def _topic_row(topic: TopicState, history: MetadataHistory) -> Row:
+def _topic_row(topic: TopicState, known: _Known) -> Row:
+    history = known.history
+
     def config(name: str) -> str:
-        return effective_topic_config(history, topic.name, name).value
+        return known.settings.of_topic(topic.name, name)
 
     policy = config("cleanup.policy")
     first = topic.partitions.get(0)
@@ -442,7 +459,7 @@ def _topic_row(topic: TopicState, history: MetadataHistory) -> Row:
         "partition_count": len(topic.partitions),
         "replication_factor": len(first.replicas) if first is not None else None,
         "cleanup_policy": policy,
-        "min_insync_replicas": _min_insync_replicas(history, topic.name),
+        "min_insync_replicas": known.settings.min_insync_replicas(topic.name),
         "unclean_leader_election_enable": config("unclean.leader.election.enable") == "true",
         "remote_storage_enable": config("remote.storage.enable") == "true",
         "ever_compacted": "compact" in policy or topic.name in history.ever_compacted,

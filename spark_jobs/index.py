@@ -26,6 +26,7 @@ INDEX_SCHEMA: Final = pa.schema(
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("path", pa.string()),
+        ("stored_path", pa.string()),
         ("base_offset", pa.int64()),
         ("size_bytes", pa.int64()),
         ("valid_bytes", pa.int64()),
@@ -40,14 +41,21 @@ INDEX_SCHEMA: Final = pa.schema(
         ("error", pa.string()),
     ]
 )
-"""One row a segment. `snapshot` is the key among those audited together; `error` says why it could not be read."""
+"""One row a segment. `snapshot` is the key among those audited together; `error` says why it could not be read.
+
+`path` is the log's and `stored_path` that of the file at hand, which is another one for a headers file. Sizes are the
+log's; `bytes_read` tells how much of the log is accounted for.
+"""
 
 _LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentTask:
-    """One segment to read. Paths are below `root`; `cuts` are the producer snapshots' offsets inside it."""
+    """One segment to read. Paths are below `root`; `cuts` are the producer snapshots' offsets inside it.
+
+    `path` and `size_bytes` are the log's; what is at hand is `stored_path` with its `stored_bytes`.
+    """
 
     snapshot: str
     root: str
@@ -56,8 +64,10 @@ class SegmentTask:
     topic: str
     partition: int
     path: str
+    stored_path: str
     base_offset: int
     size_bytes: int
+    stored_bytes: int
     index_path: str | None
     time_index_path: str | None
     cuts: tuple[int, ...]
@@ -69,8 +79,8 @@ class SegmentTask:
 
 def by_bytes(tasks: Iterable[SegmentTask], *, at_least: int) -> list[list[SegmentTask]]:
     """Tasks in groups of about equal bytes: the largest first, each to the lightest group."""
-    ordered = sorted(tasks, key=lambda t: (-t.size_bytes, t.snapshot, t.path))
-    total = sum(t.size_bytes for t in ordered)
+    ordered = sorted(tasks, key=lambda t: (-t.stored_bytes, t.snapshot, t.path))
+    total = sum(t.stored_bytes for t in ordered)
     count = max(1, min(len(ordered), max(at_least, -(-total // TARGET_PARTITION_BYTES))))
     groups: list[list[SegmentTask]] = [[] for _ in range(count)]
     weights = [0] * count
@@ -78,7 +88,7 @@ def by_bytes(tasks: Iterable[SegmentTask], *, at_least: int) -> list[list[Segmen
         lightest = weights.index(min(weights))
         groups[lightest].append(task)
         # An empty segment costs about as much as a few pages: opening it and its indexes.
-        weights[lightest] += task.size_bytes + 65536
+        weights[lightest] += task.stored_bytes + 65536
     return groups
 
 
@@ -105,38 +115,21 @@ def _identity(task: SegmentTask) -> dict[str, Any]:
         "topic": task.topic,
         "partition": task.partition,
         "path": task.path,
+        "stored_path": task.stored_path,
         "base_offset": task.base_offset,
         "size_bytes": task.size_bytes,
     }
-
-
-class _Limited:
-    """A file up to the size it had when the snapshot was listed: a live copy's log may have grown since."""
-
-    def __init__(self, file: Any, size: int) -> None:
-        self._file = file
-        self._left = size
-        self.bytes_read = 0
-
-    def readinto(self, buffer: memoryview) -> int:
-        wanted = min(len(buffer), self._left)
-        if wanted == 0:
-            return 0
-        n: int = self._file.readinto(buffer[:wanted])
-        self._left -= n
-        self.bytes_read += n
-        return n
 
 
 def _index_segment(task: SegmentTask) -> dict[str, Any]:
     # Imported where the bytes are: the planner that lists partitions needs neither numba nor the kernels.
     from kafka_log.corruption import Corruption
     from kafka_log.indexes import parse_offset_index, parse_time_index
-    from kafka_log.scan import scan_batches
     from spark_jobs.facts.derived_files import SegmentIndexCheck
     from spark_jobs.facts.replica import CHAIN_DAMAGE
     from spark_jobs.facts.segment_fold import SummaryFold
     from spark_jobs.facts.summary_codec import encode_summary
+    from spark_jobs.segment_files import SegmentFile
 
     root = location(task.root)
     offsets = times = None
@@ -161,9 +154,9 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
     break_position: int | None = None
     valid_end: int | None = None
     newest: int | None = None
-    with open_bytes(root / task.path) as file:
-        source = _Limited(file, task.size_bytes)
-        for block in scan_batches(source.readinto):
+    with open_bytes(root / task.stored_path) as file:
+        source = SegmentFile(task.stored_path, file, task.stored_bytes)
+        for block in source.blocks():
             corruptions.extend(block.corruptions)
             if break_position is None:
                 break_position = next((c.position for c in block.corruptions if c.kind in CHAIN_DAMAGE), None)
@@ -184,13 +177,15 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
                     if not len(headers):
                         break
                 fold.add(headers)
+    if source.broken is not None:
+        return {**_identity(task), "error": source.broken, "bytes_read": 0}
     summaries.append(encode_summary(fold.summary()))
     indexes = check.finish(sealed=not (task.is_active or task.tail_may_be_stale))
     return {
         **_identity(task),
-        "valid_bytes": break_position if break_position is not None else source.bytes_read,
+        "valid_bytes": break_position if break_position is not None else source.log_bytes,
         "valid_end_offset": valid_end,
-        "bytes_read": source.bytes_read,
+        "bytes_read": source.log_bytes,
         "max_timestamp_ms": newest,
         "range_offsets": starts,
         "summaries": summaries,
@@ -227,6 +222,8 @@ def _coordinator_records(task: SegmentTask) -> bytes:
     import pickle
 
     from spark_jobs.facts.coordinator_tables import latest_records
+    from spark_jobs.segment_files import SegmentFile
 
-    data = (location(task.root) / task.path).read_bytes()[: task.size_bytes]
-    return pickle.dumps(latest_records(task.topic, data), protocol=pickle.HIGHEST_PROTOCOL)
+    with open_bytes(location(task.root) / task.stored_path) as file:
+        batches = SegmentFile(task.stored_path, file, task.stored_bytes).records()
+        return pickle.dumps(latest_records(task.topic, batches), protocol=pickle.HIGHEST_PROTOCOL)

@@ -8,19 +8,19 @@ itself.
 from collections.abc import Iterator
 
 from kafka_log.corruption import Corruption
-from kafka_log.log_dir import parse_metadata_checkpoint
+from kafka_log.internal_topics import CLUSTER_METADATA
+from kafka_log.log_dir import log_name, parse_metadata_checkpoint
 from kafka_log.metadata_records import decode_metadata_record
-from kafka_log.records import records_in
-from kafka_log.scan import scan_buffer
-from snapshots.listing import METADATA_TOPIC, ReplicaFiles, SnapshotListing
-from snapshots.location import Location
+from snapshots.listing import ReplicaFiles, SnapshotListing
+from snapshots.location import Location, open_bytes
 from snapshots.manifest import LeftOut
 from spark_jobs.facts.metadata import LoggedRecord, MetadataHistory, replay
+from spark_jobs.segment_files import SegmentFile
 
 
 def read_metadata(root: Location, files: SnapshotListing, unread: list[LeftOut]) -> MetadataHistory:
     """The history by the furthest copy of `__cluster_metadata-0`; empty if no copy can be read."""
-    copies = [r for r in files.replicas() if r.topic == METADATA_TOPIC and r.state == "live"]
+    copies = [r for r in files.replicas() if r.topic == CLUSTER_METADATA and r.state == "live"]
     if not copies:
         return MetadataHistory()
     furthest = max(copies, key=lambda r: _reach(root, r))
@@ -64,26 +64,28 @@ def _start(
 def _reach(root: Location, replica: ReplicaFiles) -> tuple[int, int]:
     """(last leader epoch, log end offset) of a copy; of one without a log, those of its newest snapshot."""
     for segment in reversed(replica.segments):
+        last = None
         try:
-            headers, _ = scan_buffer((root / segment.log.path).read_bytes())
+            with open_bytes(root / segment.log.path) as file:
+                for block in SegmentFile(segment.log.path, file).blocks():
+                    last = block.headers[-1].copy() if len(block.headers) else last
         except OSError:
             continue  # Named as unread when its segments are indexed.
-        if len(headers):
-            return int(headers[-1]["partition_leader_epoch"]), int(headers[-1]["last_offset"]) + 1
+        if last is not None:
+            return int(last["partition_leader_epoch"]), int(last["last_offset"]) + 1
     named = [parse_metadata_checkpoint(f.path.rsplit("/", 1)[-1]) for f in replica.metadata_checkpoints()]
     return max(((n.leader_epoch, n.end_offset) for n in named if n is not None), default=(-1, 0))
 
 
 def _records(root: Location, path: str, unread: list[LeftOut]) -> Iterator[LoggedRecord]:
     try:
-        data = (root / path).read_bytes()
+        with open_bytes(root / path) as file:
+            batches = [b for b in SegmentFile(path, file).records() if b[0]["control_type"] == -1]
     except OSError as error:
-        unread.append(LeftOut(path=path, reason=f"cannot be read: {error.strerror or error}"))
+        unread.append(LeftOut(path=log_name(path), reason=f"cannot be read: {error.strerror or error}"))
         return
-    headers, _ = scan_buffer(data)
-    data_batches = headers[(headers["control_type"] == -1) & (headers["magic"] == 2)]
     bad = 0
-    for _, records in records_in(data, data_batches):
+    for _, records in batches:
         if isinstance(records, Corruption):
             bad += 1
             continue
@@ -94,4 +96,4 @@ def _records(root: Location, path: str, unread: list[LeftOut]) -> Iterator[Logge
             else:
                 yield LoggedRecord(offset=record.offset, timestamp_ms=record.timestamp, record=decoded)
     if bad:
-        unread.append(LeftOut(path=path, reason=f"{bad} metadata records could not be decoded"))
+        unread.append(LeftOut(path=log_name(path), reason=f"{bad} metadata records could not be decoded"))

@@ -7,22 +7,27 @@ are in it, Kafka's internal topics and the metadata log like any other; deleted 
 from collections.abc import Iterator
 from typing import Final
 
-from snapshots.listing import METADATA_TOPIC, LogDirListing, ReplicaFiles, SegmentFiles, listing
+from kafka_log.internal_topics import CLUSTER_METADATA, CONSUMER_OFFSETS, REMOTE_LOG_METADATA, TRANSACTION_STATE
+from kafka_log.log_dir import log_name
+from snapshots.listing import LogDirListing, ReplicaFiles, SegmentFiles, listing
 from snapshots.manifest import Consistency, FileEntry
-from spark_jobs.facts.coordinator_tables import CONSUMER_OFFSETS, REMOTE_LOG_METADATA, TRANSACTION_STATE
 from spark_jobs.index import SegmentTask
-from spark_jobs.run import AuditedSnapshot, Run
+from spark_jobs.run import AuditedSnapshot, ReadSnapshot, Run
 
 DECODED_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, REMOTE_LOG_METADATA})
 """Internal topics whose records are decoded while their segments are read."""
 
 
 def segment_tasks(run: Run) -> list[SegmentTask]:
-    """One task per segment of every replica that is judged."""
-    return [task for snapshot in run.snapshots for task in _of_snapshot(snapshot)]
+    """One task per segment of every replica that is judged, and of those that it is compared with."""
+    return [task for snapshot in run.snapshots for read in _read_for(snapshot) for task in _of_snapshot(read)]
 
 
-def _of_snapshot(snapshot: AuditedSnapshot) -> Iterator[SegmentTask]:
+def _read_for(snapshot: AuditedSnapshot) -> tuple[ReadSnapshot, ...]:
+    return (snapshot, snapshot.previous) if snapshot.previous is not None else (snapshot,)
+
+
+def _of_snapshot(snapshot: ReadSnapshot) -> Iterator[SegmentTask]:
     for log_dir in listing(snapshot.manifest).log_dirs:
         for replica in log_dir.replicas:
             if replica.state in ("live", "future"):
@@ -33,7 +38,7 @@ def _of_snapshot(snapshot: AuditedSnapshot) -> Iterator[SegmentTask]:
 
 
 def _task(
-    snapshot: AuditedSnapshot,
+    snapshot: ReadSnapshot,
     log_dir: LogDirListing,
     replica: ReplicaFiles,
     segment: SegmentFiles,
@@ -50,16 +55,18 @@ def _task(
         directory=replica.directory,
         topic=replica.topic,
         partition=replica.partition,
-        path=segment.log.path,
+        path=log_name(segment.log.path),
+        stored_path=segment.log.path,
         base_offset=segment.base_offset,
-        size_bytes=segment.log.size_bytes,
+        size_bytes=segment.log.log_size_bytes,
+        stored_bytes=segment.log.size_bytes,
         index_path=_path(segment.index),
         time_index_path=_path(segment.timeindex),
         cuts=tuple(o for o, _ in replica.snapshots if segment.base_offset < o and (next_base is None or o < next_base)),
         is_active=is_active,
         # The metadata log's indexes are not trimmed even by a clean stop. In a live copy the last segment but one may
         # have been the active one when its log was copied, and rolled before its indexes were.
-        tail_may_be_stale=(is_active and (not log_dir.clean_shutdown or replica.topic == METADATA_TOPIC))
+        tail_may_be_stale=(is_active and (not log_dir.clean_shutdown or replica.topic == CLUSTER_METADATA))
         or (rolled_meanwhile and not quiet),
         ignore_sequences=replica.topic == CONSUMER_OFFSETS,
         with_records=replica.topic in DECODED_TOPICS and replica.state == "live",

@@ -17,11 +17,11 @@ from kafka_log.checkpoints import parse_leader_epoch_checkpoint
 from kafka_log.corruption import Corruption, Damage
 from kafka_log.producer_snapshot import parse_producer_snapshot
 from kafka_log.properties import parse_partition_metadata
-from kafka_log.scan import BATCH_HEADER, scan_batches
+from kafka_log.scan import BATCH_HEADER
 from kafka_log.transaction_index import parse_transaction_index
 from snapshots.location import Location, open_bytes
+from spark_jobs.facts.comparison import ReadBatches, rows_between
 from spark_jobs.facts.derived_files import IndexFileFacts
-from spark_jobs.facts.divergence import ReadBatches, rows_between
 from spark_jobs.facts.replica import (
     IndexedFile,
     IndexedSegment,
@@ -31,6 +31,7 @@ from spark_jobs.facts.replica import (
     TransactionIndexFile,
 )
 from spark_jobs.facts.summary_codec import decode_summary
+from spark_jobs.segment_files import SegmentFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,7 @@ class ReplicaWork:
     snapshot_files: tuple[tuple[int, str, int], ...]
     transaction_index_files: Mapping[int, tuple[str, int]]
     epoch_checkpoint_path: str | None
+    later_epoch_checkpoint_path: str | None
     partition_metadata_path: str | None
     high_watermark: int | None
     recovery_point_offset: int | None
@@ -63,6 +65,7 @@ class ReplicaWork:
 def replica_input(root: Location, work: ReplicaWork, rows: Mapping[str, Mapping[str, Any]]) -> ReplicaInput:
     """Puts together one replica. `rows`: rows of the index step by path."""
     epochs = _bytes(root, work.epoch_checkpoint_path)
+    later_epochs = _bytes(root, work.later_epoch_checkpoint_path)
     metadata = _bytes(root, work.partition_metadata_path)
     snapshots = []
     for offset, path, size in work.snapshot_files:
@@ -88,6 +91,7 @@ def replica_input(root: Location, work: ReplicaWork, rows: Mapping[str, Mapping[
         snapshots=tuple(snapshots),
         transaction_indexes=transaction_indexes,
         epoch_checkpoint=parse_leader_epoch_checkpoint(epochs) if epochs is not None else None,
+        later_epoch_checkpoint=parse_leader_epoch_checkpoint(later_epochs) if later_epochs is not None else None,
         partition_metadata=parse_partition_metadata(metadata) if metadata is not None else None,
         high_watermark=work.high_watermark,
         recovery_point_offset=work.recovery_point_offset,
@@ -117,6 +121,7 @@ def _bytes(root: Location, path: str | None) -> bytes | None:
 def _segment(row: Mapping[str, Any]) -> IndexedSegment:
     return IndexedSegment(
         path=row["path"],
+        stored_path=row["stored_path"],
         base_offset=row["base_offset"],
         size_bytes=row["size_bytes"],
         valid_bytes=row["valid_bytes"],
@@ -144,15 +149,15 @@ def batch_reader(root: Location) -> ReadBatches:
         for at, segment in enumerate(segments):
             if segment.base_offset >= end or (at + 1 < len(segments) and segments[at + 1].base_offset <= start):
                 continue
-            found.extend(_stretch(root / segment.path, start, end))
+            found.extend(_stretch(root, segment.stored_path, start, end))
         return np.concatenate(found) if found else np.zeros(0, dtype=BATCH_HEADER)
 
     return read
 
 
-def _stretch(path: Location, start: int, end: int) -> Iterable[NDArray[Any]]:
-    with open_bytes(path) as file:
-        for block in scan_batches(file.readinto):
+def _stretch(root: Location, path: str, start: int, end: int) -> Iterable[NDArray[Any]]:
+    with open_bytes(root / path) as file:
+        for block in SegmentFile(path, file).blocks():
             rows = rows_between(block.headers, start, end)
             if len(rows):
                 yield rows.copy()

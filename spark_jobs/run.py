@@ -19,22 +19,30 @@ from snapshots.adopt import Snapshot, open_snapshot
 from snapshots.errors import SnapshotError
 from snapshots.location import Location, location
 from snapshots.manifest import Manifest, from_json, to_json
+from spark_jobs.pairs import check_pair
 
 _RUN_FILE: Final = "run.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditedSnapshot:
-    """One snapshot of a run: where it lies, what it holds, where its results go."""
+class ReadSnapshot:
+    """One snapshot that a run reads: where it lies, what it holds."""
 
     root: Location
-    target: Path
     manifest: Manifest
 
     @property
     def key(self) -> str:
-        """Names it among the snapshots audited together."""
+        """Names it among the snapshots read together."""
         return f"{self.manifest.cluster}/{self.manifest.snapshot_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedSnapshot(ReadSnapshot):
+    """One snapshot of a run: where its results go, and the earlier snapshot that it is compared with, if any."""
+
+    target: Path
+    previous: ReadSnapshot | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +79,18 @@ def new_run(
     fail_on: str,
     started_at_ms: int,
     cluster: str | None = None,
+    previous: str | None = None,
 ) -> Run:
     """Opens the snapshots and writes `run.json`. Raises `SnapshotError` for what cannot be audited.
 
-    `cluster` names the cluster of a plain copy; a manifest says its own.
+    `cluster` names the cluster of a plain copy; a manifest says its own. `previous` is an earlier snapshot of the same
+    cluster, for a run of one snapshot.
     """
+    if previous is not None and len(inputs) != 1:
+        raise SnapshotError(
+            f"--previous compares one snapshot with an earlier one, and {len(inputs)} are to be audited. "
+            "Name one SNAPSHOT with it, or audit them one after the other."
+        )
     opened = [open_snapshot(location(given), cluster=cluster) for given in inputs]
     keys = [f"{s.manifest.cluster}/{s.manifest.snapshot_id}" for s in opened]
     for key in keys:
@@ -83,9 +98,12 @@ def new_run(
             raise SnapshotError(
                 f"Two of the snapshots are both {key}. Name each once, or adopt them with different --id."
             )
+    earlier = open_snapshot(location(previous), cluster=cluster) if previous is not None else None
+    if earlier is not None:
+        check_pair(opened[0].manifest, earlier.manifest)
     run = Run(
         directory=directory,
-        snapshots=tuple(_audited(directory, snapshot, alone=len(opened) == 1) for snapshot in opened),
+        snapshots=tuple(_audited(directory, snapshot, earlier, alone=len(opened) == 1) for snapshot in opened),
         store_url=store_url,
         fail_on=fail_on,
         started_at_ms=started_at_ms,
@@ -94,10 +112,11 @@ def new_run(
     return run
 
 
-def _audited(directory: Path, snapshot: Snapshot, *, alone: bool) -> AuditedSnapshot:
+def _audited(directory: Path, snapshot: Snapshot, earlier: Snapshot | None, *, alone: bool) -> AuditedSnapshot:
     manifest = snapshot.manifest
     target = directory if alone else directory / _folder(manifest.cluster) / _folder(manifest.snapshot_id)
-    return AuditedSnapshot(root=snapshot.root, target=target, manifest=manifest)
+    previous = ReadSnapshot(root=earlier.root, manifest=earlier.manifest) if earlier is not None else None
+    return AuditedSnapshot(root=snapshot.root, target=target, manifest=manifest, previous=previous)
 
 
 def _folder(name: str) -> str:
@@ -117,6 +136,7 @@ def save(run: Run) -> None:
                 "root": str(s.root),
                 "target": s.target.relative_to(run.directory).as_posix(),
                 "manifest": json.loads(to_json(s.manifest)),
+                "previous": _saved_previous(s.previous),
             }
             for s in run.snapshots
         ],
@@ -125,6 +145,19 @@ def save(run: Run) -> None:
     partial = run.directory / f".{_RUN_FILE}.partial"
     partial.write_text(json.dumps(value), encoding="utf-8")
     os.replace(partial, run.directory / _RUN_FILE)
+
+
+def _saved_previous(previous: ReadSnapshot | None) -> dict[str, Any] | None:
+    if previous is None:
+        return None
+    return {"root": str(previous.root), "manifest": json.loads(to_json(previous.manifest))}
+
+
+def _loaded_previous(value: dict[str, Any] | None, where: Path) -> ReadSnapshot | None:
+    if value is None:
+        return None
+    manifest = from_json(json.dumps(value["manifest"]), where=str(where))
+    return ReadSnapshot(root=location(value["root"]), manifest=manifest)
 
 
 def load(directory: Path) -> Run:
@@ -144,6 +177,7 @@ def load(directory: Path) -> Run:
                 root=location(s["root"]),
                 target=directory / s["target"],
                 manifest=from_json(json.dumps(s["manifest"]), where=str(path)),
+                previous=_loaded_previous(s.get("previous"), path),
             )
             for s in value["snapshots"]
         ),

@@ -10,6 +10,7 @@ the JVM is there already, so its flags have to come with the command: `submit_en
 """
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+from snapshots.errors import StorageError
 from spark_jobs import class_archive
 from spark_jobs.errors import SparkError
 from spark_jobs.java import Java, find_java
@@ -60,6 +62,12 @@ _ENVIRONMENT_SIGNS: Final = (
 """What Spark's words hold when the machine failed it, not our code."""
 
 
+_STORAGE_ERROR: Final = re.compile(r"^snapshots\.errors\.StorageError: (.+)$", re.MULTILINE)
+"""How an object store's silence ends a Python worker's traceback, which is all that the driver gets to see."""
+
+_STORE_VARIABLES: Final = ("AWS_", "FSSPEC_")
+
+
 @contextmanager
 def spark_errors(doing: str) -> Iterator[None]:
     """What Spark raises because of the machine comes out as a `SparkError`; a mistake of ours stays what it is."""
@@ -70,6 +78,8 @@ def spark_errors(doing: str) -> Iterator[None]:
         yield
     except (PySparkException, Py4JError) as error:
         text = str(error)
+        if told := _STORAGE_ERROR.search(text):
+            raise StorageError(told[1]) from error
         sign = next((sign for sign in _ENVIRONMENT_SIGNS if sign in text), None)
         if sign is None:
             raise
@@ -107,7 +117,7 @@ def start(master: str = LOCAL, *, name: str = "tidegauge", extra: Mapping[str, s
     from pyspark.sql import SparkSession
 
     configuration = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
-    configuration.setAll([*settings(master).items(), *(extra or {}).items()])
+    configuration.setAll([*settings(master).items(), *_store_settings(os.environ).items(), *(extra or {}).items()])
     with TemporaryFile() as log:
         try:
             if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
@@ -124,9 +134,14 @@ def attach(*, name: str = "tidegauge") -> "SparkSession":
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(name)
-    for key, value in _EVERYWHERE.items():
+    for key, value in (_EVERYWHERE | _store_settings(os.environ)).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _store_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """Where object stores are and who asks, as the driver was told: Python workers on other machines know no more."""
+    return {f"spark.executorEnv.{name}": v for name, v in environ.items() if name.startswith(_STORE_VARIABLES)}
 
 
 def _launch(configuration: "SparkConf", master: str, log: BinaryIO) -> "JavaGateway":

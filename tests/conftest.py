@@ -1,14 +1,17 @@
-"""What tests share: real captures, unpacked once, and a Postgres of their own.
+"""What tests share: real captures, unpacked once, a Postgres of their own, an S3 server of their own.
 
-Both are made at most once for all of pytest-xdist's workers, which find them under a name that the run gives them.
+Captures and Postgres are made at most once for all of pytest-xdist's workers, which find them under a name that the run
+gives them; a worker that needs an S3 server starts one.
 """
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.object_store import s3_server as s3_servers
 from tidegauge import postgres
 from tidegauge.archive import unpack
 
@@ -41,3 +44,22 @@ def postgres_server(testrun_uid: str) -> Iterator[postgres.EmbeddedPostgres]:
 def store_url(postgres_server: postgres.EmbeddedPostgres, worker_id: str) -> str:
     """The SQLAlchemy URL of an empty database; one for each worker and session."""
     return postgres_server.fresh_database(f"test_{worker_id}")
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s3_servers.S3Server]:
+    """A real S3 server with the empty bucket `snapshots`; slow tests only."""
+    with s3_servers.running(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture
+def s3(s3_server: s3_servers.S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[s3_servers.S3Server]:
+    """That server, reached by `s3://snapshots/...` in this process and in those that it starts."""
+    for name in [name for name in os.environ if name.startswith(("AWS_", "FSSPEC_"))]:
+        monkeypatch.delenv(name)
+    for name, value in s3_server.environ.items():
+        monkeypatch.setenv(name, value)
+    s3_servers.forget_connections()
+    yield s3_server
+    s3_servers.forget_connections()

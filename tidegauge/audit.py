@@ -34,7 +34,15 @@ class AuditResult:
     exit_code: int
 
 
-def begin(inputs: tuple[str, ...], *, out: Path, fail_on: str, store: str | None, cluster: str | None = None) -> Run:
+def begin(
+    inputs: tuple[str, ...],
+    *,
+    out: Path,
+    fail_on: str,
+    store: str | None,
+    cluster: str | None = None,
+    previous: str | None = None,
+) -> Run:
     """The snapshot step: opens the snapshots and makes the run directory."""
     return new_run(
         out,
@@ -43,6 +51,7 @@ def begin(inputs: tuple[str, ...], *, out: Path, fail_on: str, store: str | None
         fail_on=fail_on,
         started_at_ms=time.time_ns() // 1_000_000,
         cluster=cluster,
+        previous=previous,
     )
 
 
@@ -69,11 +78,12 @@ def audit(
     store: str | None,
     master: str | None,
     progress: Progress,
+    previous: str | None = None,
 ) -> AuditResult:
     """All steps in one process. Postgres and Great Expectations get ready while Spark starts and works."""
     from spark_jobs.store import migrate
 
-    run = begin(inputs, out=out, fail_on=fail_on, store=store)
+    run = begin(inputs, out=out, fail_on=fail_on, store=store, previous=previous)
     warm = _Warm()
     with _store(run) as url:
         migrate(url)  # First: a store that cannot be reached is said before anything is read.

@@ -20,7 +20,7 @@ from typing import Any, Final
 import click
 
 from snapshots.errors import AuditError, SnapshotError
-from snapshots.manifest import Consistency
+from snapshots.manifest import Consistency, Mode
 from tidegauge import __version__
 
 EXIT_BREACHES: Final = 1
@@ -90,7 +90,7 @@ def snapshot() -> None:
 
 
 @snapshot.command("adopt")
-@click.argument("directory", type=_DIRECTORY)
+@click.argument("given", metavar="DIRECTORY")
 @click.option("--cluster", required=True, help="The cluster's name in reports and in the store.")
 @click.option(
     "--consistency",
@@ -101,9 +101,17 @@ def snapshot() -> None:
 )
 @click.option("--id", "snapshot_id", help="Snapshot id; by default the directory's name and a digest of its listing.")
 @_told
-def adopt_command(directory: Path, cluster: str, consistency: str, snapshot_id: str | None) -> None:
+def adopt_command(given: str, cluster: str, consistency: str, snapshot_id: str | None) -> None:
     """Make DIRECTORY, a plain copy of log directories (broker-<id>/ each), a snapshot: writes its MANIFEST.json."""
     from snapshots.adopt import adopt
+    from snapshots.location import is_url
+
+    if is_url(given):
+        raise SnapshotError(
+            f"{given} is a URL, and only a directory of this machine can be adopted. Copy it here first, or let "
+            "`tidegauge capture --out URL` write it."
+        )
+    directory = Path(given)
 
     with _bar("Reading") as tick:
         adopted = adopt(
@@ -122,13 +130,14 @@ def adopt_command(directory: Path, cluster: str, consistency: str, snapshot_id: 
 
 
 @snapshot.command("verify")
-@click.argument("directory", metavar="SNAPSHOT", type=_DIRECTORY)
+@click.argument("directory", metavar="SNAPSHOT")
 @_told
-def verify_command(directory: Path) -> None:
+def verify_command(directory: str) -> None:
     """Compare SNAPSHOT's manifest with its files. Exit 1 if they differ."""
     from snapshots.adopt import open_snapshot, verify
+    from snapshots.location import location
 
-    opened = open_snapshot(directory)
+    opened = open_snapshot(location(directory))
     with _bar("Verifying") as tick:
         problems = verify(opened, progress=tick)
     for problem in problems:
@@ -156,8 +165,53 @@ class _bar:  # noqa: N801 - reads as a verb where it is used
         click.echo(f"\r{self._label}: {self._count} files", err=True)
 
 
+@main.command("capture")
+@click.option("--cluster", required=True, help="The cluster's name in reports and in the store.")
+@click.option(
+    "--broker", "brokers", multiple=True, metavar="ID=LOG_DIR[,LOG_DIR]", help="A broker and its log dirs; repeatable."
+)
+@click.option("--out", required=True, metavar="ROOT", help="Directory or URL; the snapshot is ROOT/CLUSTER/ID.")
+@click.option("--id", "snapshot_id", help="Snapshot id; by default the instant, UTC. Goes on with an unfinished one.")
+@click.option(
+    "--mode",
+    type=click.Choice([m.value for m in Mode]),
+    default=Mode.FULL.value,
+    show_default=True,
+    help="full: every byte; headers: batch headers, Kafka's own topics and small files, no record of a user's topic.",
+)
+@click.option("--hash-topics", is_flag=True, help="Replace names of user topics by a keyed hash (mode headers).")
+@click.option("--hash-key", type=_DIRECTORY, metavar="FILE", help="The hash's key; by default one that nobody keeps.")
+@click.option("--bootstrap", metavar="HOST:PORT", help="Ask the running cluster too, and keep its answers.")
+@click.option("--client-config", type=_DIRECTORY, metavar="FILE", help="A client's properties, to reach the cluster.")
+@click.option("--max-mb-per-s", type=click.FloatRange(min=0, min_open=True), help="Read at most so many MB a second.")
+@click.option(
+    "--previous",
+    metavar="SNAPSHOT",
+    help="Link sealed segments that it holds; 'none' copies all. Default: the cluster's newest below ROOT.",
+)
+@click.option("--reread", is_flag=True, help="Read what would be linked too, and compare: finds bits that rotted.")
+@click.option(
+    "--consistency",
+    type=click.Choice([c.value for c in Consistency]),
+    default=Consistency.FUZZY.value,
+    show_default=True,
+    help="quiesced: the cluster is stopped; atomic: a volume snapshot of one instant; fuzzy: it runs.",
+)
+@click.option("--part", is_flag=True, help="Write only these brokers' share of the snapshot --id.")
+@click.option("--finish", is_flag=True, help="Join the shares under --id into the snapshot.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was captured as JSON on standard output.")
+@_told
+def capture_command(as_json: bool, **options: Any) -> None:
+    """Capture brokers' log directories, while they run, into one snapshot. Nothing is ever written to a log dir."""
+    from tidegauge.capture import Options, run, summary
+
+    result = run(Options(**options), say=_progress)
+    click.echo(json.dumps(result, indent=1) if as_json else summary(result))
+
+
 @main.command("audit")
 @click.argument("directories", metavar="SNAPSHOT...", nargs=-1, required=True)
+@click.option("--previous", metavar="SNAPSHOT", help="An earlier snapshot of the cluster: what changed, what is lost.")
 @click.option("--out", required=True, type=_DIRECTORY, help="Where report.json, facts/ and data_docs/ go.")
 @click.option(
     "--fail-on", type=_FAIL_ON, default="critical", show_default=True, help="Exit 1 at or above this severity."
@@ -169,16 +223,25 @@ class _bar:  # noqa: N801 - reads as a verb where it is used
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on standard output.")
 @_told
 def audit_command(
-    directories: tuple[str, ...], out: Path, fail_on: str, store: str | None, master: str | None, as_json: bool
+    directories: tuple[str, ...],
+    previous: str | None,
+    out: Path,
+    fail_on: str,
+    store: str | None,
+    master: str | None,
+    as_json: bool,
 ) -> None:
     """Audit snapshots: what was lost, where and why.
 
-    A directory of broker-<id>/ without a manifest is taken as a fuzzy copy.
+    A directory of broker-<id>/ without a manifest is taken as a fuzzy copy. With --previous, one SNAPSHOT is audited
+    and compared with an earlier one: committed records that are on no replica any more are told as lost.
     """
     from tidegauge.audit import audit
     from tidegauge.present import print_report
 
-    result = audit(directories, out=out, fail_on=fail_on, store=store, master=master, progress=_progress)
+    result = audit(
+        directories, previous=previous, out=out, fail_on=fail_on, store=store, master=master, progress=_progress
+    )
     if as_json:
         reports = [json.loads(path.read_text(encoding="utf-8")) for path in result.reports]
         click.echo(json.dumps(reports[0] if len(reports) == 1 else reports, indent=1))
@@ -201,7 +264,7 @@ def explain_command(breach_id: str, report_dir: Path) -> None:
 
 
 @main.command("salvage")
-@click.argument("directory", metavar="SNAPSHOT", type=_DIRECTORY)
+@click.argument("directory", metavar="SNAPSHOT")
 @click.option("--topic", required=True)
 @click.option("--partition", required=True, type=click.IntRange(min=0))
 @click.option("--from", "start", type=click.IntRange(min=0), default=0, show_default=True, help="First offset.")
@@ -212,12 +275,13 @@ def explain_command(breach_id: str, report_dir: Path) -> None:
 @click.option("--out", required=True, type=_DIRECTORY, help="A new directory for records.jsonl and the batches.")
 @_told
 def salvage_command(
-    directory: Path, topic: str, partition: int, start: int, end: int | None, broker: int | None, out: Path
+    directory: str, topic: str, partition: int, start: int, end: int | None, broker: int | None, out: Path
 ) -> None:
     """Save records that Kafka is about to truncate, as JSON Lines and as a log that Kafka's tools read."""
+    from snapshots.location import location
     from tidegauge.salvage import salvage
 
-    saved = salvage(directory, topic=topic, partition=partition, start=start, end=end, broker=broker, out=out)
+    saved = salvage(location(directory), topic=topic, partition=partition, start=start, end=end, broker=broker, out=out)
     for reason in saved.unreadable:
         click.echo(f"not salvaged: {reason}", err=True)
     span = f" [{saved.start_offset}, {saved.end_offset})" if saved.records else ""
@@ -239,9 +303,18 @@ def salvage_command(
     "--cluster",
     help="Names the cluster of a plain copy, and the one whose newest snapshot `latest` means (step snapshot).",
 )
+@click.option(
+    "--previous", metavar="SNAPSHOT", help="An earlier snapshot to compare one SNAPSHOT with (step snapshot)."
+)
 @_told
 def job_command(
-    step: str, directories: tuple[str, ...], run_dir: Path, fail_on: str, store: str | None, cluster: str | None
+    step: str,
+    directories: tuple[str, ...],
+    run_dir: Path,
+    fail_on: str,
+    store: str | None,
+    cluster: str | None,
+    previous: str | None,
 ) -> None:
     """One STEP of an audit as a process of its own: what each Airflow task runs. SNAPSHOT is for the step snapshot."""
     from tidegauge import audit as steps
@@ -251,7 +324,7 @@ def job_command(
         if not directories:
             raise click.UsageError("The step snapshot takes the snapshots to audit.")
         found = tuple(resolve(directory, cluster) for directory in directories)
-        steps.begin(found, out=run_dir, fail_on=fail_on, store=store, cluster=cluster)
+        steps.begin(found, out=run_dir, fail_on=fail_on, store=store, cluster=cluster, previous=previous)
         return
     result = steps.step(step, run_dir, progress=_progress)
     sys.exit(result.exit_code if result is not None else 0)

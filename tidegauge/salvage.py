@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from kafka_log.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from kafka_log.corruption import Corruption
+from kafka_log.log_dir import is_headers_file
 from kafka_log.records import RecordBatch, read_batch
 from kafka_log.scan import scan_batches
 from snapshots.adopt import Snapshot, open_snapshot
@@ -43,7 +44,7 @@ class Salvaged:
 
 
 def salvage(
-    directory: Path,
+    directory: Location,
     *,
     topic: str,
     partition: int,
@@ -61,6 +62,11 @@ def salvage(
     }
     if not copies:
         raise SnapshotError(f"{directory} holds no replica of {topic}-{partition}. Check the name and the partition.")
+    if any(is_headers_file(s.log.path) for r in copies.values() for s in r.segments):
+        raise SnapshotError(
+            f"{directory} was captured with --mode headers: it holds no records of {topic}-{partition} that "
+            "could be salvaged. Capture the replica's broker again with --mode full while it is still down."
+        )
     if out.exists() and any(out.iterdir()):
         raise SnapshotError(f"{out} is not empty, and nothing is written over. Name a new directory with --out.")
     batches = {b: _identities(snapshot, r, start, end) for b, r in copies.items()}
@@ -79,7 +85,7 @@ def _identities(snapshot: Snapshot, replica: ReplicaFiles, start: int, end: int 
     }
 
 
-def _only_holder(batches: dict[int, set[Identity]], directory: Path, topic: str, partition: int) -> int:
+def _only_holder(batches: dict[int, set[Identity]], directory: Location, topic: str, partition: int) -> int:
     """The one broker whose batches in the range no other copy has. Two such copies need a word from the user."""
     holders = []
     for broker, own in batches.items():
@@ -126,7 +132,7 @@ def _write(
     with (out / "records.jsonl").open("x", encoding="utf-8") as lines:
         try:
             for path, headers in _headers(snapshot, replica, start, end):
-                with path.open("rb", buffering=0) as source:
+                with open_bytes(path) as source:
                     for row in headers:
                         data = _bytes_of(source, row)
                         if log is None:

@@ -32,7 +32,7 @@ VARIABLES: Final = (
     Variable(
         name="TIDEGAUGE_SNAPSHOTS",
         default="TIDEGAUGE_HOME/snapshots",
-        meaning="Directory under which snapshots are found by cluster and id: `<cluster>/<snapshot id>/`.",
+        meaning="Directory or URL under which snapshots are found by cluster and id: `<cluster>/<snapshot id>/`.",
     ),
     Variable(
         name="TIDEGAUGE_SPARK_MASTER",
@@ -41,8 +41,14 @@ VARIABLES: Final = (
     ),
     Variable(
         name="TIDEGAUGE_SCHEDULE",
-        default="@daily",
-        meaning="When the DAG `replication_audit` runs by itself: a cron expression, a preset, or `none`.",
+        default="@daily; none where TIDEGAUGE_CLUSTERS is set",
+        meaning="When the DAG `replication_audit` runs besides on each captured snapshot: a cron expression, a preset, "
+        "or `none`.",
+    ),
+    Variable(
+        name="TIDEGAUGE_CLUSTERS",
+        default="",
+        meaning="The YAML file that lists the clusters which the DAG `capture_snapshots` captures.",
     ),
     Variable(
         name="TIDEGAUGE_COMMAND",

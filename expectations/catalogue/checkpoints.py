@@ -19,6 +19,9 @@ _ENTRY_WITHOUT_BATCHES: Final = (
 )
 """An epoch that should have batches here: not at the log end (a leader that wrote nothing), not below what is kept."""
 
+_UNLISTED: Final = "checkpoint_start_offset IS NULL AND later_checkpoint_start_offset IS NULL"
+"""A live capture reads leader-epoch-checkpoint before the log and again behind it: an epoch may begin in between."""
+
 _LOG_START_MAY_LAG: Final = "(NOT coalesce(clean_shutdown, false) OR topic = '__cluster_metadata')"
 """The log start is checkpointed once a minute and at a clean stop; the metadata log's not at all."""
 
@@ -170,16 +173,17 @@ EPOCH_CACHE_NO_MISSING = Invariant(
     unknown=(
         Unknown(
             reason="copy skew",
-            when="checkpoint_start_offset IS NULL AND NOT epoch_checkpoint_missing AND NOT broker_quiet "
-            "AND leader_epoch > coalesce(checkpoint_last_leader_epoch, -1)",
+            when=f"{_UNLISTED} AND NOT epoch_checkpoint_missing AND NOT broker_quiet "
+            "AND leader_epoch > coalesce(checkpoint_last_leader_epoch, -1) AND "
+            "(NOT coalesce(epoch_checkpoint_read_again, false) OR later_checkpoint_last_leader_epoch > leader_epoch)",
         ),
         Unknown(
             reason="log start not yet checkpointed",
-            when=f"checkpoint_start_offset IS NULL AND NOT epoch_checkpoint_missing AND {_LOG_START_MAY_LAG} "
+            when=f"{_UNLISTED} AND NOT epoch_checkpoint_missing AND {_LOG_START_MAY_LAG} "
             "AND end_offset <= coalesce(checkpoint_first_start_offset, high_watermark)",
         ),
     ),
-    breach_when="checkpoint_start_offset IS NULL",
+    breach_when=_UNLISTED,
     derived=(
         ("no_file", "CASE WHEN epoch_checkpoint_missing THEN 'leader-epoch-checkpoint' END"),
         ("unlisted_epoch", "CASE WHEN NOT epoch_checkpoint_missing THEN leader_epoch END"),

@@ -70,7 +70,7 @@ CLEAN_ELECTION = Invariant(
     name="ElectionsAreClean",
     severity=Severity.CRITICAL,
     relation="partition_changes",
-    statement="A new leader was in the ISR before, or in the ELR where the ISR was empty.",
+    statement="A new leader was in the ISR before, or in the ELR where the ISR was empty, or led last where both were.",
     because="Any other leader may lack committed records; whatever it lacks is deleted from every replica that has it.",
     breach_when="election = 'unclean'",
     severity_when=((Severity.INFO, "topic_deleted"),),

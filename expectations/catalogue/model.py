@@ -115,6 +115,16 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "checkpoint_files": ("broker_id", "path"),
     "remote_segments": ("topic", "partition", "segment_id"),
     "changes": ("broker_id", "topic", "partition"),
+    "cluster_answers": (
+        "kind",
+        "name",
+        "broker_id",
+        "topic",
+        "partition",
+        "group",
+        "transactional_id",
+        "producer_id",
+    ),
 }
 """For each relation the columns that name a subject, unless the invariant names its own."""
 

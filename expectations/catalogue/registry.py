@@ -12,7 +12,7 @@ from typing import Final
 
 from expectations.catalogue.model import Invariant
 
-RULESET_VERSION: Final = "1"
+RULESET_VERSION: Final = "2"
 
 MODULES: Final = (
     "batches",
@@ -27,6 +27,7 @@ MODULES: Final = (
     "transactions",
     "groups",
     "metadata",
+    "answers",
 )
 
 

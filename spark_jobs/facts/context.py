@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_log.coordinator_records import OffsetCommit, TransactionState
+from spark_jobs.facts.asked import PartitionAnswers
 
 Row = dict[str, Any]
 """One row of a relation: column -> value, without the common columns."""
@@ -79,3 +80,4 @@ class PartitionContext:
     commits: tuple[OffsetCommit, ...]
     remote_log_start_offset: int | None
     captured_at_ms: int | None
+    answers: PartitionAnswers | None = None

@@ -1,6 +1,6 @@
 """Kafka's internal topics as tables: committed offsets, transactional ids, remote segments; the newest of each.
 
-In: the bytes of a segment of `__consumer_offsets`, `__transaction_state` or `__remote_log_metadata`. Out: a
+In: the batches of a segment of `__consumer_offsets`, `__transaction_state` or `__remote_log_metadata`. Out: a
 `CoordinatorTable`, mergeable over adjacent segments. The rule that must hold: an offset committed inside a
 transaction counts when its transaction is committed, and not before (GroupMetadataManager#onTransactionCompleted,
 KIP-98).
@@ -9,6 +9,8 @@ KIP-98).
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
+
+import numpy as np
 
 from kafka_log.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from kafka_log.coordinator_records import (
@@ -20,12 +22,9 @@ from kafka_log.coordinator_records import (
     decode_transaction_record,
 )
 from kafka_log.corruption import Corruption
-from kafka_log.records import Record, records_in
-from kafka_log.scan import scan_buffer
+from kafka_log.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from kafka_log.records import Record
 
-CONSUMER_OFFSETS: Final = "__consumer_offsets"
-TRANSACTION_STATE: Final = "__transaction_state"
-REMOTE_LOG_METADATA: Final = "__remote_log_metadata"
 _ABORT: Final = 0
 _COMMIT: Final = 1
 
@@ -47,16 +46,13 @@ class CoordinatorTable:
     unreadable: int = 0
 
 
-def latest_records(topic: str, segment: bytes) -> CoordinatorTable:
-    """Reads one segment."""
+def latest_records(topic: str, batches: Iterable[tuple[np.void, tuple[Record, ...] | Corruption]]) -> CoordinatorTable:
+    """Reads one segment's batches: each one's row of the scan, and its records."""
     table = CoordinatorTable()
-    headers, _ = scan_buffer(segment)
-    readable = headers[headers["magic"] == 2]
-    for at, records in records_in(segment, readable):
+    for row, records in batches:
         if isinstance(records, Corruption):
             table.unreadable += 1
             continue
-        row = readable[at]
         producer_id = int(row["producer_id"])
         if int(row["attributes"]) & CONTROL_BIT:
             control_type = int(row["control_type"])
@@ -79,13 +75,11 @@ def latest_records(topic: str, segment: bytes) -> CoordinatorTable:
 
 
 def _decoded(topic: str, record: Record) -> object:
-    match topic:
-        case "__consumer_offsets":
-            return decode_offsets_record(record.key, record.value)
-        case "__transaction_state":
-            return decode_transaction_record(record.key, record.value)
-        case _:
-            return decode_remote_log_record(record.value)
+    if topic == CONSUMER_OFFSETS:
+        return decode_offsets_record(record.key, record.value)
+    if topic == TRANSACTION_STATE:
+        return decode_transaction_record(record.key, record.value)
+    return decode_remote_log_record(record.value)
 
 
 def _settle(table: CoordinatorTable, producer_id: int, *, committed: bool) -> None:

@@ -90,8 +90,10 @@ def epoch_vector(
 
     The checkpoint rules: its entries are taken one by one, each in place of those that it contradicts
     (`LeaderEpochFileCache#assign`). Epochs that only the batches have (a copy whose checkpoint is older than its log,
-    or a missing file) are added behind it, as recovery would. Entries past the log end are dropped
+    or a missing file) are added behind it, as `LogSegment#recover` does. Entries past the log end are dropped
     (`truncateFromEnd`), those below the log start are folded into one that starts there (`truncateFromStart`).
+    One that begins at the log end is kept, though a broker that loads drops it: a leader that runs has it from its
+    election to its first record, and it will have one there again when it leads.
     """
     entries: list[EpochEntry] = []
     for entry in checkpoint or ():
@@ -105,6 +107,7 @@ def epoch_vector(
             continue
         _assign(entries, entry)
     for entry in batch_epochs:
+        # A batch's epoch is not under its checksum: one that begins below what the checkpoint knows is not believed.
         if not entries or (
             entry.leader_epoch > entries[-1].leader_epoch and entry.start_offset >= entries[-1].start_offset
         ):
@@ -127,44 +130,44 @@ def _assign(entries: list[EpochEntry], entry: EpochEntry) -> None:
 
 
 def truncation(*, leader: EpochVector, follower: EpochVector, follower_high_watermark: int | None) -> Truncation:
-    """Runs the exchange of KIP-279/320 between a follower that fetches at its log end and a leader.
+    """Runs the exchange of KIP-279/320 between a follower that fetches at its log end and a leader, until it settles.
 
-    Each round the leader answers the end of the follower's last epoch; where it names a smaller epoch than asked, the
-    follower cuts itself back to its own end of that epoch and asks again. A leader that knows nothing of the epoch
-    makes the follower fall back to its high watermark.
+    With each fetch the follower says its last epoch, and the leader answers where that one ended. Where the leader
+    names a smaller epoch, or an end below the fetch, the follower cuts itself back and fetches again; a cut that ends
+    in a place where both hold the same epoch is looked at again like any other. A leader that knows nothing of the
+    epoch answers "out of range", which cuts the follower only where the leader's log is the shorter one. A follower
+    without any epoch fetches from its high watermark.
+
+    Where the leader's log starts above the follower's end, the follower drops its log and starts there; that is
+    retention, and what is said here is still where the two histories part.
     """
     end = int(follower.log_end_offset)
-    asked = follower.latest_epoch
-    rounds = 0
-    if asked is None or end == follower.log_start_offset:
+    entries = list(follower.entries)
+    if end == follower.log_start_offset:
         return Truncation(offset=Offset(end), rounds=0)
-    while True:
-        rounds += 1
-        answer = leader.end_offset_for(asked)
-        if answer.leader_epoch is None or answer.end_offset is None:
-            if asked > (leader.latest_epoch if leader.latest_epoch is not None else -1):
-                # The leader's epochs end below the follower's: a fetch from it is fenced or out of range. Only the high
-                # watermark is left to fall back to (AbstractFetcherThread#getOffsetTruncationState, undefined offset).
-                fallback = end if follower_high_watermark is None else min(end, follower_high_watermark)
-                return Truncation(offset=Offset(fallback), rounds=rounds)
-            return Truncation(offset=Offset(end), rounds=rounds)
-        diverging = answer.leader_epoch < asked or answer.end_offset < end
-        if not diverging:
-            return Truncation(offset=Offset(end), rounds=rounds)
-        own_epoch, own_end = _own_end(follower, answer.leader_epoch, end)
-        if own_epoch != answer.leader_epoch:
-            end = min(own_end, end)
-            asked = LeaderEpoch(own_epoch)
-            continue
-        return Truncation(offset=Offset(min(own_end, answer.end_offset, end)), rounds=rounds)
+    if not entries and follower_high_watermark is not None:
+        end = min(end, follower_high_watermark)  # ReplicaManager#initialFetchOffset
+    cuts = 0
+    while (cut := _answered(leader, entries, end)) is not None:
+        cuts += 1
+        end = cut
+        # UnifiedLog#truncateTo: an epoch that begins at the end goes too, for another leader may have another there.
+        entries = [e for e in entries if e.start_offset < end]
+    return Truncation(offset=Offset(end), rounds=max(cuts, 1) if follower.entries else cuts)
 
 
-def _own_end(follower: EpochVector, epoch: int, end: int) -> tuple[int, int]:
-    """The follower's own answer for an epoch, with its log end as far as it has been cut back already.
-
-    Where it has no epoch that old, it answers as a leader would: the epoch asked for, up to where its first one starts.
-    """
-    at_or_below = [e for e in follower.entries if e.leader_epoch <= epoch and e.start_offset <= end]
-    own = int(at_or_below[-1].leader_epoch) if at_or_below else epoch
-    later = [int(e.start_offset) for e in follower.entries if e.leader_epoch > own]
-    return own, min([*later, end])
+def _answered(leader: EpochVector, entries: Sequence[EpochEntry], end: int) -> int | None:
+    """Where one fetch of a follower with these epochs and this log end makes it cut its log; None if it may stay."""
+    asked = int(entries[-1].leader_epoch) if entries else None
+    answer = leader.end_offset_for(asked) if asked is not None else UNDEFINED
+    if asked is None or answer.leader_epoch is None or answer.end_offset is None:
+        # Partition#readRecords: out of range; AbstractFetcherThread#fetchOffsetAndTruncate.
+        return int(leader.log_end_offset) if leader.log_end_offset < end else None
+    if answer.leader_epoch == asked and answer.end_offset >= end:
+        return None
+    own = EpochVector(entries=tuple(entries), log_start_offset=Offset(0), log_end_offset=Offset(end))
+    own_end = own.end_offset_for(answer.leader_epoch)
+    assert own_end.end_offset is not None, "an epoch at or below one's own latest has an end"
+    if own_end.leader_epoch != answer.leader_epoch:
+        return min(own_end.end_offset, end)
+    return min(own_end.end_offset, answer.end_offset, end)

@@ -94,12 +94,8 @@ def losses_of(context: PartitionContext, divergences: Sequence[Divergence], proo
 
 
 def _cause(proof: Proof, divergence: Divergence) -> str:
-    unclean = proof.unclean
-    if unclean is not None:
-        return (
-            f"unclean election: record {unclean.metadata_offset} of the metadata log made broker {unclean.leader_id} "
-            f"leader (epoch {unclean.leader_epoch}) while the ISR was {list(unclean.previous_isr)}"
-        )
+    if proof.unclean is not None:
+        return unclean_cause(proof.unclean)
     if divergence.newer_epoch is None:
         return (
             f"broker {divergence.leader.broker_id}'s log ends at {divergence.leader.log_end_offset} in the same leader "
@@ -109,4 +105,12 @@ def _cause(proof: Proof, divergence: Divergence) -> str:
         f"leader epoch {divergence.newer_epoch} of broker {divergence.leader.broker_id} starts at "
         f"{divergence.newer_epoch_start_offset}, below a high watermark that had been declared; "
         "no unclean election is on record"
+    )
+
+
+def unclean_cause(election: PartitionChange) -> str:
+    """An unclean election as the cause of a loss."""
+    return (
+        f"unclean election: record {election.metadata_offset} of the metadata log made broker {election.leader_id} "
+        f"leader (epoch {election.leader_epoch}) while the ISR was {list(election.previous_isr)}"
     )

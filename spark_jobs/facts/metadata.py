@@ -87,6 +87,10 @@ class MetadataHistory:
     features: dict[str, int] = field(default_factory=dict)
     next_producer_id: int | None = None
     end_offset: int = 0
+    last_record_at_ms: int | None = None
+    """When its last record was written: the active controller writes one twice a second, whatever happens."""
+    config_changed_at_ms: dict[tuple[int, str, str], int] = field(default_factory=dict)
+    """(resource type, name, config) -> when it was last set or removed; not there for what a snapshot holds."""
 
     def topic_named(self, name: str) -> TopicState | None:
         """The topic of that name: the living one, else the last deleted one."""
@@ -122,6 +126,11 @@ _DEFAULTS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
+def broker_config_of(name: str) -> str:
+    """The broker config that stands in for a topic config that is not set."""
+    return _DEFAULTS[name][0]
+
+
 def effective_topic_config(history: MetadataHistory, topic: str, name: str) -> EffectiveConfig:
     """A topic's config as far as the metadata log tells: its own, the cluster-wide dynamic default, Kafka's default.
 
@@ -153,6 +162,8 @@ def _settled(history: MetadataHistory, log: Iterable[LoggedRecord]) -> Iterator[
     held: list[LoggedRecord] | None = None
     for logged in log:
         history.end_offset = max(history.end_offset, logged.offset + 1)
+        if logged.timestamp_ms is not None:
+            history.last_record_at_ms = max(history.last_record_at_ms or 0, logged.timestamp_ms)
         match logged.record.name:
             case "BeginTransactionRecord":
                 # A second one means that damage took the first one's end: what it held has long been in force.
@@ -192,6 +203,9 @@ def _apply(history: MetadataHistory, logged: LoggedRecord, *, from_snapshot: boo
             _clear_elr(history, logged, fields["topic_name"])
         case "ConfigRecord":
             _config(history, fields)
+            if logged.timestamp_ms is not None:
+                changed = (fields["resource_type"], fields["resource_name"], fields["name"])
+                history.config_changed_at_ms[changed] = logged.timestamp_ms
         case "FeatureLevelRecord":
             history.features[fields["name"]] = fields["feature_level"]
             if fields["feature_level"] == 0:
@@ -303,7 +317,7 @@ def _partition_change(history: MetadataHistory, logged: LoggedRecord, fields: Ma
         state.leader_epoch += 1
         state.leader_id = _leader(fields["leader"])
         if state.leader_id is not None:
-            election = _election(before, state.leader_id, fields["leader_recovery_state"])
+            election = _election(before, state, state.leader_id, fields["leader_recovery_state"])
             state.last_leader_id = state.leader_id
             state.epoch_leaders[state.leader_epoch] = state.leader_id
     state.changes.append(_change(state, logged, before=before, election=election, from_snapshot=False))
@@ -322,17 +336,31 @@ def _clear_elr(history: MetadataHistory, logged: LoggedRecord, topic_name: str) 
                 state.changes.append(_change(state, logged, before=before, election="none", from_snapshot=False))
 
 
-def _election(before: PartitionState, leader: int, recovery_state: int) -> str:
-    """How a leader came to be (PartitionChangeBuilder#electAnyLeader, KIP-966)."""
+def _election(before: PartitionState, after: PartitionState, leader: int, recovery_state: int) -> str:
+    """How a leader came to be (PartitionChangeBuilder#electAnyLeader, #completeReassignmentIfNeeded, KIP-966)."""
     if leader == before.leader_id:
         return "none"  # Its epoch was raised (an ISR member left, a move ended), nobody was elected.
+    if not before.isr and not before.elr and before.last_known_elr == (leader,):
+        # After unclean shutdowns of all, who led last leads again (#canElectLastKnownLeader). Kafka marks it as
+        # recovering, for its disk may have lost what was not flushed; the election itself gives no record up.
+        return "last_known"
     if recovery_state == _RECOVERING:
         return "unclean"
     if leader in before.isr:
         return "clean"
     if leader in before.elr:
         return "elr"
+    if _ends_move(before, after) and leader in after.isr and not before.recovering:
+        # The old leader asked for it to join the ISR, and the same record gave it the lead: the ISR that it was elected
+        # from was never written down.
+        return "clean"
     return "unclean"
+
+
+def _ends_move(before: PartitionState, after: PartitionState) -> bool:
+    """Whether a change ended a reassignment."""
+    was_moving = bool(before.adding_replicas or before.removing_replicas)
+    return was_moving and not after.adding_replicas and not after.removing_replicas
 
 
 def _change(

@@ -5,39 +5,41 @@ partition. Out: rows (column -> value) per relation, without the common columns.
 what is so and how it is known; whether that is right is for the catalogue.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from kafka_log.coordinator_records import OffsetCommit
+from spark_jobs.facts.changes import Pairing, changes_of
+from spark_jobs.facts.comparison import ReadBatches
 from spark_jobs.facts.context import PartitionChange, PartitionContext, Row, Rows
-from spark_jobs.facts.divergence import Divergence, ReadBatches, diverge
+from spark_jobs.facts.divergence import Divergence
 from spark_jobs.facts.file_rows import index_file_rows, segment_rows
-from spark_jobs.facts.losses import committed_proof, losses_of
+from spark_jobs.facts.losses import losses_of
+from spark_jobs.facts.partition_answers import partition_answer_rows
 from spark_jobs.facts.partition_rows import divergence_row, epoch_span_rows, replica_row
 from spark_jobs.facts.producer_rows import producer_rows, transaction_rows
-from spark_jobs.facts.replica import ReplicaFacts, ReplicaInput, replica_facts
-from spark_jobs.facts.watermarks import HighWatermarkBounds, ReplicaOffsets, high_watermark_bounds, last_stable_offset
+from spark_jobs.facts.replica import ReplicaFacts, ReplicaInput
+from spark_jobs.facts.replica_set import ReplicaSet, replica_set
+from spark_jobs.facts.watermarks import HighWatermarkBounds, last_stable_offset
 
 
-def partition_rows(context: PartitionContext, replicas: Sequence[ReplicaInput], *, read: ReadBatches) -> Rows:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """The partition in an earlier snapshot, and how to read its batches."""
+
+    replicas: ReplicaSet
+    pairing: Pairing
+    read: ReadBatches
+
+
+def partition_rows(
+    context: PartitionContext, replicas: Sequence[ReplicaInput], *, read: ReadBatches, earlier: Earlier | None = None
+) -> Rows:
     """All rows of one partition."""
-    facts = [
-        replica_facts(
-            given,
-            topic_compacted=context.topic_compacted,
-            tiered=context.remote_storage_enable,
-            expiration_ms=context.producer_expiration_ms,
-        )
-        for given in replicas
-    ]
-    live = [f for f in facts if not f.given.is_future]
-    reference = _reference(context, live)
+    present = replica_set(context, replicas, read=read)
+    facts, live, reference = present.facts, present.live, present.reference
+    divergences, bounds, shared_end = present.divergences, present.bounds, present.shared_end
     compacted = context.topic_compacted or any(f.ever_compacted for f in facts)
-    divergences = (
-        [diverge(reference, f, read=read) for f in live if f is not reference] if reference is not None else []
-    )
-    shared_end = {d.follower.broker_id: d.divergence_offset for d in divergences}
-    bounds = _bounds(context, live, reference, shared_end)
-    proofs = {d.follower.broker_id: committed_proof(context, d) for d in divergences}
     rows: Rows = {
         "segments": [r for f in facts for r in segment_rows(context, f, compacted=compacted)],
         "replicas": [
@@ -46,7 +48,7 @@ def partition_rows(context: PartitionContext, replicas: Sequence[ReplicaInput], 
                 f,
                 is_reference=f is reference,
                 compacted=compacted,
-                high_watermark=_known_high_watermark(f, live, shared_end),
+                high_watermark=present.known_high_watermark(f),
             )
             for f in facts
         ],
@@ -57,7 +59,7 @@ def partition_rows(context: PartitionContext, replicas: Sequence[ReplicaInput], 
                 context, f, reference, live, divergence_offset=shared_end.get(f.broker_id), compacted=compacted
             )
         ],
-        "divergences": [divergence_row(context, d, proofs[d.follower.broker_id]) for d in divergences],
+        "divergences": [divergence_row(context, d, present.proofs[d.follower.broker_id]) for d in divergences],
         "producers": [],
         "sequence_gaps": [],
         "transactions": transaction_rows(context, reference) if reference is not None else [],
@@ -70,70 +72,24 @@ def partition_rows(context: PartitionContext, replicas: Sequence[ReplicaInput], 
         rows["sequence_gaps"] += gaps
     if context.metadata_known and not context.topic_deleted:
         rows["partitions"] = [_partition_row(context, live, reference, bounds)]
-    loss_rows = losses_of(context, divergences, proofs)
+    loss_rows = losses_of(context, divergences, present.proofs)
+    if earlier is not None:
+        rows["changes"], lost = changes_of(
+            present, earlier.replicas, earlier.pairing, read=read, read_earlier=earlier.read
+        )
+        loss_rows += lost
     rows["losses"] = loss_rows
     rows["committed_offsets"] = [_commit_row(context, c, reference, bounds, loss_rows) for c in context.commits]
+    if context.answers is not None:
+        rows["cluster_answers"] = partition_answer_rows(context, context.answers, live)
     return rows
 
 
-def _reference(context: PartitionContext, live: Sequence[ReplicaFacts]) -> ReplicaFacts | None:
-    """The leader if it was captured, else the last leader, else the longest log of the newest epoch."""
-    by_id = {f.broker_id: f for f in live}
-    for wanted in (context.leader_id, context.last_leader_id if context.leader_id is None else None):
-        if wanted is not None and wanted in by_id:
-            return by_id[wanted]
-    return max(
-        live,
-        key=lambda f: (f.vector.latest_epoch if f.vector.latest_epoch is not None else -1, f.log_end_offset),
-        default=None,
-    )
-
-
-def _bounds(
-    context: PartitionContext,
-    live: Sequence[ReplicaFacts],
-    reference: ReplicaFacts | None,
-    shared_end: Mapping[int, int],
-) -> HighWatermarkBounds:
-    if reference is None:
-        return HighWatermarkBounds(lower=None, upper=None)
-    must_hold = (
-        frozenset(context.isr)
-        | frozenset(context.elr)
-        | frozenset(context.last_known_elr if not context.isr and not context.elr else ())
-    )
-    return high_watermark_bounds(
-        [
-            ReplicaOffsets(
-                broker_id=f.broker_id,
-                checkpointed_high_watermark=f.given.high_watermark,
-                shared_end_offset=shared_end.get(f.broker_id, f.log_end_offset),
-                log_end_offset=f.log_end_offset,
-            )
-            for f in live
-        ],
-        leader_id=reference.broker_id,
-        must_hold=must_hold,
-        one_moment=context.snapshot_quiet,
-    )
-
-
-def _known_high_watermark(
-    replica: ReplicaFacts, live: Iterable[ReplicaFacts], shared_end: Mapping[int, int]
-) -> int | None:
-    """The largest checkpointed high watermark that this replica's lineage shares."""
-    own_end = shared_end.get(replica.broker_id, replica.log_end_offset)
-    known = [
-        min(f.given.high_watermark, shared_end.get(f.broker_id, f.log_end_offset))
-        for f in live
-        if f.given.high_watermark is not None
-        and (
-            f is replica
-            or shared_end.get(f.broker_id, f.log_end_offset) <= own_end
-            or own_end == replica.log_end_offset
-        )
-    ]
-    return max(known, default=None)
+def gone_rows(context: PartitionContext, earlier: Earlier) -> Rows:
+    """What is left to tell of a partition that an earlier snapshot had, and this one has not."""
+    present = replica_set(context, (), read=earlier.read)
+    changes, lost = changes_of(present, earlier.replicas, earlier.pairing, read=earlier.read, read_earlier=earlier.read)
+    return {"changes": changes, "losses": lost}
 
 
 def _partition_row(

@@ -98,6 +98,9 @@ def epoch_span_rows(
     checkpoint = replica.given.epoch_checkpoint
     entries = checkpoint.entries if checkpoint is not None else ()
     by_checkpoint = {e.leader_epoch: e.start_offset for e in reversed(entries)}
+    later = replica.given.later_epoch_checkpoint
+    later_entries = later.entries if later is not None else ()
+    by_later_checkpoint = {e.leader_epoch: e.start_offset for e in reversed(later_entries)}
     epochs = sorted(by_batches.keys() | by_checkpoint.keys())
     other = reference if reference is not None and reference is not replica else None
     other_spans = _spans(other) if other is not None else {}
@@ -108,7 +111,7 @@ def epoch_span_rows(
     rows = []
     for at, epoch in enumerate(epochs):
         span = by_batches.get(epoch)
-        later = [by_batches[e][0] for e in epochs[at + 1 :] if e in by_batches]
+        behind = [by_batches[e][0] for e in epochs[at + 1 :] if e in by_batches]
         writer_id = context.epoch_leaders.get(epoch)
         writer = by_broker.get(writer_id) if writer_id is not None else None
         writer_span = _spans(writer).get(epoch) if writer is not None else None
@@ -117,7 +120,7 @@ def epoch_span_rows(
                 **of_replica(replica),
                 "leader_epoch": epoch,
                 "start_offset": span[0] if span is not None else None,
-                "end_offset": later[0] if later else replica.log_end_offset,
+                "end_offset": behind[0] if behind else replica.log_end_offset,
                 "batch_count": span[2] if span is not None else 0,
                 "checkpoint_start_offset": by_checkpoint.get(epoch),
                 "is_first_entry": epoch == first_entry,
@@ -145,6 +148,9 @@ def epoch_span_rows(
                 "clean_shutdown": replica.given.clean_shutdown,
                 "checkpoint_first_start_offset": entries[0].start_offset if entries else None,
                 "checkpoint_last_leader_epoch": entries[-1].leader_epoch if entries else None,
+                "epoch_checkpoint_read_again": later is not None,
+                "later_checkpoint_start_offset": by_later_checkpoint.get(epoch),
+                "later_checkpoint_last_leader_epoch": later_entries[-1].leader_epoch if later_entries else None,
                 **capture(context, replica),
             }
         )

@@ -37,10 +37,11 @@ class IndexedSegment:
     """One segment after the index step: its summaries, cut at the producer snapshots' offsets, and its damage.
 
     `valid_bytes`, `valid_end_offset`: the prefix before the first break of the chain of batches, and the offset after
-    it (None: no batch in it).
+    it (None: no batch in it). `path` and sizes are the log's; `stored_path` is that of the file at hand.
     """
 
     path: str
+    stored_path: str
     base_offset: int
     size_bytes: int
     valid_bytes: int
@@ -94,6 +95,8 @@ class ReplicaInput:
     checkpoint_older_than_log: bool | None
     log_read_at_ms: tuple[int, int] | None
     ignore_sequences: bool
+    later_epoch_checkpoint: LeaderEpochCheckpoint | None = None
+    """What leader-epoch-checkpoint held when it was read once more, behind the log; None if it was not."""
     unread_bases: tuple[int, ...] = ()
     """Base offsets of segments that are there and could not be read: what is missing with them is not lost."""
 
@@ -163,7 +166,9 @@ def replica_facts(given: ReplicaInput, *, topic_compacted: bool, tiered: bool, e
             log_end_offset=log_end,
         ),
         replay=replay,
-        snapshot_replay=_replayed_from_snapshot(given, log_end, expiration_ms=expiration_ms, compacted=ever_compacted),
+        snapshot_replay=_replayed_from_snapshot(
+            given, log_start, log_end, expiration_ms=expiration_ms, compacted=ever_compacted
+        ),
         index_files=[],
         ever_compacted=ever_compacted,
         damaged_batches=summary.crc_errors + sum(len(s.corruptions) for s in given.segments),
@@ -256,10 +261,11 @@ def _place(kind: str, position: int, start: int, end: int, detail: str = "") -> 
 
 
 def _log_start(given: ReplicaInput, local_start: int, *, tiered: bool) -> int:
-    """The checkpoint where it lists the replica (it lies inside the first segment, or below it when tiered)."""
-    listed = given.checkpoint_log_start_offset
-    if listed is None:
-        return local_start
+    """The checkpoint where it lists the replica (it lies inside the first segment, or below it when tiered).
+
+    A tiered replica that is not listed begins at 0 until its leader tells it more (LogLoader#load).
+    """
+    listed = given.checkpoint_log_start_offset or 0
     return listed if tiered else max(listed, local_start)
 
 
@@ -326,10 +332,13 @@ def _readable_end(given: ReplicaInput) -> int | None:
 
 
 def _replayed_from_snapshot(
-    given: ReplicaInput, log_end: int, *, expiration_ms: int, compacted: bool
+    given: ReplicaInput, log_start: int, log_end: int, *, expiration_ms: int, compacted: bool
 ) -> ProducerReplay | None:
-    """As the broker does at load: the newest good snapshot at or below the log end, then the batches behind it."""
-    usable = [s for s in given.snapshots if s.offset <= log_end and not s.content.corruptions]
+    """As a broker that stopped cleanly loads it: the newest good snapshot inside the log, then the batches behind it.
+
+    One at the log start or below it is not loaded (ProducerStateManager#truncateAndReload).
+    """
+    usable = [s for s in given.snapshots if log_start < s.offset <= log_end and not s.content.corruptions]
     if not usable:
         return None
     newest = max(usable, key=lambda s: s.offset)

@@ -160,7 +160,9 @@ def _fold(
             state[_LAST_GOOD_OFFSET] = last
         if row.magic != 2:
             state[_MAGIC_ERRORS] += 1
-            continue
+            # Above a right checksum (which does not cover it) a newer magic is read on, as Kafka reads it.
+            if row.magic < 2 or row.crc_valid == 0:
+                continue
         if (row.attributes & DELETE_HORIZON_BIT) != 0 or row.record_count == 0:
             state[_CLEANED_BATCHES] += 1
         if row.record_count != span:

@@ -13,6 +13,7 @@ most `DETAIL_LIMIT` of them; the counts beside it are exact.
 from collections.abc import Mapping
 from typing import Final
 
+from spark_jobs.relations.answers import CLUSTER_ANSWERS
 from spark_jobs.relations.cluster import (
     BROKERS,
     CHANGES,
@@ -55,6 +56,7 @@ RELATIONS: Final[Mapping[str, Relation]] = {
         CHECKPOINT_FILES,
         REMOTE_SEGMENTS,
         CHANGES,
+        CLUSTER_ANSWERS,
     )
 }
 

@@ -111,7 +111,7 @@ PARTITION_CHANGES: Final = Relation(
         adding_replicas     int32[] after it
         removing_replicas   int32[] after it
         recovering          bool    LeaderRecoveryState is RECOVERING after it
-        election            string  clean, elr, unclean, none
+        election            string  clean (from the ISR), elr, last_known (ISR and ELR were empty, and who led last leads again), unclean, none
         isr_not_replicas    int32[] ISR, ELR, last known ELR, adding or removing members that are not replicas (K04)
         isr_and_elr         int32[] brokers both in ISR and ELR (K04)
         leader_in_isr       bool    leader is in the ISR; null when there is no leader
@@ -201,13 +201,46 @@ CHANGES: Final = Relation(
     columns=columns_of(
         REPLICA
         + """
-        previous_log_end_offset int64 log end in the earlier snapshot
-        log_end_offset          int64 log end now
-        previous_high_watermark int64 checkpointed high watermark in the earlier snapshot
-        high_watermark          int64 checkpointed high watermark now
-        first_changed_offset    int64 first offset whose batch is not what it was; null if none
-        records_lost            int64 records below the earlier high watermark that are on no replica now
+        previous_log_end_offset int64 log end in the earlier snapshot; null: the broker held no such replica, or was not captured
+        log_end_offset          int64  log end now; null likewise
+        previous_high_watermark int64  checkpointed high watermark in the earlier snapshot
+        high_watermark          int64  checkpointed high watermark now
+        first_changed_offset    int64  first offset whose batch is not what it was; null if none. What retention, DeleteRecords or a cleaner took is no change
+        records_lost            int64  of the committed records that it held, how many are on no replica now; null where that cannot be told
+        change_kind             string what is at that offset: rewritten (other bytes, same epoch), replaced (another epoch), missing, inserted, truncated (the log ends before)
+        previous_snapshot_id    string the earlier snapshot
+        continuity              string same: one replica at two moments; else created, recreated (another topic id), reassigned, removed, deleted (its topic), missing (assigned, not in the copy), not captured, not captured before
+        previous_topic_id       string topic id in the earlier snapshot
+        topic_id                string topic id now
+        previous_log_start_offset int64 log start in the earlier snapshot
+        log_start_offset        int64  log start now
+        previous_last_leader_epoch int32 leader epoch of the last batch in the earlier snapshot
+        last_leader_epoch       int32  leader epoch of the last batch now
+        last_epoch_start_offset int64  where the newest leader epoch that it knows now starts
+        previous_committed_end_offset int64 up to where its earlier log is proven to have been committed
+        committed_proof         string by what: checkpoint (a high watermark), sole_isr (it was all of the ISR, by the metadata log)
+        compared_from_offset    int64  batches were compared from here
+        compared_to_end_offset  int64  up to here
+        comparable              bool   there was something to compare
+        incomparable_reason     string why not
+        first_changed_committed_offset int64 that offset, where a log still reaches it and it had been committed
+        identity_violation_offset int64 first offset with other bytes under the same leader epoch
+        changed_batches         json   the first that changed, as [{offset, previous_batch, batch}]
+        first_lost_offset       int64  first of the records lost
+        lost_end_offset         int64  offset after the last of them
+        loss_undecided_reason   string why it cannot be told whether records are on no replica now
+        unclean_election_offset int64  metadata record of the first unclean election behind its earlier last epoch
+        unclean_election_at_ms  int64  when that was
+        isr_before_election     int32[] the ISR before it
+        directory_replaced      bool   the log dir that held it is not among the broker's any more, by directory.id
+        damaged                 bool   one of the two logs has a place that could not be read
+        clean_shutdown          bool   the broker had stopped cleanly when it was captured now
+        ever_compacted          bool   cleaners work on it
+        remote_storage_enable   bool   older segments are in the remote tier
+        checkpointed_log_start  bool   log-start-offset-checkpoint lists it now
+        is_leader               bool   leader now
         """
+        + CAPTURE
     ),
 )
 

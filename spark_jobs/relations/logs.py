@@ -145,6 +145,11 @@ EPOCH_SPANS: Final = Relation(
         checkpoint_last_leader_epoch int32  epoch of the last entry in leader-epoch-checkpoint; null if it has none
         """
         + CAPTURE
+        + """
+        epoch_checkpoint_read_again  bool   the capture read leader-epoch-checkpoint again behind the log
+        later_checkpoint_start_offset int64 start there; null if not listed, or not read again
+        later_checkpoint_last_leader_epoch int32 epoch of the last entry there; null if it has none
+        """
     ),
 )
 

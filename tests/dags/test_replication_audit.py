@@ -1,9 +1,14 @@
 """The DAG as Airflow sees it."""
 
+import shlex
+import sys
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+import job
 
 DAGS = Path(__file__).parents[2] / "dags"
 
@@ -12,7 +17,10 @@ DAGS = Path(__file__).parents[2] / "dags"
 def dag_bag():
     from airflow.dag_processing.dagbag import DagBag
 
-    return DagBag(dag_folder=str(DAGS))
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("TIDEGAUGE_CLUSTERS", "TIDEGAUGE_SCHEDULE"):
+            patch.delenv(name, raising=False)
+        return DagBag(dag_folder=str(DAGS))
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +30,7 @@ def dag(dag_bag):
 
 def test_every_dag_file_imports(dag_bag):
     assert dag_bag.import_errors == {}
-    assert set(dag_bag.dags) == {"replication_audit"}
+    assert set(dag_bag.dags) == {"capture_snapshots", "replication_audit"}
 
 
 def test_it_says_what_it_is(dag):
@@ -38,10 +46,66 @@ def test_its_steps_follow_each_other(dag):
     assert [sorted(dag.get_task(task).downstream_task_ids) for task in order] == [[name] for name in order[1:]] + [[]]
 
 
-def test_it_runs_daily_one_at_a_time_and_never_catches_up(dag):
-    assert dag.schedule == "@daily"
+def test_it_runs_on_every_snapshot_and_daily_one_at_a_time_and_never_catches_up(dag):
+    assert [asset.name for asset in dag.schedule.asset_condition.objects] == ["tidegauge_snapshot"]
+    assert dag.schedule.timetable.expression == "0 0 * * *"
     assert dag.catchup is False
     assert dag.max_active_runs == 1
+
+
+@pytest.mark.parametrize(
+    ("environ", "clock"),
+    [
+        ({"TIDEGAUGE_SCHEDULE": "none"}, None),
+        ({"TIDEGAUGE_SCHEDULE": "30 4 * * 1"}, "30 4 * * 1"),
+        ({"TIDEGAUGE_CLUSTERS": "clusters.yaml"}, None),
+        ({"TIDEGAUGE_CLUSTERS": "clusters.yaml", "TIDEGAUGE_SCHEDULE": "@hourly"}, "0 * * * *"),
+    ],
+)
+def test_the_clock_is_a_setting_and_the_asset_always_counts(monkeypatch, environ, clock):
+    from airflow.dag_processing.dagbag import DagBag
+
+    for name in ("TIDEGAUGE_CLUSTERS", "TIDEGAUGE_SCHEDULE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    schedule = DagBag(dag_folder=str(DAGS / "replication_audit.py")).dags["replication_audit"].schedule
+    assert getattr(getattr(schedule, "timetable", None), "expression", None) == clock
+    assets = schedule if clock is None else schedule.asset_condition.objects
+    assert [asset.name for asset in assets] == ["tidegauge_snapshot"]
+
+
+def event(**extra):
+    return SimpleNamespace(extra=extra)
+
+
+@pytest.mark.parametrize(
+    ("events", "audited"),
+    [
+        ([], ["latest"]),
+        ([event(snapshot="s3://b/prod/x", cluster="prod")], ["s3://b/prod/x"]),
+        ([event(snapshot="/a"), event(snapshot="/b"), event(snapshot="/a")], ["/a", "/b"]),
+    ],
+)
+def test_the_snapshots_of_the_events_are_audited_else_the_one_that_is_named(monkeypatch, dag, events, audited):
+    monkeypatch.setenv("TIDEGAUGE_COMMAND", shlex.join([sys.executable, "-c", "import sys; print(sys.argv[1:])"]))
+    said = []
+    task = dag.get_task("snapshot")
+    monkeypatch.setattr(job.ProcessOperator, "_run", lambda self, command, **_: said.append(command) or 0)
+    task.execute(
+        {"triggering_asset_events": {job.SNAPSHOT: events} if events else {}, "params": {"snapshot": "latest"}}
+    )
+    assert said[0][said[0].index("--") + 1 :] == audited
+
+
+@pytest.mark.parametrize("extra", [{}, {"snapshot": ""}, {"snapshot": 7}])
+def test_an_event_that_names_no_snapshot_fails_at_once(dag, extra):
+    from airflow.sdk.exceptions import AirflowFailException
+
+    with pytest.raises(AirflowFailException, match="names no snapshot"):
+        dag.get_task("snapshot").execute(
+            {"triggering_asset_events": {job.SNAPSHOT: [event(**extra)]}, "params": {"snapshot": "latest"}}
+        )
 
 
 def test_every_task_is_retried_with_growing_delays(dag):

@@ -110,3 +110,19 @@ def test_every_file_of_a_real_capture_is_placed(golden: Golden) -> None:
             beside = sum(f is not None for s in replica.segments for f in (s.log, s.index, s.timeindex, s.txnindex))
             placed += beside + len(replica.snapshots) + len(replica.orphans) + len(replica.other)
     assert placed == len(list(manifest.files()))
+
+
+def test_a_headers_file_stands_for_its_log() -> None:
+    found = of_files(f"a-0/{0:020d}.headers", f"a-0/{0:020d}.index", f"a-0/{9:020d}.headers.deleted")
+    (replica,) = found.log_dirs[0].replicas
+    (segment,) = replica.segments
+    assert segment.log.path == f"broker-1/a-0/{0:020d}.headers"
+    assert segment.index is not None
+    assert [f.path for f in replica.other] == [f"broker-1/a-0/{9:020d}.headers.deleted"]
+    assert found.unread == ()
+
+
+def test_a_log_beside_its_headers_file_is_not_read_twice() -> None:
+    found = of_files(f"a-0/{0:020d}.headers", f"a-0/{0:020d}.log")
+    assert len(found.log_dirs[0].replicas[0].segments) == 1
+    assert [u.reason for u in found.unread] == ["the snapshot holds both this log and its headers file"]

@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 
 from snapshots.adopt import open_snapshot
 from snapshots.manifest import LeftOut, Manifest
-from spark_jobs.derive import PartitionWork, SnapshotWork, derive_partition
+from spark_jobs.derive import derive_gone, derive_partition, snapshot_work
 from spark_jobs.fact_files import relation_table
 from spark_jobs.facts.context import Row, Rows
 from spark_jobs.facts.replica import ReplicaFacts, replica_facts
@@ -23,7 +23,7 @@ from spark_jobs.gather import SnapshotContext, gather
 from spark_jobs.index import INDEX_SCHEMA, index_rows
 from spark_jobs.plan import segment_tasks
 from spark_jobs.replica_files import replica_input
-from spark_jobs.run import AuditedSnapshot, Run
+from spark_jobs.run import AuditedSnapshot, ReadSnapshot, Run
 
 Key = tuple[Any, ...]
 
@@ -75,33 +75,37 @@ class Derived:
         return self.replicas_of(topic, partition)[row["broker_id"]]
 
 
-def derived(directory: Path, *, cluster: str | None = None) -> Derived:
+def derived(directory: Path, *, cluster: str | None = None, previous: Path | None = None) -> Derived:
     """Runs every step over one snapshot directory; each relation's rows are put in its own schema, as they are kept."""
     opened = open_snapshot(directory, cluster=cluster)
-    snapshot = AuditedSnapshot(root=opened.root, target=directory, manifest=opened.manifest)
+    earlier = open_snapshot(previous, cluster=cluster) if previous is not None else None
+    snapshot = AuditedSnapshot(
+        root=opened.root,
+        target=directory,
+        manifest=opened.manifest,
+        previous=ReadSnapshot(root=earlier.root, manifest=earlier.manifest) if earlier is not None else None,
+    )
     run = Run(directory=directory, snapshots=(snapshot,), store_url=None, fail_on="never", started_at_ms=0)
     summaries = pa.Table.from_batches(list(index_rows(segment_tasks(run))), schema=INDEX_SCHEMA)
-    context = gather(snapshot, ds.dataset(summaries))
-    work = SnapshotWork(
-        root=str(snapshot.root),
-        facts="",
-        cluster=opened.manifest.cluster,
-        snapshot_id=opened.manifest.snapshot_id,
-        partitions={
-            key: PartitionWork(context=context.partitions[key], replicas=context.replicas.get(key, ()))
-            for key in context.partitions
-        },
-    )
-    index = {row["path"]: row for row in summaries.to_pylist()}
+    dataset = ds.dataset(summaries)
+    before = gather(snapshot.previous, dataset) if snapshot.previous is not None else None
+    context = gather(snapshot, dataset, also=before.replicas.keys() if before is not None else ())
+    work = snapshot_work(snapshot, context, before, directory)
+    own: dict[str, Row] = {}
+    of_earlier: dict[str, Row] = {}
+    for row in summaries.to_pylist():
+        (own if row["snapshot"] == snapshot.key else of_earlier)[row["path"]] = row
     rows: Rows = {name: list(of_relation) for name, of_relation in context.rows.items()}
-    for partition in work.partitions.values():
-        for name, of_relation in derive_partition(work, partition, index).items():
+    made = [derive_partition(work, partition, own, of_earlier) for partition in work.partitions.values()]
+    made += [derive_gone(work, key, of_earlier) for key in work.gone]
+    for of_partition in made:
+        for name, of_relation in of_partition.items():
             rows.setdefault(name, []).extend(of_relation)
     kept = {
         name: relation_table(name, of_relation, cluster=work.cluster, snapshot_id=work.snapshot_id).to_pylist()
         for name, of_relation in rows.items()
     }
-    return Derived(manifest=opened.manifest, root=snapshot.root, context=context, index=index, rows=kept)
+    return Derived(manifest=opened.manifest, root=snapshot.root, context=context, index=own, rows=kept)
 
 
 @cache

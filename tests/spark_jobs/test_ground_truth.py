@@ -19,10 +19,12 @@ CAPTURES = (
     "pair-clean-b2",
     "soak-01",
     "tiered",
+    "kafka-4.1",
+    "kafka-3.9",
 )
 PROBED = tuple(name for name in CAPTURES if name != "soak-01")
 """The brokers were asked just before the copy, when no client wrote."""
-STOPPED = ("healthy", "epochs")
+STOPPED = ("healthy", "epochs", "kafka-4.1", "kafka-3.9")
 """Asked while they ran, copied after a clean stop: leaders and ISR have moved on since."""
 LISTED = ("pair-clean-b1", "pair-clean-b2", "tiered")
 """These also list what each partition was."""

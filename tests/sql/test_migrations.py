@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from alembic import command
 from alembic.config import Config
+from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
 
 import sql
@@ -102,7 +103,8 @@ def test_a_second_migration_changes_nothing(empty: str) -> None:
 def test_several_processes_may_migrate_at_once(empty: str) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(store.migrate, [empty] * 4))
-    assert rows(empty, "SELECT version_num FROM tidegauge.alembic_version") == [("r0001",)]
+    newest = ScriptDirectory(str(SQL / "migrations")).get_current_head()
+    assert rows(empty, "SELECT version_num FROM tidegauge.alembic_version") == [(newest,)]
 
 
 def test_it_goes_back_to_nothing_and_up_again(empty: str) -> None:

@@ -18,7 +18,17 @@ from spark_jobs.relations import RELATIONS
 
 pytestmark = pytest.mark.slow
 
-SOUND = ("healthy", "epochs", "hanging-txn", "pair-clean-b1", "pair-clean-b2", "soak-01", "tiered")
+SOUND = (
+    "healthy",
+    "epochs",
+    "hanging-txn",
+    "pair-clean-b1",
+    "pair-clean-b2",
+    "soak-01",
+    "tiered",
+    "kafka-4.1",
+    "kafka-3.9",
+)
 LOSSES = {
     ("orders", 0): (800, 1500, 700),
     ("payments", 0): (463, 713, 250),

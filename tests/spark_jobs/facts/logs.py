@@ -97,6 +97,7 @@ def segment(
     return IndexedSegment(
         **{
             "path": f"broker-1/t-0/{base_offset:020d}.log",
+            "stored_path": f"broker-1/t-0/{base_offset:020d}.log",
             "base_offset": base_offset,
             "size_bytes": size,
             "valid_bytes": size,

@@ -1,5 +1,6 @@
 """Kafka's internal topics as tables: against what the brokers answered, merging, transactions, tombstones."""
 
+import io
 import json
 import struct
 from collections.abc import Callable
@@ -11,11 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_log.internal_topics import CONSUMER_OFFSETS, REMOTE_LOG_METADATA, TRANSACTION_STATE
 from kafka_log.scan import scan_buffer
 from spark_jobs.facts.coordinator_tables import (
-    CONSUMER_OFFSETS,
-    REMOTE_LOG_METADATA,
-    TRANSACTION_STATE,
     CoordinatorTable,
     committed_offsets,
     latest_records,
@@ -23,9 +22,16 @@ from spark_jobs.facts.coordinator_tables import (
     remote_segments,
     transaction_states,
 )
+from spark_jobs.segment_files import SegmentFile
 from tests.kafka_log.writing import batch, marker, record
 
 Golden = Callable[[str], Path]
+
+
+def table_of(topic: str, segment: bytes) -> CoordinatorTable:
+    return latest_records(topic, SegmentFile("00000000000000000000.log", io.BytesIO(segment)).records())
+
+
 ABORT_KEY = bytes.fromhex("00000000")
 
 
@@ -33,7 +39,7 @@ def tables(capture: Path, topic: str, broker: int) -> list[CoordinatorTable]:
     """One table a partition."""
     directories = sorted(capture.glob(f"broker-{broker}/{topic}-*"))
     return [
-        merge_tables(latest_records(topic, log.read_bytes()) for log in sorted(directory.glob("*.log")))
+        merge_tables(table_of(topic, log.read_bytes()) for log in sorted(directory.glob("*.log")))
         for directory in directories
         if not directory.name.endswith("-delete")
     ]
@@ -73,7 +79,7 @@ def commits(*steps: tuple[str, Any]) -> list[bytes]:
 
 
 def standing(*segments: bytes) -> dict[str, int]:
-    table = merge_tables(latest_records(CONSUMER_OFFSETS, segment) for segment in segments)
+    table = merge_tables(table_of(CONSUMER_OFFSETS, segment) for segment in segments)
     return {c.group: c.offset for c in committed_offsets([table])}
 
 
@@ -113,10 +119,10 @@ def test_transactional_ids_are_what_the_coordinators_answered(golden: Golden, ca
 def test_cutting_a_log_between_any_two_batches_changes_nothing(golden: Golden, capture: str, topic: str) -> None:
     for log in golden(capture).glob(f"broker-1/{topic}-*/*.log"):
         data = log.read_bytes()
-        whole = latest_records(topic, data)
+        whole = table_of(topic, data)
         positions = scan_buffer(data)[0]["position"].tolist()
         for cut in positions[:: max(len(positions) // 8, 1)]:
-            parts = merge_tables([latest_records(topic, data[:cut]), latest_records(topic, data[cut:])])
+            parts = merge_tables([table_of(topic, data[:cut]), table_of(topic, data[cut:])])
             assert (parts.latest, parts.pending, parts.unreadable) == (whole.latest, whole.pending, 0)
 
 
@@ -155,7 +161,7 @@ def test_a_commit_after_a_transactional_one_is_newer_than_its_marker() -> None:
 
 def test_a_batch_that_cannot_be_read_is_counted_and_the_rest_read() -> None:
     broken = batch(0, b"\x7f", 1)
-    table = latest_records(CONSUMER_OFFSETS, broken + batch(1, commit("g", 5), 1) + batch(2, record(0, b"\0", b""), 1))
+    table = table_of(CONSUMER_OFFSETS, broken + batch(1, commit("g", 5), 1) + batch(2, record(0, b"\0", b""), 1))
     assert table.unreadable == 2
     assert [c.offset for c in committed_offsets([table])] == [5]
 
@@ -184,7 +190,7 @@ def test_merging_is_associative(steps: list[tuple[str, Any]], cut: int, other: i
     batches = commits(*steps)
     first, second = sorted((cut, other))
     a, b, c = (
-        latest_records(CONSUMER_OFFSETS, b"".join(part))
+        table_of(CONSUMER_OFFSETS, b"".join(part))
         for part in (batches[:first], batches[first:second], batches[second:])
     )
     assert merge_tables([merge_tables([a, b]), c]) == merge_tables([a, merge_tables([b, c])])

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from spark_jobs.facts.comparison import data_records
 from spark_jobs.facts.context import PartitionContext
-from spark_jobs.facts.divergence import Divergence, data_records, diverge
+from spark_jobs.facts.divergence import Divergence, diverge
 from spark_jobs.facts.losses import Proof, committed_proof, losses_of
 from spark_jobs.facts.segment_summary import BUCKET_OFFSETS
 from tests.spark_jobs.facts.logs import Disks, batch, change, checkpoint, context, headers, marker, replica

@@ -149,8 +149,30 @@ def test_where_a_follower_is_cut(leader: EpochVector, follower: EpochVector, off
     assert cut(leader, follower)[0] == offset
 
 
-def test_a_leader_whose_epochs_end_below_the_followers_leaves_only_the_high_watermark() -> None:
-    assert cut(vector((0, 0), end=50), vector((0, 0), (3, 20), end=40), high_watermark=25) == (25, 1)
+@pytest.mark.parametrize(
+    ("leader", "offset"),
+    [
+        pytest.param(vector((0, 0), end=50), 40, id="and whose log is longer cuts nothing"),
+        pytest.param(vector((0, 0), end=30), 30, id="and whose log is shorter cuts to its end"),
+        pytest.param(vector((0, 0), (1, 8), end=12), 8, id="and whose log parts further down is asked again"),
+        pytest.param(vector(end=30), 30, id="or that knows no epoch at all cuts to its end"),
+    ],
+)
+def test_a_leader_whose_epochs_end_below_the_followers(leader: EpochVector, offset: int) -> None:
+    # It answers that the offset is out of range. The high watermark plays no part in that.
+    assert cut(leader, vector((0, 0), (3, 20), end=40), high_watermark=25)[0] == offset
+
+
+def test_a_follower_without_any_epoch_fetches_from_its_high_watermark() -> None:
+    assert cut(vector((0, 0), end=50), vector(end=40), high_watermark=25) == (25, 0)
+    assert cut(vector((0, 0), end=20), vector(end=40), high_watermark=25) == (20, 1)
+
+
+def test_a_cut_within_an_epoch_that_both_hold_is_looked_at_again() -> None:
+    # 7 ends at 40 for the leader. There the follower is in epoch 4, which ends at 33 for the leader, and so on.
+    leader = vector((2, 0), (4, 25), (7, 33), (10, 40), end=68)
+    follower = vector((2, 0), (4, 39), (6, 45), (7, 51), end=54)
+    assert cut(leader, follower) == (25, 3)
 
 
 @st.composite

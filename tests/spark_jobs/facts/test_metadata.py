@@ -196,15 +196,28 @@ def test_a_leader_out_of_neither_is_unclean() -> None:
     assert last_election(change(leader=2, isr=(2,)), isr=(1,)) == "unclean"
 
 
+def test_who_joins_the_isr_in_the_record_that_ends_a_move_leads_cleanly() -> None:
+    moving = change(adding_replicas=(4,), removing_replicas=(1,), replicas=(1, 2, 4))
+    end = {"leader": 4, "isr": (2, 4), "replicas": (4, 2), "adding_replicas": (), "removing_replicas": ()}
+    assert last_election(moving, change(**end), isr=(1, 2)) == "clean"
+    # The same record while the move goes on, or of a leader that must still recover, is something else.
+    assert last_election(moving, change(leader=4, isr=(2, 4)), isr=(1, 2)) == "unclean"
+    assert last_election(moving, change(**{**end, "isr": (4,), "leader_recovery_state": 1}), isr=(1, 2)) == "unclean"
+    assert last_election(change(leader=4, isr=(2, 4)), isr=(1, 2)) == "unclean"
+
+
 def test_a_broker_back_from_an_unclean_shutdown_may_be_elected_uncleanly_out_of_the_isr() -> None:
     # The record that takes it out of the ISR is the one that makes it leader (KIP-966).
     log = (change(leader=-1, isr=(2,)), change(leader=2, isr=(2,), leader_recovery_state=1))
     assert last_election(*log) == "unclean"
 
 
-def test_the_last_known_leader_is_unclean_without_an_elr() -> None:
+def test_the_last_known_leader_is_told_apart_and_anyone_else_is_unclean() -> None:
     gone = change(leader=-1, isr=(), eligible_leader_replicas=(), last_known_elr=(1,))
-    assert last_election(gone, change(leader=1, isr=(1,), last_known_elr=(), leader_recovery_state=1)) == "unclean"
+    back = change(leader=1, isr=(1,), last_known_elr=(), leader_recovery_state=1)
+    assert last_election(gone, back) == "last_known"
+    another = change(leader=2, isr=(2,), last_known_elr=(), leader_recovery_state=1)
+    assert last_election(gone, another) == "unclean"
 
 
 def test_no_election_where_the_leader_stays_or_goes() -> None:

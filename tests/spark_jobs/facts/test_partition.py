@@ -77,7 +77,8 @@ def test_every_relation_has_the_columns_that_it_names_and_no_other() -> None:
             assert named - row.keys() - common <= ({"first_seen_at_ms"} if name != "losses" else named), name
 
 
-@pytest.mark.parametrize("relation", sorted(RELATIONS.keys() - {"changes"}))
+# These need an earlier snapshot, and a cluster that was asked: both have tests of their own.
+@pytest.mark.parametrize("relation", sorted(RELATIONS.keys() - {"changes", "cluster_answers"}))
 def test_no_column_of_a_real_capture_is_never_filled(golden: Golden, relation: str) -> None:
     facts = [derived_once(golden(name)) for name in ("healthy", "tiered", "unclean-before", "hanging-txn", "epochs")]
     rows = [row for of_capture in facts for row in of_capture.rows.get(relation, [])]
@@ -97,6 +98,8 @@ NEEDS_MORE_THAN_A_PLAIN_COPY = {
     "follower_copied_after_leader",
     "identity_violation_offset",
     "first_differing_undiverged_offset",
+    "later_checkpoint_start_offset",
+    "later_checkpoint_last_leader_epoch",
     "first_differing_committed_offset",
     "error",
     "cut_tail",

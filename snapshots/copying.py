@@ -1,0 +1,200 @@
+"""One file of a broker to one file of a snapshot, up to its size at open.
+
+In: an open source file and a sink. Out: `Copied`: sizes, digest, instant. The rules that must hold: memory is bounded
+by a chunk; holes stay holes and are not read; the digest is over the bytes as a reader of the copy sees them; a
+source that fails while it is read raises `UnreadableError`, so that it is never taken for a target that fails.
+"""
+
+import errno
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from snapshots.source_files import Seen, SourceFile
+from snapshots.throttle import Throttle
+
+Rewrite = Callable[[Callable[[memoryview], int], Callable[[bytes], object]], object]
+"""Reads a source by `readinto` up to its end, and writes what is kept of it."""
+
+_BLOCK: Final = 4096
+_ZEROS: Final = bytes(1 << 20)
+_ZERO_BLOCK: Final = bytes(_BLOCK)
+
+
+class UnreadableError(Exception):
+    """The source's file cannot be read; the text says why."""
+
+
+class Sink(Protocol):
+    """Where a copy is written to, from its beginning to its end."""
+
+    def write(self, data: bytes | memoryview) -> None:
+        """The next bytes."""
+
+    def skip(self, size: int) -> None:
+        """The next bytes are zeros."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Meter:
+    """What all copying of a capture goes through: its rate limit, its clock, and what it counts."""
+
+    throttle: Throttle
+    tick: Callable[[int], None] = lambda size: None
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    bytes_read: int = 0
+
+    def read(self, size: int) -> None:
+        """Bytes that were read from a source."""
+        self.bytes_read += size
+        self.tick(size)
+        self.throttle.take(size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copied:
+    """A finished copy. `source_size_bytes` is how far the source was read: less than `seen` says if it shrank."""
+
+    seen: Seen
+    size_bytes: int
+    source_size_bytes: int
+    sha256: str
+    read_at_ms: int
+
+    @property
+    def shrank(self) -> bool:
+        """The source was cut while it was read."""
+        return self.source_size_bytes < self.seen.size_bytes
+
+
+def copy_file(source: SourceFile, sink: Sink | None, meter: Meter, *, rewrite: Rewrite | None = None) -> Copied:
+    """Copies an open file, or only makes its digest. Raises `UnreadableError`, and what the sink raises."""
+    at_ms = meter.now_ms()
+    target = _Hashed(sink)
+    if rewrite is None:
+        read = _verbatim(source, target, meter)
+    else:
+        reader = _Reader(source, meter)
+        rewrite(reader.readinto, target.write)
+        read = reader.position
+    return Copied(
+        seen=source.seen,
+        size_bytes=target.size,
+        source_size_bytes=read,
+        sha256=target.digest.hexdigest(),
+        read_at_ms=at_ms,
+    )
+
+
+def _verbatim(source: SourceFile, target: "_Hashed", meter: Meter) -> int:
+    position = 0
+    for start, end in _extents(source.fd, source.seen.size_bytes):
+        target.skip(start - position)
+        position = start
+        while position < end:
+            data = _read(source.fd, min(meter.throttle.chunk_bytes, end - position), position)
+            if not data:
+                return position
+            meter.read(len(data))
+            target.write_sparse(data, position)
+            position += len(data)
+    target.skip(source.seen.size_bytes - position)
+    return source.seen.size_bytes
+
+
+def _extents(fd: int, size: int) -> Iterator[tuple[int, int]]:
+    """Stretches that hold data; the whole file where the system cannot say."""
+    position = 0
+    while position < size:
+        try:
+            start = os.lseek(fd, position, os.SEEK_DATA)
+            end = min(size, os.lseek(fd, start, os.SEEK_HOLE))
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                start, end = position, size
+            elif os.fstat(fd).st_size >= size:
+                return  # A hole up to the end.
+            else:
+                start, end = position, size  # It was cut; the read says where.
+        if start >= size:
+            return
+        yield start, end
+        position = end
+
+
+def _read(fd: int, size: int, position: int) -> bytes:
+    try:
+        return os.pread(fd, size, position)
+    except OSError as error:
+        raise UnreadableError(f"cannot be read at byte {position}: {error.strerror or error}") from error
+
+
+def readinto_of(source: SourceFile, meter: Meter) -> Callable[[memoryview], int]:
+    """`readinto` over an open file, up to its size at open. Raises `UnreadableError`."""
+    return _Reader(source, meter).readinto
+
+
+class _Reader:
+    """`readinto` over an open file, up to its size at open."""
+
+    def __init__(self, source: SourceFile, meter: Meter) -> None:
+        self._source, self._meter = source, meter
+        self.position = 0
+
+    def readinto(self, target: memoryview) -> int:
+        left = self._source.seen.size_bytes - self.position
+        size = min(len(target), left, self._meter.throttle.chunk_bytes)
+        if size <= 0:
+            return 0
+        data = _read(self._source.fd, size, self.position)
+        target[: len(data)] = data
+        self.position += len(data)
+        self._meter.read(len(data))
+        return len(data)
+
+
+class _Hashed:
+    """Counts and digests what goes to a sink."""
+
+    def __init__(self, sink: Sink | None) -> None:
+        self._sink = sink
+        self.size = 0
+        self.digest = hashlib.sha256()
+
+    def write(self, data: bytes) -> None:
+        """The next bytes."""
+        self.digest.update(data)
+        if self._sink is not None:
+            self._sink.write(data)
+        self.size += len(data)
+
+    def write_sparse(self, data: bytes, position: int) -> None:
+        """Whole blocks of zeros are left out of the sink; `position` is the file's, for a hole begins at a block."""
+        self.digest.update(data)
+        self.size += len(data)
+        if self._sink is None:
+            return
+        head = -position % _BLOCK
+        pending, at = 0, head
+        while at + _BLOCK <= len(data):
+            if data[at : at + _BLOCK] == _ZERO_BLOCK:
+                if pending < at:
+                    self._sink.write(data[pending:at])
+                self._sink.skip(_BLOCK)
+                pending = at + _BLOCK
+            at += _BLOCK
+        if pending < len(data):
+            self._sink.write(data[pending:] if pending else data)
+
+    def skip(self, size: int) -> None:
+        """A hole."""
+        self.size += size
+        if self._sink is not None and size:
+            self._sink.skip(size)
+        while size > 0:
+            part = min(size, len(_ZEROS))
+            self.digest.update(_ZEROS if part == len(_ZEROS) else _ZEROS[:part])
+            size -= part

@@ -1,0 +1,79 @@
+"""Who leads which partition, by a metadata log: just enough to copy followers before leaders.
+
+In: the bytes of a metadata snapshot and of the log behind it. Out: (topic, partition) -> broker id, and racks. The rule
+that must hold: what cannot be read is passed over; without an answer only the order is lost.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+from kafka_log.corruption import Corruption
+from kafka_log.metadata_records import MetadataRecord, decode_metadata_record
+from kafka_log.records import records_in
+from kafka_log.scan import scan_batches
+
+
+@dataclass(slots=True, kw_only=True)
+class Leaders:
+    """What one metadata log says. `reach`: its last leader epoch and offset, to tell the furthest copy."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    by_id: dict[tuple[str, int], int] = field(default_factory=dict)
+    racks: dict[int, str | None] = field(default_factory=dict)
+    reach: tuple[int, int] = (-1, -1)
+
+    def of(self, topic: str, partition: int) -> int | None:
+        """The partition's leader; None if there is none, or nobody knows."""
+        for topic_id, name in self.names.items():
+            if name == topic and (topic_id, partition) in self.by_id:
+                leader = self.by_id[topic_id, partition]
+                return leader if leader >= 0 else None
+        return None
+
+    def by_name(self) -> dict[tuple[str, int], int]:
+        """Topic and partition -> leader, of all that have one."""
+        return {
+            (self.names[topic_id], partition): leader
+            for (topic_id, partition), leader in self.by_id.items()
+            if leader >= 0 and topic_id in self.names
+        }
+
+
+def read_leaders(files: Iterable[Callable[[memoryview], int]]) -> Leaders:
+    """Reads the newest metadata snapshot, then the log's segments in order, each by its `readinto`."""
+    leaders = Leaders()
+    for readinto in files:
+
+        def on_rows(rows: NDArray[Any], data: memoryview, position: int) -> None:
+            leaders.reach = int(rows[-1]["partition_leader_epoch"]), int(rows[-1]["last_offset"])
+            wanted = rows[(rows["control_type"] == -1) & (rows["magic"] == 2) & (rows["crc_valid"] == 1)].copy()
+            wanted["position"] -= position
+            for _, records in records_in(data, wanted):
+                for record in () if isinstance(records, Corruption) else records:
+                    decoded = decode_metadata_record(record.value or b"")
+                    if isinstance(decoded, MetadataRecord):
+                        _apply(leaders, decoded)
+
+        for _ in scan_batches(readinto, on_rows=on_rows):
+            pass
+    return leaders
+
+
+def _apply(leaders: Leaders, record: MetadataRecord) -> None:
+    fields: Any = record.fields
+    match record.name:
+        case "TopicRecord":
+            leaders.names[str(fields["topic_id"])] = fields["name"]
+        case "RemoveTopicRecord":
+            leaders.names.pop(str(fields["topic_id"]), None)
+        case "PartitionRecord":
+            leaders.by_id[str(fields["topic_id"]), fields["partition_id"]] = fields["leader"]
+        case "PartitionChangeRecord" if fields["leader"] != -2:
+            leaders.by_id[str(fields["topic_id"]), fields["partition_id"]] = fields["leader"]
+        case "RegisterBrokerRecord":
+            leaders.racks[fields["broker_id"]] = fields["rack"]
+        case _:
+            pass

@@ -1,0 +1,133 @@
+"""Shares: where each broker's machine captures its own broker, what they write until the manifest joins them.
+
+In: a broker's `BrokerCapture`. Out: `.part-broker-<id>.json` beside its folder; and all of them together. The rule that
+must hold: shares are joined only if they are of one cluster, one mode and one kind of names, and none is missing that
+has been begun.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from snapshots.errors import SnapshotError
+from snapshots.manifest import BrokerCapture, Consistency, LeftOut, Mode, broker_from, left_out_from
+from snapshots.sources import one_cluster
+from snapshots.target import Target
+
+_SHARE: Final = re.compile(r"\.part-broker-[0-9]+\.json")
+_BEGUN: Final = re.compile(r"\.capture-broker-([0-9]+)\.jsonl")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """One or more brokers of a snapshot, and what must be the same for all of them."""
+
+    cluster: str
+    cluster_id: str | None
+    snapshot_id: str
+    mode: Mode
+    hashed_topics: bool
+    consistency: Consistency
+    brokers: tuple[BrokerCapture, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+def share_name(broker_id: int) -> str:
+    """The file of a broker's share."""
+    return f".part-broker-{broker_id}.json"
+
+
+def write_share(target: Target, share: Share) -> None:
+    """Writes one file a broker, last of all that is the broker's."""
+    for broker in share.brokers:
+        own = asdict(share) | {
+            "brokers": [asdict(broker)],
+            "left_out": [asdict(x) for x in share.left_out if x.path.startswith(broker.directory + "/")],
+        }
+        target.put(share_name(broker.broker_id), json.dumps(own, indent=1, sort_keys=True) + "\n")
+
+
+def join(target: Target, cluster: str, snapshot_id: str) -> Share:
+    """All shares of a snapshot as one. Raises `SnapshotError` if they do not belong together."""
+    names = target.names()
+    shares = [_read(target, name) for name in sorted(names) if _SHARE.fullmatch(name)]
+    if not shares:
+        raise SnapshotError(
+            f"{target.root} holds no broker's share. Capture each broker there first: tidegauge capture "
+            f"--cluster {cluster} --id {snapshot_id} --out ROOT --broker ID=LOG_DIR --part"
+        )
+    done = {b.broker_id for share in shares for b in share.brokers}
+    begun = {int(m[1]) for name in names if (m := _BEGUN.fullmatch(name)) is not None} - done
+    if begun:
+        raise SnapshotError(
+            f"The capture of broker {', '.join(map(str, sorted(begun)))} at {target.root} has been begun and is not "
+            "finished. Let it finish, or run it again with the same --id, then join the shares."
+        )
+    for field in ("cluster", "mode", "hashed_topics", "consistency"):
+        said = {str(getattr(share, field)): share.brokers[0].broker_id for share in shares}
+        if len(said) > 1:
+            told = ", ".join(f"broker {broker}'s says {value}" for value, broker in said.items())
+            raise SnapshotError(
+                f"The shares at {target.root} do not belong together: by {field}, {told}. Capture them in the same way."
+            )
+    cluster_id = one_cluster({f"broker {s.brokers[0].broker_id}'s share": s.cluster_id for s in shares})
+    brokers = sorted((b for s in shares for b in s.brokers), key=lambda b: b.broker_id)
+    _must_differ(brokers)
+    return Share(
+        cluster=shares[0].cluster,
+        cluster_id=cluster_id or None,
+        snapshot_id=shares[0].snapshot_id,
+        mode=shares[0].mode,
+        hashed_topics=shares[0].hashed_topics,
+        consistency=shares[0].consistency,
+        brokers=tuple(brokers),
+        left_out=tuple(x for s in shares for x in s.left_out),
+    )
+
+
+def remove_shares(target: Target, brokers: Iterable[BrokerCapture]) -> None:
+    """Once the manifest is there they are of no use."""
+    for broker in brokers:
+        target.remove(share_name(broker.broker_id))
+
+
+def finished_share(target: Target, broker_id: int) -> Share | None:
+    """One broker's share, if it is there. Raises `SnapshotError` if it cannot be read."""
+    name = share_name(broker_id)
+    return _read(target, name) if target.size(name) is not None else None
+
+
+def _must_differ(brokers: Iterable[BrokerCapture]) -> None:
+    seen: dict[str, int] = {}
+    for broker in brokers:
+        for log_dir in broker.log_dirs:
+            if log_dir.directory_id is None:
+                continue
+            if log_dir.directory_id in seen:
+                raise SnapshotError(
+                    f"The shares of broker {seen[log_dir.directory_id]} and of broker {broker.broker_id} have the same "
+                    f"directory.id, {log_dir.directory_id}: one log dir is a copy of the other. Capture the right ones."
+                )
+            seen[log_dir.directory_id] = broker.broker_id
+
+
+def _read(target: Target, name: str) -> Share:
+    try:
+        value = json.loads(target.text(name) or "")
+        return Share(
+            cluster=str(value["cluster"]),
+            cluster_id=value["cluster_id"],
+            snapshot_id=str(value["snapshot_id"]),
+            mode=Mode(value["mode"]),
+            hashed_topics=bool(value["hashed_topics"]),
+            consistency=Consistency(value["consistency"]),
+            brokers=tuple(broker_from(b) for b in value["brokers"]),
+            left_out=tuple(left_out_from(x) for x in value["left_out"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SnapshotError(
+            f"{target.root / name} is not a broker's share ({type(error).__name__}: {error}). Remove it, and capture "
+            "that broker again with the same --id."
+        ) from error

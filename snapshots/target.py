@@ -1,0 +1,343 @@
+"""Where a capture writes: a directory, or a place in an object store.
+
+In: paths below the snapshot's root, and bytes. Out: files there. The rules that must hold: nothing that is there
+already is written into, only replaced (it may be another snapshot's file by a hard link); small files that others
+rely on (shares, the manifest) are there whole or not at all; a target that cannot be written raises `OSError`.
+"""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, Final, Protocol
+
+from snapshots.copying import Sink
+from snapshots.errors import AuditError
+from snapshots.location import Location, ObjectPath, store_errors
+
+_ZEROS: Final = bytes(1 << 20)
+_JOURNAL_LINES: Final = 16
+"""In an object store the journal is written anew after so many lines: an object cannot be appended to."""
+
+
+class Target(Protocol):
+    """The directory of one snapshot. Names and paths are relative to it, with /."""
+
+    root: Location
+
+    @contextmanager
+    def create(self, path: str) -> Iterator[Sink]:
+        """A new file in place of an old one; what fails leaves none."""
+
+    def link(self, held: Location, path: str) -> None:
+        """The same bytes as another snapshot's file, without moving them where that can be had."""
+
+    def remove(self, path: str) -> None:
+        """Removes a file, if it is there."""
+
+    def size(self, path: str) -> int | None:
+        """A file's size; None: not there."""
+
+    def files(self, directory: str) -> list[str]:
+        """Every file below a directory."""
+
+    def names(self) -> list[str]:
+        """Files and directories directly in it."""
+
+    def put(self, path: str, text: str) -> None:
+        """A small file, whole or not at all."""
+
+    def text(self, path: str) -> str | None:
+        """A small file's text; None: not there."""
+
+    def sync(self, paths: Iterable[str], *, directories: bool = True) -> None:
+        """Returns when these files, and that they are there, would survive a power cut."""
+
+    def remove_all(self, directory: str) -> None:
+        """Removes a directory with all that is in it; "." is all of the snapshot."""
+
+    @contextmanager
+    def journal(self, name: str) -> Iterator[Callable[[str], None]]:
+        """A function that adds a line to a file; one process at a time, where the place can see to that."""
+
+
+def target_at(root: Location) -> Target:
+    """The target for a snapshot's directory."""
+    return LocalTarget(root) if isinstance(root, Path) else ObjectTarget(root)
+
+
+class _LocalSink:
+    def __init__(self, fd: int) -> None:
+        self.fd, self._end = fd, 0
+
+    def write(self, data: bytes | memoryview) -> None:
+        view = memoryview(data)
+        while view:
+            written = os.pwrite(self.fd, view, self._end)
+            self._end += written
+            view = view[written:]
+
+    def skip(self, size: int) -> None:
+        self._end += size
+
+    def close(self) -> None:
+        """A hole at the end is one, too."""
+        if os.fstat(self.fd).st_size != self._end:
+            os.ftruncate(self.fd, self._end)
+
+
+class LocalTarget:
+    """A directory of this machine."""
+
+    def __init__(self, root: Path) -> None:
+        self.root: Location = root
+        self._root = root
+        self._made: set[Path] = set()
+
+    @contextmanager
+    def create(self, path: str) -> Iterator[Sink]:
+        """A new file: an old one is unlinked, never written into."""
+        full = self._ready(path)
+        fd = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
+        sink = _LocalSink(fd)
+        try:
+            yield sink
+            sink.close()
+        except BaseException:
+            full.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(fd)
+
+    def link(self, held: Location, path: str) -> None:
+        """A hard link; over a file system's border, a copy."""
+        full = self._ready(path)
+        try:
+            os.link(str(held), full, follow_symlinks=False)
+        except OSError:
+            shutil.copyfile(str(held), full, follow_symlinks=False)
+
+    def remove(self, path: str) -> None:
+        """Unlinks."""
+        (self._root / path).unlink(missing_ok=True)
+
+    def size(self, path: str) -> int | None:
+        """By `stat`."""
+        try:
+            return (self._root / path).stat().st_size
+        except FileNotFoundError:
+            return None
+
+    def files(self, directory: str) -> list[str]:
+        """By walking."""
+        found = []
+        for parent, _, names in os.walk(self._root / directory):
+            found += [Path(parent, name).relative_to(self._root).as_posix() for name in names]
+        return sorted(found)
+
+    def names(self) -> list[str]:
+        """By listing."""
+        try:
+            return sorted(os.listdir(self._root))
+        except FileNotFoundError:
+            return []
+
+    def put(self, path: str, text: str) -> None:
+        """Written beside, forced to disk, then renamed."""
+        full = self._root / path
+        full.parent.mkdir(parents=True, exist_ok=True)
+        partial = full.with_name(f".{full.name}.partial")
+        try:
+            with partial.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, full)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+        _sync_directory(full.parent)
+
+    def text(self, path: str) -> str | None:
+        """The file's text."""
+        try:
+            return (self._root / path).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+
+    def sync(self, paths: Iterable[str], *, directories: bool = True) -> None:
+        """Forces files and their directories to disk."""
+        above: set[Path] = set()
+        for path in paths:
+            full = self._root / path
+            _sync(full)
+            above |= {p for p in full.parents if p.is_relative_to(self._root)}
+        for directory in above if directories else ():
+            _sync_directory(directory)
+
+    def remove_all(self, directory: str) -> None:
+        """Best effort: what cannot be removed stays, and is no snapshot without a manifest."""
+        full = self._root / directory if directory != "." else self._root
+        shutil.rmtree(full, ignore_errors=True)
+        if directory == ".":
+            with suppress(OSError):
+                self._root.parent.rmdir()  # The cluster's, if this was its only snapshot.
+
+    @contextmanager
+    def journal(self, name: str) -> Iterator[Callable[[str], None]]:
+        """A function that appends a line; one process at a time."""
+        full = self._root / name
+        full.parent.mkdir(parents=True, exist_ok=True)
+        with full.open("a", encoding="utf-8") as file:
+            _lock(file, full)
+
+            def note(line: str) -> None:
+                file.write(line + "\n")
+                file.flush()
+
+            yield note
+
+    def _ready(self, path: str) -> Path:
+        full = self._root / path
+        if full.parent not in self._made:
+            full.parent.mkdir(parents=True, exist_ok=True)
+            self._made.add(full.parent)
+        full.unlink(missing_ok=True)
+        return full
+
+
+class _ObjectSink:
+    def __init__(self, file: IO[bytes], where: ObjectPath) -> None:
+        self._file, self._where = file, where
+
+    def write(self, data: bytes | memoryview) -> None:
+        with store_errors(self._where):
+            self._file.write(data)
+
+    def skip(self, size: int) -> None:
+        """An object store has no holes."""
+        while size > 0:
+            part = min(size, len(_ZEROS))
+            self.write(_ZEROS[:part])
+            size -= part
+
+
+class ObjectTarget:
+    """A prefix in an object store: every object is written whole, so nothing needs to be renamed."""
+
+    def __init__(self, root: ObjectPath) -> None:
+        self.root: Location = root
+        self._root = root
+
+    @contextmanager
+    def create(self, path: str) -> Iterator[Sink]:
+        """An object, which is there when it is closed; what fails is discarded."""
+        full = self._root / path
+        file: Any = full.open("wb")
+        try:
+            yield _ObjectSink(file, full)
+        except BaseException:
+            # Closing would put half an object there.
+            with suppress(Exception):
+                file.discard()
+                file.closed = True
+            raise
+        with store_errors(full):
+            file.close()
+
+    def link(self, held: Location, path: str) -> None:
+        """A copy inside the store: no byte comes here."""
+        full = self._root / path
+        if isinstance(held, Path):
+            raise ValueError(f"{held} is not in the store of {full}")
+        with store_errors(full):
+            self._root.fs.cp_file(held.path, full.path)
+
+    def remove(self, path: str) -> None:
+        """Deletes."""
+        (self._root / path).unlink(missing_ok=True)
+
+    def size(self, path: str) -> int | None:
+        """By `stat`."""
+        try:
+            return int((self._root / path).stat().st_size)
+        except FileNotFoundError:
+            return None
+
+    def files(self, directory: str) -> list[str]:
+        """By listing the prefix."""
+        full = self._root / directory
+        return [f"{directory}/{name}" for name in full.sizes_below()] if full.exists() else []
+
+    def names(self) -> list[str]:
+        """By listing."""
+        return sorted(p.name for p in self._root.iterdir()) if self._root.exists() else []
+
+    def put(self, path: str, text: str) -> None:
+        """One object."""
+        (self._root / path).write_bytes(text.encode("utf-8"))
+
+    def text(self, path: str) -> str | None:
+        """The object's text."""
+        try:
+            return (self._root / path).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+
+    def sync(self, paths: Iterable[str], *, directories: bool = True) -> None:
+        """A closed object is safe."""
+
+    def remove_all(self, directory: str) -> None:
+        """Deletes what lies below."""
+        full = self._root / directory if directory != "." else self._root
+        if full.exists():
+            with store_errors(full):
+                self._root.fs.rm(full.path, recursive=True)
+
+    @contextmanager
+    def journal(self, name: str) -> Iterator[Callable[[str], None]]:
+        """A function that adds a line. The object is written anew now and then, and when the capture fails."""
+        lines = (self.text(name) or "").splitlines()
+        unwritten = 0
+
+        def note(line: str) -> None:
+            nonlocal unwritten
+            lines.append(line)
+            unwritten += 1
+            # The first line says whose files these are: without it nobody may go on with them.
+            if unwritten >= _JOURNAL_LINES or len(lines) == 1:
+                self.put(name, "\n".join(lines) + "\n")
+                unwritten = 0
+
+        try:
+            yield note
+        except BaseException:
+            if unwritten:
+                self.put(name, "\n".join(lines) + "\n")
+            raise
+
+
+def _lock(file: IO[str], path: Path) -> None:
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise AuditError(
+            f"Another capture is writing {path.parent} right now. Let it finish, or give this one an --id of its own."
+        ) from error
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _sync_directory(path: Path) -> None:
+    try:
+        _sync(path)
+    except OSError:
+        return  # Not every file system can do that for a directory.

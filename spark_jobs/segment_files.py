@@ -1,0 +1,76 @@
+"""A segment as the snapshot holds it: the broker's log, or the headers file that a capture kept of it.
+
+In: an open file and its name. Out: blocks of batch headers, or the records of an internal topic. The rule that must
+hold: who asks cannot tell which of the two it was, but for a user's records, which a headers file does not have.
+"""
+
+from collections.abc import Iterator
+from typing import IO, Any, Final
+
+import numpy as np
+
+from kafka_log.corruption import Corruption
+from kafka_log.headers_file import HEADERS_FILE_DAMAGE, HeadersBlock, HeadersReader, kept_records
+from kafka_log.log_dir import is_headers_file
+from kafka_log.records import Record, records_in
+from kafka_log.scan import BATCH_HEADER, ScanBlock, scan_batches, scan_buffer
+
+BatchRecords = tuple[np.void, tuple[Record, ...] | Corruption]
+"""A batch's row, and its records or why there are none."""
+
+_UNREADABLE: Final = np.zeros(1, BATCH_HEADER)
+_UNREADABLE["magic"], _UNREADABLE["control_type"] = 2, -1
+
+
+class SegmentFile:
+    """Reads a segment once, up to the size that the snapshot listed: a live copy's log may have grown since."""
+
+    def __init__(self, name: str, file: IO[bytes], size_bytes: int | None = None) -> None:
+        self._file: Any = file
+        self._left = size_bytes
+        self._given = 0
+        self._headers = HeadersReader(self._readinto, with_kept=False) if is_headers_file(name) else None
+        self.broken: str | None = None
+        """Why a headers file cannot be relied on, once `blocks` is at its end: the copy is damaged, not the log."""
+
+    @property
+    def log_bytes(self) -> int:
+        """How much of the log is accounted for, once `blocks` is at its end."""
+        return self._given if self._headers is None else self._headers.log_size_bytes or 0
+
+    def blocks(self) -> Iterator[ScanBlock]:
+        """The log's batch headers and damage."""
+        if self._headers is None:
+            yield from scan_batches(self._readinto)
+            return
+        for block in self._headers.blocks():
+            self.broken = _own_damage(block) or self.broken
+            yield ScanBlock(headers=block.headers, corruptions=block.corruptions)
+
+    def records(self) -> Iterator[BatchRecords]:
+        """The records of every batch of message format 2, of an internal topic's log, which is held in memory."""
+        if self._headers is None:
+            data = self._file.read() if self._left is None else self._file.read(self._left)
+            headers, _ = scan_buffer(data)
+            readable = headers[headers["magic"] == 2]
+            for at, records in records_in(data, readable):
+                yield readable[at], records
+            return
+        for block in HeadersReader(self._readinto).blocks():
+            for row, records in kept_records(block):
+                if row["magic"] == 2:
+                    yield row, records
+            if block.corruptions and _own_damage(block) is not None:
+                yield _UNREADABLE[0], block.corruptions[0]
+
+    def _readinto(self, buffer: memoryview) -> int:
+        wanted = len(buffer) if self._left is None else min(len(buffer), self._left - self._given)
+        if wanted == 0:
+            return 0
+        size: int = self._file.readinto(buffer[:wanted])
+        self._given += size
+        return size
+
+
+def _own_damage(block: HeadersBlock) -> str | None:
+    return next((c.detail for c in block.corruptions if c.kind in HEADERS_FILE_DAMAGE), None)

@@ -1,0 +1,14 @@
+"""What the tests of this directory share: one running program that asks Kafka's own classes."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.oracle.kafka import Oracle, running
+
+
+@pytest.fixture(scope="session")
+def oracle() -> Iterator[Oracle]:
+    """Kafka's classes, one process for all tests of a worker."""
+    with running() as asked:
+        yield asked

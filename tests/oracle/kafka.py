@@ -1,0 +1,112 @@
+"""Kafka's own classes, asked over a pipe: the Java program beside this file, compiled once and kept with the jars.
+
+In: jobs, each a dictionary with what `java/oracle/*.java` asks for. Out: what Kafka's classes say. The rule that must
+hold: one process answers many jobs; whoever starts it stops it.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from tests.java.libraries import classpath, jars_directory
+
+KAFKA: Final = "kafka-4.4"
+SOURCES: Final = Path(__file__).parent / "java"
+
+Job = dict[str, Any]
+Answer = dict[str, Any]
+
+
+def tool(name: str) -> str:
+    """A command of the JDK."""
+    found = shutil.which(name)
+    if found is None:
+        raise RuntimeError(
+            f"These tests ask Kafka's own classes, and there is no `{name}` on the PATH. "
+            "On Debian and Ubuntu: apt install default-jdk-headless"
+        )
+    return found
+
+
+def program() -> Path:
+    """The directory of the compiled program; compiles it where these very sources have not been yet."""
+    sources = sorted(SOURCES.rglob("*.java"))
+    libraries = classpath(KAFKA)
+    content = hashlib.sha256(libraries.encode())
+    for source in sources:
+        content.update(source.read_bytes())
+    target = jars_directory() / f"oracle-{content.hexdigest()[:12]}"
+    if target.is_dir():
+        return target
+    with (target.parent / ".oracle.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.is_dir():
+            partial = target.with_name(f".{target.name}.partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            done = subprocess.run(
+                [tool("javac"), "-nowarn", "-proc:none", "--release", "17", "-cp", libraries, "-d", partial, *sources],
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            if done.returncode != 0:
+                raise RuntimeError(f"javac does not take the program that asks Kafka's classes:\n{done.stderr}")
+            partial.rename(target)
+    return target
+
+
+class Oracle:
+    """A running program. Jobs are answered in order."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def ask(self, job: Job) -> Answer:
+        """One job, its answer."""
+        return next(self.ask_all([job]))
+
+    def ask_all(self, jobs: Iterable[Job]) -> Iterator[Answer]:
+        """Many jobs, their answers; a job is sent when the answer before it has been read."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        for job in jobs:
+            self._process.stdin.write(json.dumps(job) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+            assert line, f"the program that asks Kafka's classes has ended at {json.dumps(job)[:2000]}"
+            yield json.loads(line)
+
+
+@contextmanager
+def running() -> Iterator[Oracle]:
+    """The program, started; stopped when the block is left. What it says on standard error is shown if it fails."""
+    memory = Path("/dev/shm")
+    roomy = memory.is_dir() and os.access(memory, os.W_OK)
+    with (
+        tempfile.TemporaryDirectory(prefix="tidegauge-oracle-", dir=memory if roomy else None) as scratch,
+        tempfile.TemporaryFile("w+") as errors,
+    ):
+        arguments = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF"]
+        libraries = f"{program()}{os.pathsep}{classpath(KAFKA)}"
+        process = subprocess.Popen(
+            [tool("java"), *arguments, "-cp", libraries, "oracle.Main", scratch],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, encoding="utf-8",
+        )  # fmt: skip
+        try:
+            yield Oracle(process)
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            try:
+                process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            errors.seek(0)
+            print(errors.read()[-4000:])

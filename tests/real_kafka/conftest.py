@@ -1,0 +1,35 @@
+"""Fixtures for tests that run a real Kafka: every cluster is stopped when the module that started it is done."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from tests.real_kafka.cluster import KafkaCluster
+from tests.real_kafka.ledger import Ledger
+
+StartCluster = Callable[..., KafkaCluster]
+
+
+@pytest.fixture(scope="module")
+def start_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartCluster]:
+    """`start_cluster(version=…, log_dirs=…, settings={…})`: a running cluster, stopped after the module's tests."""
+    with ExitStack() as stack:
+
+        def start(**options: Any) -> KafkaCluster:
+            return stack.enter_context(KafkaCluster(tmp_path_factory.mktemp("kafka"), **options))
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def cluster(start_cluster: StartCluster) -> KafkaCluster:
+    """Three brokers of the newest version, shared by a module's tests."""
+    return start_cluster()
+
+
+@pytest.fixture(scope="module")
+def ledger() -> Ledger:
+    """What the shared cluster acknowledged."""
+    return Ledger()

@@ -1,0 +1,81 @@
+"""A soak's life: traffic flows, faults come and go, captures are taken on the way.
+
+In: a cluster made for it (`busy.BROKERS`), a ledger, a directory, a seed. Out: the captures in their order, and the
+fault that each fell into. The rule that must hold: most faults come alone, the cluster is whole again before the next
+one, and every record that was sent has its answer when the last capture is taken.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from tests.real_kafka.cluster import KafkaCluster
+from tests.real_kafka.judging import Taken, take
+from tests.real_kafka.ledger import Ledger
+from tests.real_kafka.rolling import ANSWERING, FAULTS, Fault
+from tests.real_kafka.traffic import Traffic
+
+DURING: Final = 2
+"""Captures while a fault lasts; one more follows each second fault."""
+HEADERS_EVERY: Final = 8
+"""One in so many captures holds headers only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captures:
+    """Name -> capture, and name -> the fault that it fell into, in the order of time."""
+
+    taken: dict[str, Taken] = field(default_factory=dict)
+    faults: dict[str, str] = field(default_factory=dict)
+
+
+def soak(
+    cluster: KafkaCluster,
+    ledger: Ledger,
+    root: Path,
+    *,
+    captures: int,
+    seed: int,
+    note: Callable[[Captures], None] = lambda captures: None,
+) -> Captures:
+    """Lives until so many captures are there; `note` hears of each."""
+    dice = random.Random(seed)
+    found = Captures()
+
+    def capture(during: str) -> None:
+        name = f"{len(found.taken):03}"
+        mode = "headers" if len(found.taken) % HEADERS_EVERY == HEADERS_EVERY - 1 else "full"
+        lives = ledger.lives()
+        copy = take(cluster, ledger, root, name, ask=during in ANSWERING, mode=mode)
+        # A topic whose end began meanwhile may be there or not.
+        lives_after = ledger.lives()
+        still = {
+            place: records
+            for place, records in copy.acknowledged.items()
+            if lives_after.get(place[0]) == lives.get(place[0])
+        }
+        found.taken[name] = replace(copy, acknowledged=still)
+        found.faults[name] = during
+        note(found)
+
+    with Traffic(cluster, ledger, seed=seed) as traffic:
+        time.sleep(3)
+        order: list[Fault] = []
+        lived = 0
+        while len(found.taken) < captures:
+            order = order or dice.sample(FAULTS, len(FAULTS))
+            fault = order.pop()
+            with fault(cluster, dice):
+                for _ in range(min(DURING, captures - len(found.taken))):
+                    time.sleep(dice.uniform(0, 3))
+                    capture(fault.__name__)
+            lived += 1
+            if lived % 2 == 0 and len(found.taken) < captures:
+                time.sleep(dice.uniform(0, 1))
+                capture(f"after {fault.__name__}")
+            cluster.wait_all_in_sync()
+            traffic.check()
+    return found

@@ -1,0 +1,81 @@
+"""A soak: live captures of a busy cluster with rolling faults. Nothing is wrong in it, so nothing may be reported.
+
+`TIDEGAUGE_SOAK_CAPTURES` (30 by default) says how many captures to take, `TIDEGAUGE_SOAK_SEED` which faults and which
+traffic. No election is unclean and most faults come one at a time: whatever the auditor calls a warning or worse is a
+false alarm. To keep captures and reports for a look: `--basetemp DIR`.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pytest
+
+from tests.real_kafka import soaking
+from tests.real_kafka.busy import BROKERS, COMPACTED, COPIES
+from tests.real_kafka.conftest import StartCluster
+from tests.real_kafka.judging import Audited, Taken, audit, judge_records
+from tests.real_kafka.ledger import Ledger
+from tests.real_kafka.rolling import FAULTS, MOVING
+
+pytestmark = pytest.mark.slow
+
+CAPTURES: Final = int(os.environ.get("TIDEGAUGE_SOAK_CAPTURES", "30"))
+SEED: Final = int(os.environ.get("TIDEGAUGE_SOAK_SEED", "4"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Soak:
+    """The captures in their order, the fault that each fell into, and what the audit said."""
+
+    ledger: Ledger
+    taken: Mapping[str, Taken]
+    faults: Mapping[str, str]
+    audited: Mapping[str, Audited]
+
+
+@pytest.fixture(scope="module")
+def soak(start_cluster: StartCluster, ledger: Ledger, tmp_path_factory: pytest.TempPathFactory) -> Soak:
+    cluster = start_cluster(settings=BROKERS)
+    captures = soaking.soak(cluster, ledger, tmp_path_factory.mktemp("captures"), captures=CAPTURES, seed=SEED)
+    cluster.close()
+    audited = audit([taken.directory for taken in captures.taken.values()], tmp_path_factory.mktemp("audited"))
+    return Soak(ledger=ledger, taken=captures.taken, faults=captures.faults, audited=audited)
+
+
+def test_no_capture_of_a_sound_cluster_raises_an_alarm(soak: Soak) -> None:
+    cried = {
+        f"{name} ({soak.faults[name]})": audited.explained("critical", "warning")
+        for name, audited in soak.audited.items()
+        if audited.breaches("critical", "warning")
+    }
+    assert len(soak.audited) == CAPTURES
+    assert cried == {}, "\n".join(f"{name}\n{text}" for name, text in cried.items())
+
+
+def test_no_capture_of_a_sound_cluster_reports_a_loss(soak: Soak) -> None:
+    assert {name: audited.losses() for name, audited in soak.audited.items() if audited.losses()} == {}
+
+
+def test_nothing_of_a_sound_cluster_is_unreadable(soak: Soak) -> None:
+    unread = {name: audited.report["coverage"]["unread"] for name, audited in soak.audited.items()}
+    assert {name: paths for name, paths in unread.items() if paths} == {}
+
+
+def test_the_ledger_finds_every_acknowledged_record(soak: Soak) -> None:
+    for name, taken in soak.taken.items():
+        if taken.told["mode"] == "full":
+            # A replica that moves may be gone from one broker before that is copied, and not yet be on the other.
+            copies = {**COPIES, **dict.fromkeys(MOVING, 0)} if "reassigned" in soak.faults[name] else COPIES
+            judge_records(taken, soak.audited[name], soak.ledger, at_rest=False, compacted=COMPACTED, copies=copies)
+
+
+def test_the_captures_fell_into_faults_of_every_kind(soak: Soak) -> None:
+    during = {fault for fault in soak.faults.values() if not fault.startswith("after")}
+    assert during == {fault.__name__ for fault in FAULTS}
+    assert len(soak.ledger.records()) > 100 * CAPTURES
+
+
+def test_sealed_segments_were_linked_not_read_again(soak: Soak) -> None:
+    assert sum(taken.told["linked_bytes"] for taken in soak.taken.values()) > 0

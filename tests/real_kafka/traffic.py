@@ -1,0 +1,305 @@
+"""Everything that clients do to a cluster, all at once, until it is stopped: the background of a soak.
+
+In: a cluster and a ledger. Out: records, transactions, commits, topics that come and go. The rule that must hold: no
+fault of a broker ends the traffic (a client that was refused begins anew), and an error of ours does, loudly.
+"""
+
+import random
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, ResourceType
+
+from tests.real_kafka.busy import TOPICS
+from tests.real_kafka.clients import (
+    CODECS,
+    ClientError,
+    GroupReader,
+    JavaTransactionalProducer,
+    LedgerProducer,
+    commit_offsets,
+)
+from tests.real_kafka.cluster import KafkaCluster
+from tests.real_kafka.ledger import Ledger, ProducerKind
+
+_REFUSED: Final = (ClientError, KafkaException, TimeoutError)
+"""What a client meets while brokers are away."""
+_BEAT_S: Final = 0.1
+_LIFE: Final = 150
+"""Beats after which an idempotent producer ends and another one takes its place."""
+
+
+class Traffic:
+    """A context manager: traffic flows inside."""
+
+    def __init__(self, cluster: KafkaCluster, ledger: Ledger, *, seed: int) -> None:
+        self._cluster, self._ledger, self._seed = cluster, ledger, seed
+        self._stop = threading.Event()
+        self._errors: list[BaseException] = []
+        self._threads: list[threading.Thread] = []
+        self._readers: list[GroupReader] = []
+        self._lock = threading.Lock()
+        self._lives = 0
+
+    def __enter__(self) -> "Traffic":
+        for name, topic in TOPICS.items():
+            self._cluster.create_topic(
+                name,
+                partitions=topic.partitions,
+                replication_factor=topic.replication_factor,
+                config=topic.config,
+            )
+        self._readers = [
+            GroupReader(self._cluster.bootstrap, "classic-readers", ["plain", "idempotent", "compacted"]),
+            GroupReader(self._cluster.bootstrap, "newer-readers", ["retained", "transactions"], protocol="consumer"),
+        ]
+        for work in (
+            self._plain,
+            self._idempotent,
+            self._keyed,
+            self._transactions_v1,
+            self._transactions_v2,
+            self._copy,
+            self._come_and_go,
+            self._rule,
+        ):
+            thread = threading.Thread(target=self._watched, args=(work,), name=work.__name__, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(timeout=180)
+        for reader in self._readers:
+            reader.close()
+        assert not [thread.name for thread in self._threads if thread.is_alive()]
+        self.check()
+
+    def check(self) -> None:
+        """Raises what ended a part of the traffic."""
+        if self._errors:
+            raise self._errors[0]
+
+    def _watched(self, work: Callable[[random.Random], None]) -> None:
+        try:
+            work(random.Random(f"{self._seed}-{work.__name__}"))
+        except BaseException as error:
+            self._errors.append(error)
+
+    def _pause(self, seconds: float) -> None:
+        self._stop.wait(seconds)
+
+    def _producer(self, name: str, kind: ProducerKind, codec: str, **settings: object) -> LedgerProducer:
+        with self._lock:
+            self._lives += 1
+            tag = f"{name}-{self._lives}"
+        own = {key.replace("_", "."): value for key, value in settings.items()}
+        return LedgerProducer(self._cluster.bootstrap, self._ledger, tag=tag, kind=kind, codec=codec, settings=own)
+
+    # ------------------------------------------------------------------------------------------------ records
+
+    def _plain(self, dice: random.Random) -> None:
+        producer = self._producer("plain", ProducerKind.PLAIN, "lz4")
+        hasty = self._producer("hasty", ProducerKind.PLAIN, "none", acks="1")
+        while not self._stop.is_set():
+            producer.send_many("plain", dice.randrange(3), dice.randint(1, 20))
+            producer.send_many("aged", 0, 5, size_bytes=600)
+            producer.send_many("appended", 0, dice.randint(0, 4))
+            hasty.send_many("hasty", dice.randrange(2), dice.randint(1, 10))
+            self._pause(_BEAT_S)
+        producer.flush(120)
+        hasty.flush(120)
+
+    def _idempotent(self, dice: random.Random) -> None:
+        beats = 0
+        producer: LedgerProducer | None = None
+        while not self._stop.is_set():
+            producer = producer or self._producer("idempotent", ProducerKind.IDEMPOTENT, dice.choice(CODECS))
+            producer.send_many("idempotent", dice.randrange(3), dice.randint(1, 20))
+            producer.send_many("retained", dice.randrange(2), 8, size_bytes=400)
+            producer.send_many("deleted-records", dice.randrange(2), 4, size_bytes=300)
+            producer.send_many("lenient", dice.randrange(2), dice.randint(0, 8))
+            producer.send_many("pair", 0, dice.randint(0, 3))
+            producer.send_many("alone", dice.randrange(3), dice.randint(0, 3))
+            producer.send_many("growing", 0, dice.randint(0, 2))
+            if beats < 3:
+                producer.send_many("few", beats % 2, 2)
+            beats += 1
+            if beats % _LIFE == 0:
+                producer.flush(120)
+                producer = None
+            self._pause(_BEAT_S)
+        if producer is not None:
+            producer.flush(120)
+
+    def _keyed(self, dice: random.Random) -> None:
+        """Records that replace each other, and tombstones."""
+        producer = self._producer("keyed", ProducerKind.IDEMPOTENT, "none")
+        one_by_one = self._producer("keyed-plain", ProducerKind.PLAIN, "gzip", linger_ms=0)
+        while not self._stop.is_set():
+            for _ in range(10):
+                key = f"k{dice.randrange(50)}".encode()
+                gone = dice.random() < 0.1
+                producer.send("compacted", dice.randrange(2), key=key, size_bytes=500, tombstone=gone)
+            for topic in ("compacted-aged", "wavering"):
+                key = f"w{dice.randrange(20)}".encode()
+                one_by_one.send(topic, 0, key=key, size_bytes=800, tombstone=dice.random() < 0.05)
+            self._pause(_BEAT_S)
+        producer.flush(120)
+        one_by_one.flush(120)
+
+    # ------------------------------------------------------------------------------------------------ transactions
+
+    def _transactions_v1(self, dice: random.Random) -> None:
+        producer: LedgerProducer | None = None
+        while not self._stop.is_set():
+            with suppress(*_REFUSED):
+                # Another one has another transactional id: the brokers end what its predecessor left open.
+                producer = producer or self._producer(
+                    "v1", ProducerKind.TRANSACTIONAL_V1, "zstd", transaction_timeout_ms=6_000
+                )
+                current, producer = producer, None
+                if self._transact(current, dice):
+                    producer = current
+            self._pause(0.2)
+
+    def _transactions_v2(self, dice: random.Random) -> None:
+        producer: JavaTransactionalProducer | None = None
+        lives = 0
+        while not self._stop.is_set():
+            lives += 1
+            try:
+                # The next one has the same transactional id: it fences what its predecessor left open.
+                producer = producer or JavaTransactionalProducer(
+                    self._cluster.bootstrap,
+                    self._ledger,
+                    transactional_id="v2",
+                    tag=f"v2-{lives}",
+                    transaction_timeout_ms=10_000,
+                )
+                ended = self._transact(producer, dice)
+            except ClientError:
+                ended = False
+            if not ended and producer is not None:
+                producer.close()
+                producer = None
+            self._pause(0.2)
+        if producer is not None:
+            producer.close()
+
+    def _transact(self, producer: LedgerProducer | JavaTransactionalProducer, dice: random.Random) -> bool:
+        """One transaction; False if it was left open."""
+        producer.begin()
+        for partition in range(2):
+            producer.send_many("transactions", partition, dice.randint(1, 8))
+        for _ in range(5):
+            producer.send("compacted-transactions", 0, key=f"t{dice.randrange(20)}".encode(), size_bytes=400)
+        chance = dice.random()
+        if chance < 0.04:
+            producer.abandon()
+            return False
+        (producer.abort if chance < 0.25 else producer.commit)()
+        return True
+
+    def _copy(self, dice: random.Random) -> None:
+        """Reads a topic and writes another one, the group's offsets within the same transactions."""
+        while not self._stop.is_set():
+            with suppress(*_REFUSED):
+                self._copy_until_refused(dice)
+            self._pause(0.5)
+
+    def _copy_until_refused(self, dice: random.Random) -> None:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._cluster.bootstrap,
+                "group.id": "copiers",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "log_level": 0,
+            }
+        )
+        try:
+            consumer.subscribe(["idempotent"])
+            producer = self._producer("copier", ProducerKind.TRANSACTIONAL_V1, "snappy", transaction_timeout_ms=8_000)
+            while not self._stop.is_set():
+                read = [message for message in consumer.consume(100, timeout=0.5) if message.error() is None]
+                if not read:
+                    continue
+                producer.begin()
+                producer.send_many("copied", dice.randrange(2), len(read) // 10 + 1)
+                producer.send_offsets(consumer, consumer.position(consumer.assignment()))
+                producer.commit()
+                self._pause(_BEAT_S)
+        finally:
+            consumer.close()
+
+    # ------------------------------------------------------------------------------------------------ administration
+
+    def _come_and_go(self, dice: random.Random) -> None:
+        """Topics come and go, under a few names."""
+        while not self._stop.is_set():
+            with suppress(*_REFUSED):
+                self._one_life(f"short-lived-{dice.randrange(2)}", dice)
+            self._pause(dice.uniform(0, 2))
+
+    def _one_life(self, topic: str, dice: random.Random) -> None:
+        if topic in self._cluster.admin().list_topics(timeout=10).topics:
+            self._end_of(topic)  # It outlived a refused request.
+        self._cluster.create_topic(topic, partitions=2)
+        producer = self._producer("short", ProducerKind.IDEMPOTENT, "gzip")
+        for partition in range(2):
+            producer.send_many(topic, partition, dice.randint(0, 40))
+        producer.flush(20)
+        self._pause(dice.uniform(0, 5))
+        self._end_of(topic)
+
+    def _end_of(self, topic: str) -> None:
+        self._ledger.topic_deleted(topic)
+        self._cluster.delete_topic(topic)
+
+    def _rule(self, dice: random.Random) -> None:
+        """Log starts are moved, partitions added, configurations changed, groups committed for and deleted."""
+        acts = (self._delete_some_records, self._add_a_partition, self._change_configs, self._move_a_group)
+        while not self._stop.is_set():
+            with suppress(*_REFUSED):
+                dice.choice(acts)(dice)
+            self._pause(dice.uniform(0, 2))
+
+    def _delete_some_records(self, dice: random.Random) -> None:
+        partition = dice.randrange(2)
+        held = [record.offset for record in self._ledger.records("deleted-records") if record.partition == partition]
+        if held:
+            # Up to the high watermark now and then: the log is empty then.
+            before = dice.choice((max(held) - 200, max(held) - 20, -1))
+            self._cluster.delete_records("deleted-records", partition, before if before >= -1 else 0)
+
+    def _add_a_partition(self, _: random.Random) -> None:
+        count = len(self._cluster.admin().list_topics("growing", timeout=10).topics["growing"].partitions)
+        if 0 < count < 5:
+            asked = self._cluster.admin().create_partitions([NewPartitions("growing", count + 1)])
+            asked["growing"].result(timeout=30)
+
+    def _change_configs(self, dice: random.Random) -> None:
+        self._set("retained", "retention.bytes", str(dice.choice((30_000, 60_000, 120_000))))
+        self._set("wavering", "cleanup.policy", dice.choice(("delete", "compact", "compact,delete")))
+
+    def _set(self, topic: str, name: str, value: str) -> None:
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        self._cluster.admin().incremental_alter_configs([resource])[resource].result(timeout=30)
+
+    def _move_a_group(self, dice: random.Random) -> None:
+        group = f"occasional-{dice.randrange(2)}"
+        if dice.random() < 0.3:
+            self._cluster.admin().delete_consumer_groups([group], request_timeout=20)[group].result(timeout=30)
+            return
+        acknowledged = [record.offset for record in self._ledger.records("plain") if record.partition == 0]
+        if acknowledged:
+            offset = dice.choice(acknowledged)
+            commit_offsets(self._cluster.bootstrap, group, {("plain", 0): offset})

@@ -1,0 +1,283 @@
+"""What a cluster answered beside what its metadata log and its coordinators' logs say, question by question."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kafka_log.coordinator_records import OffsetCommit, TransactionState
+from kafka_log.metadata_records import MetadataRecord
+from snapshots.cluster_answers import (
+    BrokerAnswer,
+    CapturedAnswers,
+    ClusterAnswers,
+    CommittedAnswer,
+    ConfigAnswer,
+    GroupAnswer,
+    PartitionAnswer,
+    TopicAnswer,
+    TransactionAnswer,
+)
+from spark_jobs.facts.answers import Recomputed, cluster_answer_rows
+from spark_jobs.facts.context import Row
+from spark_jobs.facts.metadata import LoggedRecord, MetadataHistory, replay
+from tests.spark_jobs.facts.metadata_logs import TOPIC_ID, change, orders, record
+
+AT_MS = 1_000_000
+OTHER_ID = "u" * 22
+NO_OP = record("NoOpRecord")
+STATE = "leader 1, replicas [1, 2, 3], ISR [1, 2, 3]"
+
+
+def history(
+    *records: MetadataRecord, at_ms: int = AT_MS - 60_000, later: Iterable[MetadataRecord] = ()
+) -> MetadataHistory:
+    """A metadata log that was written long ago, has something written at the answers, and goes on behind them."""
+    written = [*((r, at_ms) for r in records), *((r, AT_MS) for r in later), (NO_OP, AT_MS + 9_000)]
+    return replay(LoggedRecord(offset=n, timestamp_ms=at, record=r) for n, (r, at) in enumerate(written))
+
+
+def registered(broker_id: int, rack: str | None = None) -> MetadataRecord:
+    return record("RegisterBrokerRecord", broker_id=broker_id, rack=rack, broker_epoch=broker_id)
+
+
+def config(resource: int, name: str, key: str, value: str | None) -> MetadataRecord:
+    return record("ConfigRecord", resource_type=resource, resource_name=name, name=key, value=value)
+
+
+PARTITION = PartitionAnswer(
+    partition=0,
+    leader_id=1,
+    leader_epoch=0,
+    replicas=(1, 2, 3),
+    isr=(1, 2, 3),
+    log_start_offset=0,
+    high_watermark=0,
+    last_stable_offset=0,
+    producers=(),
+)
+TOPIC = TopicAnswer(topic="orders", topic_id=TOPIC_ID, partitions=(PARTITION,), configs={})
+BROKER = BrokerAnswer(broker_id=1, host="h", port=1, rack="a", configs={})
+ROUND = ClusterAnswers(
+    started_at_ms=AT_MS,
+    finished_at_ms=AT_MS + 500,
+    cluster_id="c",
+    controller_id=1,
+    brokers=(BROKER,),
+    topics=(TOPIC,),
+    groups=(),
+    transactions=(),
+)
+LATER = {"started_at_ms": AT_MS + 2_000, "finished_at_ms": AT_MS + 2_500}
+
+
+def asked(after: dict[str, Any] | None = None, **fields: Any) -> CapturedAnswers:
+    """Twice the same answer, but for what is named for the second one."""
+    before = replace(ROUND, **fields)
+    return CapturedAnswers(before=before, after=replace(before, **LATER, **(after or {})))
+
+
+def rows(answers: CapturedAnswers, metadata: MetadataHistory | None = None, **files: Any) -> list[Row]:
+    known = Recomputed(
+        **{
+            "history": metadata if metadata is not None else history(*orders(), registered(1, "a")),
+            "cluster_ids": {1: "c"},
+            "commits": {},
+            "transactions": (),
+            "led_copies": {("__consumer_offsets", 0), ("__transaction_state", 0)},
+            "unreadable": set(),
+            **files,
+        }
+    )
+    return cluster_answer_rows(answers, known)
+
+
+def one(kind: str, found: list[Row]) -> Row:
+    (row,) = [row for row in found if row["kind"] == kind]
+    return row
+
+
+def said(row: Row) -> tuple[Any, ...]:
+    return row["answered_before_text"], row["answered_after_text"], row["recomputed_values"], row["incomparable_reason"]
+
+
+def test_a_sound_cluster_is_what_its_metadata_log_says() -> None:
+    found = rows(asked())
+    assert said(one("cluster_id", found)) == ("c", "c", ["c"], None)
+    assert said(one("broker", found)) == ("rack a", "rack a", ["rack a"], None)
+    assert said(one("topic", found)) == (TOPIC_ID, TOPIC_ID, [TOPIC_ID], None)
+    assert said(one("leadership", found)) == (STATE, STATE, [STATE], None)
+
+
+def test_a_metadata_log_that_may_end_before_the_answer_decides_nothing() -> None:
+    ended = replay([LoggedRecord(offset=n, timestamp_ms=AT_MS, record=r) for n, r in enumerate(orders())])
+    reasons = {one(kind, rows(asked(), ended))["incomparable_reason"] for kind in ("broker", "topic", "leadership")}
+    assert reasons == {"metadata log ends before the answer"}
+
+
+def test_a_last_answer_that_the_metadata_log_does_not_reach_is_not_held_against_it() -> None:
+    elected = replace(PARTITION, leader_id=2, leader_epoch=1)
+    answers = asked({"topics": (replace(TOPIC, partitions=(elected,)),)})
+    assert one("leadership", rows(answers))["incomparable_reason"] is None
+    short = replay(LoggedRecord(offset=n, timestamp_ms=AT_MS + 600, record=r) for n, r in enumerate(orders()))
+    assert one("leadership", rows(answers, short))["incomparable_reason"] == "changed while copying"
+
+
+def test_states_that_ended_long_before_the_answers_are_forgotten() -> None:
+    moved = [*orders(), change(isr=(1,)), change(isr=(1, 2))]
+    old = history(*moved, at_ms=AT_MS - 3_600_000)
+    assert one("leadership", rows(asked(), old))["recomputed_values"] == ["leader 1, replicas [1, 2, 3], ISR [1, 2]"]
+    fresh = history(*moved, at_ms=AT_MS - 60_000)
+    assert len(one("leadership", rows(asked(), fresh))["recomputed_values"]) == 3
+
+
+def test_a_topic_that_nobody_answered_is_unknown_and_one_that_nobody_created_has_no_id() -> None:
+    found = rows(asked(topics=(replace(TOPIC, topic="ghost"),)))
+    by_topic = {row["topic"]: said(row) for row in found if row["kind"] == "topic"}
+    assert by_topic["orders"] == (None, None, [TOPIC_ID], "no answer")
+    assert by_topic["ghost"] == (TOPIC_ID, TOPIC_ID, [], None)
+
+
+def test_a_broker_that_is_not_registered_has_no_value() -> None:
+    assert said(one("broker", rows(asked(), history(*orders())))) == ("rack a", "rack a", [], None)
+
+
+@pytest.mark.parametrize(
+    ("answered", "stored", "expected"),
+    [
+        (ConfigAnswer(value="1000", source="topic"), "1000", ("1000", ["1000"], None)),
+        (ConfigAnswer(value="a,b", source="topic"), "a, b", ("a,b", ["a,b"], None)),
+        (ConfigAnswer(value="0.5", source="topic"), "0.50", ("0.5", ["0.5"], None)),
+        (ConfigAnswer(value="1000", source="topic"), None, ("1000", ["(not set)"], None)),
+        (ConfigAnswer(value="1000", source="default"), "5", ("(not set)", ["5"], None)),
+        (None, "5", (None, None, "not listed")),
+    ],
+)  # fmt: skip
+def test_a_topics_setting(answered: ConfigAnswer | None, stored: str | None, expected: tuple[Any, ...]) -> None:
+    configs = {} if answered is None else {"some.setting": answered}
+    metadata = history(*orders(), registered(1, "a"), config(2, "orders", "some.setting", stored))
+    row = one("topic_config", rows(asked(topics=(replace(TOPIC, configs=configs),)), metadata))
+    assert (row["answered_after_text"], row["recomputed_values"], row["incomparable_reason"]) == expected
+
+
+def test_a_setting_that_was_changed_meanwhile_is_not_compared() -> None:
+    topics = (replace(TOPIC, configs={"retention.ms": ConfigAnswer(value="1", source="topic")}),)
+    metadata = history(*orders(), later=[config(2, "orders", "retention.ms", "2")])
+    assert one("topic_config", rows(asked(topics=topics), metadata))["incomparable_reason"] == "changed while copying"
+
+
+def test_a_sensitive_setting_is_never_in_a_row() -> None:
+    configs = {"ssl.keystore.password": ConfigAnswer(value=None, source="broker", sensitive=True)}
+    metadata = history(registered(1, "a"), config(4, "1", "ssl.keystore.password", "hush"))
+    found = rows(asked(brokers=(replace(BROKER, configs=configs),)), metadata)
+    assert "hush" not in repr(found)
+    unlisted = rows(asked(), metadata)
+    assert "hush" not in repr(unlisted)
+
+
+def test_a_setting_of_all_brokers_that_one_of_them_overrides_is_not_looked_for_there() -> None:
+    own = {"log.cleaner.threads": ConfigAnswer(value="3", source="broker")}
+    metadata = history(
+        registered(1, "a"), config(4, "", "log.cleaner.threads", "2"), config(4, "1", "log.cleaner.threads", "3")
+    )
+    row = one("broker_config", rows(asked(brokers=(replace(BROKER, configs=own),)), metadata))
+    assert said(row) == ("3", "3", ["3"], None)
+
+
+# -------------------------------------------------------------------------------------------------------- coordinators
+
+
+def commit(offset: int = 7, at_ms: int = 5) -> dict[tuple[str, int], tuple[OffsetCommit, ...]]:
+    return {
+        ("orders", 0): (
+            OffsetCommit(
+                group="g", topic="orders", partition=0, offset=offset, leader_epoch=0, commit_timestamp_ms=at_ms,
+                topic_id=None, version=4, tombstone=False,
+            ),
+        )
+    }  # fmt: skip
+
+
+def groups(*offsets: int) -> tuple[GroupAnswer, ...]:
+    committed = tuple(
+        CommittedAnswer(topic="orders", partition=0, offset=o, leader_epoch=None, metadata=None) for o in offsets
+    )
+    return (GroupAnswer(group="g", type="classic", state=None, members=0, offsets=committed, offsets_partition=0),)
+
+
+@pytest.mark.parametrize(
+    ("answers", "files", "reason"),
+    [
+        (asked(groups=groups(7)), {"commits": commit()}, None),
+        (asked(groups=groups(7)), {}, None),
+        (asked({"groups": groups()}, groups=groups(7)), {"commits": commit()}, "changed while copying"),
+        (asked(groups=groups(7)), {"commits": commit(8, AT_MS + 5)}, "changed while copying"),
+        (asked(groups=groups(7)), {"commits": commit(), "led_copies": set()}, "coordinator not captured"),
+        (asked(groups=groups(7)), {"unreadable": {"__consumer_offsets"}}, "records unreadable"),
+        (CapturedAnswers(before=None, after=replace(ROUND, groups=groups(7))), {"commits": commit()}, "asked once"),
+    ],
+)
+def test_a_committed_offset(answers: CapturedAnswers, files: dict[str, Any], reason: str | None) -> None:
+    row = one("committed_offset", rows(answers, **files))
+    assert row["incomparable_reason"] == reason
+    assert row["recomputed_lowest"] == (files["commits"]["orders", 0][0].offset if "commits" in files else None)
+
+
+def transaction(state: str = "Ongoing", epoch: int | None = 4) -> TransactionAnswer:
+    return TransactionAnswer(
+        transactional_id="pay",
+        state=state,
+        producer_id=9,
+        producer_epoch=epoch,
+        timeout_ms=1,
+        started_at_ms=1,
+        partitions=(),
+        state_partition=0,
+    )
+
+
+def stored(state: str = "Ongoing", last_update_ms: int = 5) -> TransactionState:
+    return TransactionState(
+        transactional_id="pay",
+        producer_id=9,
+        producer_epoch=4,
+        previous_producer_id=None,
+        next_producer_id=None,
+        timeout_ms=1,
+        state=state,
+        partitions=(),
+        last_update_ms=last_update_ms,
+        start_ms=1,
+        client_transaction_version=None,
+        tombstone=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("answers", "files", "reason"),
+    [
+        (asked(transactions=(transaction(),)), {"transactions": (stored(),)}, None),
+        (asked(transactions=(transaction(),)), {"transactions": ()}, None),
+        (asked(transactions=(transaction(epoch=None),)), {"transactions": (stored(),)}, "no answer"),
+        (
+            asked({"transactions": (transaction("CompleteCommit"),)}, transactions=(transaction(),)),
+            {"transactions": (stored(),)},
+            "changed while copying",
+        ),
+        (asked(transactions=(transaction(),)), {"transactions": (stored("Empty", AT_MS),)}, "changed while copying"),
+        (asked(transactions=(transaction(),)), {"led_copies": set()}, "coordinator not captured"),
+    ],
+)
+def test_a_transaction(answers: CapturedAnswers, files: dict[str, Any], reason: str | None) -> None:
+    row = one("transaction", rows(answers, **files))
+    assert row["incomparable_reason"] == reason
+    assert row["recomputed_values"] == [f"{t.state}, producer id 9, epoch 4" for t in files.get("transactions", ())]
+
+
+def test_a_question_that_nobody_answered_has_a_row_of_its_own() -> None:
+    answers = asked(unanswered={"producers": "not asked: no such client", "groups": "broker 2: timed out"})
+    found = {row["kind"]: (row["incomparable_reason"], row.get("error")) for row in rows(answers)}
+    assert found["producer"] == ("not asked", "not asked: no such client")
+    assert found["committed_offset"] == ("no answer", "broker 2: timed out")
+    assert "transaction" not in found

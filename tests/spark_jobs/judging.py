@@ -1,0 +1,72 @@
+"""What the catalogue says of facts that were derived in this process: its own queries on a real Postgres.
+
+In: `Derived` facts. Out: `InvariantResult` by code, and breaches. It is the evaluation without a run, a report and
+Great Expectations, which have tests of their own.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB
+
+from expectations.catalogue.registry import CATALOGUE
+from expectations.suites import by_relation
+from expectations.verdicts import Breach, InvariantResult, breach_query, count_query, explain, results
+from spark_jobs.relations import COMMON, RELATIONS
+from tests.spark_jobs.pipeline import Derived
+
+_SCHEMA = "judging"
+_TYPES: Mapping[str, Any] = {
+    "int64": sa.BigInteger(),
+    "int32": sa.Integer(),
+    "string": sa.Text(),
+    "bool": sa.Boolean(),
+    "int32[]": sa.ARRAY(sa.Integer()),
+    "string[]": sa.ARRAY(sa.Text()),
+    "json": JSONB(none_as_null=True),
+}
+
+
+class Judge:
+    """A schema of tables to judge facts in, one set of facts after the other."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+        metadata = sa.MetaData(schema=_SCHEMA)
+        self._tables = {
+            r.name: sa.Table(
+                r.name,
+                metadata,
+                sa.Column("run_id", sa.Text),
+                *(sa.Column(c.name, _TYPES[c.type]) for c in (*COMMON, *r.columns)),
+            )
+            for r in RELATIONS.values()
+        }
+        connection.execute(sa.text(f"DROP SCHEMA IF EXISTS {_SCHEMA} CASCADE"))
+        connection.execute(sa.text(f"CREATE SCHEMA {_SCHEMA}"))
+        metadata.create_all(connection)
+        self._runs = 0
+
+    def verdicts(self, facts: Derived, families: Iterable[str]) -> tuple[dict[str, InvariantResult], list[Breach]]:
+        """The results of every invariant of these families, and their breaches."""
+        self._runs += 1
+        run = {"run_id": f"run {self._runs}"}
+        chosen = [i for i in CATALOGUE.values() if i.code[0] in families]
+        found: dict[str, InvariantResult] = {}
+        breaches: list[Breach] = []
+        for relation, members in by_relation(chosen).items():
+            types = {c.name: c.type for c in RELATIONS[relation].columns}
+            rows = [
+                {n: json.loads(v) if types.get(n) == "json" and v is not None else v for n, v in row.items()} | run
+                for row in facts.rows.get(relation, [])
+            ]
+            if rows:
+                self._connection.execute(self._tables[relation].insert(), rows)
+            counted = self._connection.execute(sa.text(count_query(relation, members, schema=_SCHEMA)), run)
+            found |= {r.code: r for r in results(members, counted.mappings().one())}
+            for invariant in members:
+                asked = self._connection.execute(sa.text(breach_query(invariant, schema=_SCHEMA)), run)
+                breaches += [explain(invariant, row) for row in asked.mappings()]
+        return found, breaches

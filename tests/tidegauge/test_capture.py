@@ -1,0 +1,125 @@
+"""`tidegauge capture` as a command: what it prints, how it exits, what it leaves."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from snapshots.manifest import MANIFEST_NAME
+from tests.snapshots.brokers import Log, log_dir
+from tests.snapshots.test_capture_again import killed
+from tidegauge.cli import main
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    directory = log_dir(tmp_path / "data")
+    orders = Log.new(directory / "orders-0")
+    for _ in range(3):
+        orders.append(50)
+        orders.roll()
+    orders.append(7)
+    return directory
+
+
+def capture(tmp_path: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main, ["capture", "--cluster", "test", "--out", str(tmp_path / "out"), *arguments])
+
+
+def of(result: Result) -> dict:
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_a_capture_tells_where_it_is_and_what_it_cost(data, tmp_path):
+    told = of(capture(tmp_path, "--broker", f"1={data}", "--json"))
+    assert re.fullmatch(r"[0-9]{8}T[0-9]{6}Z", told["snapshot_id"])
+    assert Path(told["snapshot"]) == tmp_path / "out/test" / told["snapshot_id"]
+    files = [p for p in Path(told["snapshot"]).rglob("*") if p.is_file() and p.name != MANIFEST_NAME]
+    assert (told["files"], told["bytes"]) == (len(files), sum(p.stat().st_size for p in files))
+    assert (told["linked_bytes"], told["previous"], told["left_out"]) == (0, None, [])
+    manifest = json.loads((Path(told["snapshot"]) / MANIFEST_NAME).read_text())
+    assert (manifest["source"], manifest["mode"], manifest["consistency"]) == ("captured", "full", "fuzzy")
+
+
+def test_the_next_capture_links_what_the_newest_snapshot_holds_unless_told_not_to(data, tmp_path):
+    one = of(capture(tmp_path, "--broker", f"1={data}", "--id", "one", "--json"))
+    two = of(capture(tmp_path, "--broker", f"1={data}", "--id", "two", "--json"))
+    assert (two["previous"], two["linked_bytes"] > one["bytes"] / 3) == ("one", True)
+    three = of(capture(tmp_path, "--broker", f"1={data}", "--id", "three", "--previous", "none", "--json"))
+    assert (three["previous"], three["linked_bytes"]) == (None, 0)
+    four = of(capture(tmp_path, "--broker", f"1={data}", "--id", "four", "--previous", one["snapshot"], "--json"))
+    assert four["previous"] == "one"
+
+
+def test_without_json_it_says_what_to_run_next(data, tmp_path):
+    result = capture(tmp_path, "--broker", f"1={data}", "--id", "one", "--max-mb-per-s", "500")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("test/one: 1 brokers, ")
+    assert f"Next: tidegauge audit {tmp_path / 'out/test/one'} --out OUT" in result.stdout
+
+
+def test_shares_and_what_joins_them(data, tmp_path):
+    result = capture(tmp_path, "--broker", f"1={data}", "--id", "one", "--part")
+    assert "with --finish and no --broker" in result.stdout
+    assert of(capture(tmp_path, "--id", "one", "--finish", "--json"))["finished"] is True
+
+
+def test_an_unfinished_capture_is_told(data, tmp_path):
+    killed(tmp_path, lambda: (tmp_path / f"out/one/broker-1/orders-0/{50:020d}.log").exists())
+    (tmp_path / "out/one").rename(tmp_path / "out/moved")
+    (tmp_path / "out/test").mkdir()
+    (tmp_path / "out/moved").rename(tmp_path / "out/test/one")
+    result = capture(tmp_path, "--broker", f"1={tmp_path / 'data'}", "--id", "two")
+    assert "is unfinished: go on with it by --id one" in result.stderr
+    assert of(capture(tmp_path, "--broker", f"1={tmp_path / 'data'}", "--id", "one", "--json"))["finished"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--part", "--finish", "--id", "x"], "give one"),
+        (["--part", "--broker", "1={data}"], "meet under one --id"),
+        ([], "Name the brokers"),
+        (["--broker", "1={data}", "--id", "../up"], "cannot be a directory's name"),
+        (["--broker", "1={data}", "--id", ".."], "cannot be a directory's name"),
+        (["--broker", "1={data}", "--hash-topics"], "goes with --mode headers"),
+        (["--broker", "1={data}", "--mode", "headers", "--hash-topics", "--part", "--id", "x"], "need the same names"),
+        (["--broker", "1={data}", "--client-config", "x"], "goes with --bootstrap"),
+        (["--broker", "1={data}", "--previous", "{data}/nowhere"], "does not exist"),
+        (["--broker", "1={data}", "--out", "{data}/snapshots"], "is inside broker 1's log dir"),
+        (["--broker", "1={data}/orders-0"], "has no meta.properties"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_and_leaves_nothing(data, tmp_path, arguments, says):
+    before = sorted(p for p in tmp_path.rglob("*"))
+    result = capture(tmp_path, *(a.format(data=data) for a in arguments))
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert sorted(p for p in tmp_path.rglob("*")) == before
+
+
+def test_an_earlier_snapshot_of_another_cluster_is_refused(data, tmp_path):
+    of(capture(tmp_path, "--broker", f"1={data}", "--id", "one", "--json"))
+    other = log_dir(tmp_path / "other", cluster="BBBBBBBBBBBBBBBBBBBBBB")
+    result = capture(tmp_path, "--broker", f"1={other}", "--id", "two")
+    assert result.exit_code == 2
+    assert "the cluster's earlier snapshot, is of AAAAAAAAAAAAAAAAAAAAAA" in result.stderr
+    assert capture(tmp_path, "--broker", f"1={other}", "--id", "two", "--previous", "none").exit_code == 0
+
+
+def test_a_place_that_cannot_be_written_is_the_environments_fault(data, tmp_path):
+    (tmp_path / "out").write_text("a file")
+    result = capture(tmp_path, "--broker", f"1={data}")
+    assert result.exit_code == 3
+    assert str(tmp_path / "out") in result.stderr
+
+
+@pytest.mark.slow
+def test_a_cluster_that_does_not_answer_is_told_before_anything_is_copied(data, tmp_path):
+    result = capture(tmp_path, "--broker", f"1={data}", "--id", "one", "--bootstrap", "127.0.0.1:1")
+    assert result.exit_code == 3
+    assert "No broker of 127.0.0.1:1 answers" in result.stderr
+    assert not (tmp_path / "out").exists()
