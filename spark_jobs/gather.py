@@ -15,9 +15,12 @@ import pyarrow.dataset as ds
 from kafka_log.coordinator_records import OffsetCommit, RemoteSegment, TransactionState
 from kafka_log.internal_topics import CLUSTER_METADATA, CONSUMER_OFFSETS, REMOTE_LOG_METADATA, TRANSACTION_STATE
 from kafka_log.log_dir import (
+    CLEANER_OFFSET_CHECKPOINT,
     LATER_EPOCH_CHECKPOINT,
     LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
+    RECOVERY_POINT_OFFSET_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
     log_name,
     parse_segment_file,
@@ -47,6 +50,7 @@ from spark_jobs.facts.row_basics import json_list
 from spark_jobs.facts.settings import Settings
 from spark_jobs.metadata_log import read_metadata
 from spark_jobs.replica_files import ReplicaWork
+from spark_jobs.reused_names import is_of_this_log
 from spark_jobs.run import ReadSnapshot
 
 MAX_TRANSACTION_TIMEOUT_MS: Final = 900_000
@@ -123,7 +127,12 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
             if replica.state not in ("live", "future"):
                 continue
             work = _replica_work(
-                log_dir, replica, listed, broker_quiet=broker_quiet, unread_bases=_unread_bases(replica, files.unread)
+                log_dir,
+                replica,
+                listed,
+                history=history,
+                broker_quiet=broker_quiet,
+                unread_bases=_unread_bases(replica, files.unread),
             )
             replicas.setdefault((replica.topic, replica.partition), []).append(work)
             rows["checkpoint_files"] += _with_capture(
@@ -293,17 +302,24 @@ def _replica_work(
     replica: ReplicaFiles,
     listed: Checkpoints,
     *,
+    history: MetadataHistory,
     broker_quiet: bool,
     unread_bases: tuple[int, ...],
 ) -> ReplicaWork:
     key = (replica.topic, replica.partition)
-    # A log dir may list a partition whose directory was moved to another one; its -future copy has no high watermark
-    # there.
-    own = replica.state == "live"
     epochs, metadata = replica.named(LEADER_EPOCH_CHECKPOINT), replica.named(PARTITION_METADATA)
     later_epochs = replica.named(LATER_EPOCH_CHECKPOINT)
     if later_epochs is None and epochs is not None and epochs.read_again_at_ms is not None:
         later_epochs = epochs
+
+    def listed_offset(name: str, offsets: Mapping[PartitionKey, int]) -> int | None:
+        # A log dir may list a partition whose directory was moved to another one; its -future copy has no entry there.
+        if replica.state != "live" or key not in offsets:
+            return None
+        file = log_dir.files.get(name)
+        believed = is_of_this_log(history, *key, replica.broker_id, checkpoint=file, metadata=metadata)
+        return offsets[key] if believed else None
+
     checkpoint = log_dir.files.get(REPLICATION_OFFSET_CHECKPOINT)
     logs = [s.log.read_at_ms for s in replica.segments if s.log.read_at_ms is not None]
     older = None
@@ -324,10 +340,10 @@ def _replica_work(
         epoch_checkpoint_path=epochs.path if epochs is not None else None,
         later_epoch_checkpoint_path=later_epochs.path if later_epochs is not None else None,
         partition_metadata_path=metadata.path if metadata is not None else None,
-        high_watermark=listed.high_watermarks.get(key) if own else None,
-        recovery_point_offset=listed.recovery_points.get(key) if own else None,
-        checkpoint_log_start_offset=listed.log_starts.get(key) if own else None,
-        cleaner_offset=listed.cleaner_offsets.get(key) if own else None,
+        high_watermark=listed_offset(REPLICATION_OFFSET_CHECKPOINT, listed.high_watermarks),
+        recovery_point_offset=listed_offset(RECOVERY_POINT_OFFSET_CHECKPOINT, listed.recovery_points),
+        checkpoint_log_start_offset=listed_offset(LOG_START_OFFSET_CHECKPOINT, listed.log_starts),
+        cleaner_offset=listed_offset(CLEANER_OFFSET_CHECKPOINT, listed.cleaner_offsets),
         clean_shutdown=log_dir.clean_shutdown,
         broker_quiet=broker_quiet,
         checkpoint_older_than_log=older,

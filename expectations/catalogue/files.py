@@ -174,6 +174,11 @@ TOPIC_ID_MATCH = Invariant(
             reason="the broker was down when the topic was deleted",
             when="topic_id <> metadata_topic_id AND topic_id_deleted AND NOT broker_alive",
         ),
+        Unknown(
+            # A broker that was just started, or cut off, deletes the directory when it has caught up with the metadata.
+            reason="the broker may not have heard of the deletion when it was copied",
+            when="topic_id <> metadata_topic_id AND topic_id_deleted AND NOT broker_quiet",
+        ),
     ),
     breach_when=(
         "topic_id <> CASE WHEN topic = '__cluster_metadata' THEN 'AAAAAAAAAAAAAAAAAAAAAQ' ELSE metadata_topic_id END"

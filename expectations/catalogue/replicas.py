@@ -203,8 +203,8 @@ EPOCH_WRITER = Invariant(
         ),
         Unknown(
             reason="high watermark not known",
-            when="elected_leader_id <> broker_id AND high_watermark IS NULL AND (end_offset > writer_end_offset OR "
-            "start_offset < writer_start_offset)",
+            when="elected_leader_id <> broker_id AND high_watermark IS NULL "
+            "AND (last_batch_end_offset > writer_end_offset OR start_offset < writer_start_offset)",
         ),
         Unknown(
             reason="compacted",
@@ -219,19 +219,19 @@ EPOCH_WRITER = Invariant(
             reason="the elected leader's log ends earlier",
             # It was copied earlier, lost its tail, or is being filled again; none of it says that somebody else wrote.
             when="elected_leader_id <> broker_id AND start_offset >= writer_start_offset "
-            "AND end_offset > writer_end_offset AND high_watermark > writer_end_offset "
+            "AND last_batch_end_offset > writer_end_offset AND high_watermark > writer_end_offset "
             "AND writer_end_offset >= coalesce(writer_log_end_offset, writer_end_offset)",
         ),
     ),
     breach_when="""elected_leader_id <> broker_id AND (
         start_offset < writer_start_offset
-        OR (end_offset > writer_end_offset AND high_watermark > writer_end_offset
+        OR (last_batch_end_offset > writer_end_offset AND high_watermark > writer_end_offset
             AND coalesce(reference_high_watermark, high_watermark) > writer_end_offset
-            AND coalesce(divergence_offset, end_offset) > writer_end_offset))""",
+            AND coalesce(divergence_offset, last_batch_end_offset) > writer_end_offset))""",
     evidence=(
         "elected_leader_id",
         "start_offset",
-        "end_offset",
+        "last_batch_end_offset",
         "writer_start_offset",
         "writer_end_offset",
         "high_watermark",
@@ -240,14 +240,14 @@ EPOCH_WRITER = Invariant(
     explanation=(
         "By the metadata log broker {elected_leader_id} was the leader of {topic}-{partition} in leader epoch "
         "{leader_epoch}.",
-        "Broker {broker_id} holds offsets [{start_offset}, {end_offset}) under that epoch; its high watermark is "
-        "{high_watermark}.",
+        "Broker {broker_id} holds offsets [{start_offset}, {last_batch_end_offset}) under that epoch; its high "
+        "watermark is {high_watermark}.",
         "Broker {elected_leader_id}'s own log has that epoch from {writer_start_offset}, and ends it at "
         "{writer_end_offset}, where a newer epoch begins.",
         "So somebody else wrote the rest of epoch {leader_epoch}, or the epochs in one of the two logs are wrong.",
     ),
     start_offset="CASE WHEN start_offset < writer_start_offset THEN start_offset ELSE writer_end_offset END",
-    end_offset="CASE WHEN start_offset < writer_start_offset THEN writer_start_offset ELSE end_offset END",
+    end_offset="CASE WHEN start_offset < writer_start_offset THEN writer_start_offset ELSE last_batch_end_offset END",
     next=_DUMP,
     reference="one leader per epoch: ReplicationControlManager, PartitionRegistration#merge",
 )

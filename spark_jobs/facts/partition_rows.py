@@ -5,13 +5,14 @@ The rule that must hold: nothing is computed here that a fact does not already s
 table.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from spark_jobs.facts.context import PartitionContext, Row
 from spark_jobs.facts.divergence import Divergence
 from spark_jobs.facts.losses import Proof
 from spark_jobs.facts.producers import ProducerReplay
 from spark_jobs.facts.replica import ReplicaFacts
+from spark_jobs.facts.replica_set import of_deleted_topic
 from spark_jobs.facts.row_basics import capture, json_list, known, of_replica
 
 
@@ -32,6 +33,7 @@ def replica_row(
     if high_watermark is not None:
         stable = high_watermark if unstable is None else min(high_watermark, max(unstable, replica.log_start_offset))
     metadata = given.partition_metadata
+    ours = not of_deleted_topic(context, given)
     return {
         **of_replica(replica),
         "topic_id": metadata.topic_id if metadata is not None else None,
@@ -59,14 +61,14 @@ def replica_row(
         "batch_count": replica.summary.batch_count,
         "size_bytes": sum(r.segment.size_bytes for r in replica.segments),
         "damaged_batches": replica.damaged_batches,
-        "is_leader": context.leader_id == given.broker_id,
+        "is_leader": ours and context.leader_id == given.broker_id,
         "is_reference": is_reference,
-        "in_isr": given.broker_id in context.isr,
-        "in_elr": given.broker_id in context.elr,
-        "assigned": given.broker_id in context.replicas,
+        "in_isr": ours and given.broker_id in context.isr,
+        "in_elr": ours and given.broker_id in context.elr,
+        "assigned": ours and given.broker_id in context.replicas,
         "is_future": given.is_future,
-        "metadata_leader_epoch": context.leader_epoch,
-        "metadata_known": context.metadata_known,
+        "metadata_leader_epoch": context.leader_epoch if ours else None,
+        "metadata_known": ours and context.metadata_known,
         "broker_alive": given.broker_id in context.alive_brokers,
         "clean_shutdown": given.clean_shutdown,
         "checkpoint_older_than_log": given.checkpoint_older_than_log,
@@ -109,18 +111,19 @@ def epoch_span_rows(
     by_broker = {f.broker_id: f for f in live}
     first_entry = entries[0].leader_epoch if entries else (epochs[0] if epochs else None)
     rows = []
-    for at, epoch in enumerate(epochs):
+    for epoch in epochs:
         span = by_batches.get(epoch)
-        behind = [by_batches[e][0] for e in epochs[at + 1 :] if e in by_batches]
         writer_id = context.epoch_leaders.get(epoch)
         writer = by_broker.get(writer_id) if writer_id is not None else None
-        writer_span = _spans(writer).get(epoch) if writer is not None else None
+        writer_spans = _spans(writer) if writer is not None else {}
+        writer_span = writer_spans.get(epoch)
         rows.append(
             {
                 **of_replica(replica),
                 "leader_epoch": epoch,
                 "start_offset": span[0] if span is not None else None,
-                "end_offset": behind[0] if behind else replica.log_end_offset,
+                "end_offset": _next_start(by_batches, epoch, replica.log_end_offset),
+                "last_batch_end_offset": span[1] if span is not None else None,
                 "batch_count": span[2] if span is not None else 0,
                 "checkpoint_start_offset": by_checkpoint.get(epoch),
                 "is_first_entry": epoch == first_entry,
@@ -137,7 +140,11 @@ def epoch_span_rows(
                 "election_known": epoch in context.epoch_leaders,
                 "max_metadata_leader_epoch": context.leader_epoch,
                 "writer_start_offset": writer_span[0] if writer_span is not None else None,
-                "writer_end_offset": writer_span[1] if writer_span is not None else None,
+                "writer_end_offset": (
+                    _next_start(writer_spans, epoch, writer.log_end_offset)
+                    if writer is not None and writer_span is not None
+                    else None
+                ),
                 "writer_first_batch_offset": known(writer.summary.first_offset) if writer is not None else None,
                 "writer_log_end_offset": writer.log_end_offset if writer is not None else None,
                 "epoch_checkpoint_missing": checkpoint is None,
@@ -167,6 +174,11 @@ def _spans(replica: ReplicaFacts) -> dict[int, tuple[int, int, int]]:
             start, batches = min(start, spans[epoch][0]), batches + spans[epoch][2]
         spans[epoch] = (start, end, batches)
     return spans
+
+
+def _next_start(spans: Mapping[int, tuple[int, int, int]], leader_epoch: int, log_end_offset: int) -> int:
+    """Where the next epoch's first batch is: later than the epoch's own last one where a cleaner was at work."""
+    return next((spans[epoch][0] for epoch in sorted(spans) if epoch > leader_epoch), log_end_offset)
 
 
 def _copied_after(leader: ReplicaFacts, follower: ReplicaFacts) -> bool | None:

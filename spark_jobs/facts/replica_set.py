@@ -17,7 +17,8 @@ from spark_jobs.facts.watermarks import HighWatermarkBounds, ReplicaOffsets, hig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSet:
-    """A partition's replicas. `live` are those that brokers serve; `facts` has moving copies (-future) too.
+    """A partition's replicas. `live` are those that brokers serve; `facts` has moving copies (-future), and what is
+    left of a deleted topic of the same name, too.
 
     `shared_end` and `proofs` are by the id of a broker that follows the reference: up to where it holds the same log,
     and how much of what it holds beyond is proven committed.
@@ -59,7 +60,7 @@ def replica_set(context: PartitionContext, replicas: Sequence[ReplicaInput], *, 
         )
         for given in replicas
     ]
-    live = [f for f in facts if not f.given.is_future]
+    live = [f for f in facts if not f.given.is_future and not of_deleted_topic(context, f.given)]
     reference = _reference(context, live)
     divergences = (
         [diverge(reference, f, read=read) for f in live if f is not reference] if reference is not None else []
@@ -75,6 +76,12 @@ def replica_set(context: PartitionContext, replicas: Sequence[ReplicaInput], *, 
         bounds=_bounds(context, live, reference, shared_end),
         proofs={d.follower.broker_id: committed_proof(context, d) for d in divergences},
     )
+
+
+def of_deleted_topic(context: PartitionContext, replica: ReplicaInput) -> bool:
+    """Whether a directory is of an earlier topic of this name, whose deletion its broker has not followed yet."""
+    own = replica.partition_metadata.topic_id if replica.partition_metadata is not None else None
+    return own is not None and own != context.topic_id and context.topic_ids_deleted.get(own, False)
 
 
 def _reference(context: PartitionContext, live: Sequence[ReplicaFacts]) -> ReplicaFacts | None:

@@ -132,7 +132,7 @@ EPOCH_SPANS: Final = Relation(
         election_known               bool   the metadata log reaches back to this epoch
         max_metadata_leader_epoch    int32  partition's leader epoch at the end of the metadata log
         writer_start_offset          int64  start of this epoch in the log of the elected leader
-        writer_end_offset            int64  its end there
+        writer_end_offset            int64  where it ends there: the next epoch's start, or the log end
         epoch_checkpoint_missing     bool   the replica has no leader-epoch-checkpoint file
         ever_compacted               bool   the topic is or was compacted
         remote_storage_enable        bool   tiered topic
@@ -149,6 +149,7 @@ EPOCH_SPANS: Final = Relation(
         epoch_checkpoint_read_again  bool   the capture read leader-epoch-checkpoint again behind the log
         later_checkpoint_start_offset int64 start there; null if not listed, or not read again
         later_checkpoint_last_leader_epoch int32 epoch of the last entry there; null if it has none
+        last_batch_end_offset        int64  end of its last batch: before end_offset where a cleaner removed the rest; null if no batch has it
         """
     ),
 )

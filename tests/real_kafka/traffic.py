@@ -25,6 +25,8 @@ from tests.real_kafka.clients import (
 from tests.real_kafka.cluster import KafkaCluster
 from tests.real_kafka.ledger import Ledger, ProducerKind
 
+SHORT_LIVED: Final = "short-lived"
+"""How names of topics begin that are deleted and created again all the time."""
 _REFUSED: Final = (ClientError, KafkaException, TimeoutError)
 """What a client meets while brokers are away."""
 _BEAT_S: Final = 0.1
@@ -245,7 +247,7 @@ class Traffic:
         """Topics come and go, under a few names."""
         while not self._stop.is_set():
             with suppress(*_REFUSED):
-                self._one_life(f"short-lived-{dice.randrange(2)}", dice)
+                self._one_life(f"{SHORT_LIVED}-{dice.randrange(2)}", dice)
             self._pause(dice.uniform(0, 2))
 
     def _one_life(self, topic: str, dice: random.Random) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from kafka_log.coordinator_records import OffsetCommit
+from kafka_log.properties import PartitionMetadata
 from spark_jobs.facts.context import Rows
 from spark_jobs.facts.partition import partition_rows
 from spark_jobs.relations import COMMON, LOSSES, RELATIONS
@@ -155,6 +156,37 @@ def test_the_high_watermark_is_bounded_by_isr_and_elr(
 ) -> None:
     (row,) = rows_of(**fields)["partitions"]
     assert (row["high_watermark_lower"], row["high_watermark_upper"]) == bounds
+
+
+def test_what_is_left_of_a_deleted_topic_of_the_same_name_is_compared_with_nothing() -> None:
+    known = context(topic_id="n" * 22, topic_ids_deleted={"o" * 22: True, "n" * 22: False}, leader_id=1, isr=(1, 2))
+    one = replica_input(segment(NEW), broker_id=1, high_watermark=61, partition_metadata=of_topic("n" * 22))
+    two = replica_input(segment(OLD), broker_id=2, high_watermark=90, partition_metadata=of_topic("o" * 22))
+    rows = partition_rows(known, [one, two], read=Disks(broker_1=NEW, broker_2=OLD))
+    assert (rows["divergences"], rows["losses"]) == ([], [])
+    assert {r["broker_id"] for r in rows["epoch_spans"]} == {1}
+    assert rows["partitions"][0]["captured_replicas"] == [1]
+    left = next(r for r in rows["replicas"] if r["broker_id"] == 2)
+    assert (left["topic_id_deleted"], left["in_isr"], left["metadata_known"]) == (True, False, False)
+    # An id that nobody knows is another matter: that log may be served.
+    two = replica_input(segment(OLD), broker_id=2, high_watermark=90, partition_metadata=of_topic("x" * 22))
+    rows = partition_rows(known, [one, two], read=Disks(broker_1=NEW, broker_2=OLD))
+    assert [d["follower_id"] for d in rows["divergences"]] == [2]
+
+
+def of_topic(topic_id: str) -> PartitionMetadata:
+    return PartitionMetadata(version=0, topic_id=topic_id, corruptions=())
+
+
+def test_an_epoch_ends_where_the_next_begins_and_its_batches_may_end_earlier() -> None:
+    cleaned = headers(batch(0, 10), batch(10, 5), batch(40, 10, epoch=2))
+    known = context(leader_epoch=2, leader_id=1, isr=(1, 2), epoch_leaders={0: 2, 2: 1})
+    one = replica_input(segment(cleaned), broker_id=1, high_watermark=50)
+    two = replica_input(segment(headers(batch(0, 10), batch(10, 20), batch(40, 10, epoch=2))), broker_id=2)
+    rows = partition_rows(known, [one, two], read=Disks(broker_1=cleaned, broker_2=cleaned))["epoch_spans"]
+    first = next(r for r in rows if (r["broker_id"], r["leader_epoch"]) == (1, 0))
+    assert (first["last_batch_end_offset"], first["end_offset"]) == (15, 40)
+    assert (first["writer_start_offset"], first["writer_end_offset"]) == (0, 40)
 
 
 def test_what_the_metadata_log_does_not_know_has_no_partition_row() -> None:

@@ -1,0 +1,56 @@
+"""Whether a checkpoint's entry is about the log that lies there now, or about an earlier one of the same name.
+
+In: the metadata history, a replica's place, the checkpoint file and the replica's partition.metadata. Out: a yes or no.
+The rule that must hold: checkpoint files know topics by name only and are written every few seconds, so for that long
+a topic that was deleted and created again under its name, or a replica that was moved away and back, has its
+predecessor's offsets there; they say nothing of the new log.
+"""
+
+from typing import Final
+
+from snapshots.manifest import FileEntry
+from spark_jobs.facts.metadata import MetadataHistory
+
+CHECKPOINT_EVERY_MS: Final = 60_000
+"""The slowest of the checkpoints, log-start-offset-checkpoint, is written this often (others: 5 s, or at a flush)."""
+
+
+def is_of_this_log(
+    history: MetadataHistory,
+    topic: str,
+    partition: int,
+    broker_id: int,
+    *,
+    checkpoint: FileEntry | None,
+    metadata: FileEntry | None,
+) -> bool:
+    """Whether an entry for this partition in this checkpoint may be believed. `metadata`: its partition.metadata."""
+    began_at_ms = _began_again_at_ms(history, topic, partition, broker_id)
+    if began_at_ms is None:
+        return True
+    written = checkpoint.modified_at_ns if checkpoint is not None else None
+    created = metadata.modified_at_ns if metadata is not None else None
+    if written is not None and created is not None:
+        # Both by the broker's own clock: partition.metadata is written when the log is created, and never again.
+        return written >= created
+    # A plain copy tells no times: an entry counts once every checkpoint must have been written anew.
+    now = history.last_record_at_ms
+    return broker_id in history.alive_brokers and now is not None and now - began_at_ms > CHECKPOINT_EVERY_MS
+
+
+def _began_again_at_ms(history: MetadataHistory, topic: str, partition: int, broker_id: int) -> int | None:
+    """When a log that had a predecessor of its name on this broker began; None if there is no sign of one."""
+    living = history.topic_named(topic)
+    state = living.partitions.get(partition) if living is not None and not living.deleted else None
+    if living is None or state is None or not state.changes:
+        return None
+    began = None
+    if any(t.deleted for t in history.topics.values() if t.name == topic and t.topic_id != living.topic_id):
+        began = state.changes[0].at_ms or 0
+    held = True
+    for change in state.changes:
+        holds = broker_id in change.replicas
+        if holds and not held:
+            began = change.at_ms or 0
+        held = holds
+    return began
