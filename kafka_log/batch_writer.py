@@ -1,14 +1,15 @@
 """Record batches, written: magic 2, with a right checksum.
 
-In: a `RecordBatch` (its records uncompressed, whatever it was read from). Out: its bytes. The rule that must hold: a
-batch that Kafka wrote uncompressed and `kafka_log.records.read_batch` read is written as the same bytes.
+In: a `RecordBatch` (its records unpacked, whatever it was read from), and a codec. Out: its bytes. The rule that must
+hold: a batch that Kafka wrote uncompressed and `kafka_log.records.read_batch` read is written as the same bytes.
 """
 
 import struct
 from typing import Final
 
 from kafka_log import batch as layout
-from kafka_log.batch import TimestampType, timestamp_type
+from kafka_log.batch import CompressionType, TimestampType, timestamp_type
+from kafka_log.compression import compress
 from kafka_log.crc32c import crc32c
 from kafka_log.records import Record, RecordBatch
 from kafka_log.varint import write_signed
@@ -17,22 +18,24 @@ _UNCOVERED: Final = struct.Struct(">qiibI")
 _COVERED: Final = struct.Struct(">hiqqqhii")
 
 
-def write_batch(batch: RecordBatch) -> bytes:
-    """One batch's bytes. Its checksum is computed, its compression bits are cleared, all else is as the header says."""
+def write_batch(batch: RecordBatch, *, codec: CompressionType = CompressionType.NONE) -> bytes:
+    """One batch: its checksum is computed, its compression bits are the codec's, all else is as the header says.
+
+    A batch without records has no compressed part: Kafka writes such a header without a codec.
+    """
     records = b"".join(_record(batch, record) for record in batch.records)
-    covered = (
-        _COVERED.pack(
-            batch.attributes & ~layout.COMPRESSION_MASK,
-            batch.last_offset - batch.base_offset,
-            batch.base_timestamp,
-            batch.max_timestamp,
-            batch.producer_id,
-            batch.producer_epoch,
-            batch.base_sequence,
-            len(batch.records),
-        )
-        + records
-    )
+    if not batch.records:
+        codec = CompressionType.NONE
+    covered = _COVERED.pack(
+        batch.attributes & ~layout.COMPRESSION_MASK | codec,
+        batch.last_offset - batch.base_offset,
+        batch.base_timestamp,
+        batch.max_timestamp,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        len(batch.records),
+    ) + compress(codec, records)
     return (
         _UNCOVERED.pack(
             batch.base_offset,

@@ -1,7 +1,8 @@
-"""The records part of a batch, unpacked.
+"""The records part of a batch, unpacked and packed.
 
-In: the compressed bytes and the codec that the batch's attributes name. Out: the plain bytes, or a `Corruption`. The
-rule that must hold: what the bytes claim never decides how much memory is taken; nothing grows past the limit.
+In: the compressed bytes and the codec that the batch's attributes name. Out: the plain bytes, or a `Corruption`; and
+the other way. The rule that must hold: what the bytes claim never decides how much memory is taken, nothing grows past
+the limit; and what is packed has the shape that Java clients give it, with the same bytes in every process.
 
 Snappy comes in two shapes. Java clients write snappy-java's stream ("xerial"), librdkafka and others a raw block:
 
@@ -11,7 +12,7 @@ Snappy comes in two shapes. Java clients write snappy-java's stream ("xerial"), 
     +---------------+------------+-------------------+-------------+- - - -+-------------+- - -
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import cramjam
@@ -24,6 +25,16 @@ MAX_PLAIN_BYTES: Final = 256 << 20
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES: Final = 16
+_XERIAL_VERSIONS: Final = bytes((0, 0, 0, 1, 0, 0, 0, 1))
+_XERIAL_BLOCK_BYTES: Final = 32 << 10
+
+_LZ4_FRAME_HEAD: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
+"""Magic, then version 1 with independent blocks of at most 64 KiB and no checksums, then the head's own checksum."""
+_LZ4_BLOCK_BYTES: Final = 64 << 10
+_LZ4_STORED_BIT: Final = 1 << 31
+_ZSTD_LEVEL: Final = 3
+"""Of Kafka, if none is asked for; gzip's is 6."""
+_GZIP_LEVEL: Final = 6
 
 _INTO: Final[dict[CompressionType, Callable[[bytes, bytearray], Any]]] = {
     CompressionType.GZIP: cramjam.gzip.decompress_into,
@@ -54,6 +65,38 @@ def decompress(
             end_position=len(packed),
             detail=f"{codec.name.lower()} cannot be unpacked: {error}",
         )
+
+
+def compress(codec: CompressionType, data: bytes) -> bytes:
+    """The bytes as a Java client's default level packs them, up to the codec library's own choices."""
+    match codec:
+        case CompressionType.NONE:
+            return data
+        case CompressionType.GZIP:
+            return bytes(cramjam.gzip.compress(data, level=_GZIP_LEVEL))
+        case CompressionType.SNAPPY:
+            return _XERIAL_MAGIC + _XERIAL_VERSIONS + b"".join(_pack_snappy_blocks(data))
+        case CompressionType.LZ4:
+            return _LZ4_FRAME_HEAD + b"".join(_pack_lz4_blocks(data)) + bytes(4)
+        case CompressionType.ZSTD:
+            return bytes(cramjam.zstd.compress(data, level=_ZSTD_LEVEL))
+
+
+def _pack_snappy_blocks(data: bytes) -> Iterator[bytes]:
+    for at in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[at : at + _XERIAL_BLOCK_BYTES]))
+        yield len(block).to_bytes(4, "big") + block
+
+
+def _pack_lz4_blocks(data: bytes) -> Iterator[bytes]:
+    # Kafka's reader takes independent blocks only, so the library's own frames, whose blocks are linked, will not do.
+    for at in range(0, len(data), _LZ4_BLOCK_BYTES):
+        plain = data[at : at + _LZ4_BLOCK_BYTES]
+        packed = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        if len(packed) < len(plain):
+            yield len(packed).to_bytes(4, "little") + packed
+        else:
+            yield (len(plain) | _LZ4_STORED_BIT).to_bytes(4, "little") + plain
 
 
 def _unpack_growing(into: Callable[[bytes, bytearray], Any], packed: bytes, limit: int) -> bytes:

@@ -149,6 +149,9 @@ def appended(producers: Producers, batch: StoredBatch) -> tuple[Producers, Ended
     if batch.producer_id < 0:
         return producers, None
     state = producers.states.get(batch.producer_id) or ProducerState(batch.producer_id, NO_EPOCH)
+    if batch.is_control and not batch.is_marker:
+        # The cleaner kept the batch and dropped the marker in it: it says whose it was and nothing else.
+        return replace(producers, states={**producers.states, batch.producer_id: state}), None
     if state.producer_epoch != batch.producer_epoch:
         state = replace(state, producer_epoch=batch.producer_epoch, batches=())
     ended = None

@@ -32,6 +32,8 @@ class LogConfig:
     retention_bytes: int | None = None
     delete_retention_ms: int = DAY_MS
     min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int | None = None
+    min_cleanable_dirty_ratio: float = 0.5
     compact: bool = False
     delete: bool = True
     producer_expiration_ms: int = DAY_MS

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_log.batch import CONTROL_BIT, TRANSACTIONAL_BIT
+from kafka_log.batch import COMPRESSION_MASK, CONTROL_BIT, TRANSACTIONAL_BIT, CompressionType
 from kafka_log.batch_writer import write_batch
-from kafka_log.control import EndTxnMarker, encode_control_record
-from kafka_log.records import Record, RecordBatch
+from kafka_log.control import EndTxnMarker, decode_control_record, encode_control_record
+from kafka_log.corruption import Corruption
+from kafka_log.records import Record, RecordBatch, read_batch
 
 NO_PRODUCER: Final = -1
 NO_SEQUENCE: Final = -1
@@ -21,7 +22,10 @@ MAX_SEQUENCE: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredBatch:
-    """One batch on a log. `records` are those of the batch as it was written; `data` are its bytes."""
+    """One batch on a log. `records` are those of the batch as it was written; `data` are its bytes.
+
+    If it is `damaged`, the bytes are no longer those: what its broker holds in memory is right, what it reads is not.
+    """
 
     base_offset: int
     last_offset: int
@@ -36,11 +40,17 @@ class StoredBatch:
     data: bytes
     committed: bool | None = None
     coordinator_epoch: int = -1
+    damaged: bool = False
 
     @property
     def size_bytes(self) -> int:
         """Bytes on disk."""
         return len(self.data)
+
+    @property
+    def codec(self) -> CompressionType:
+        """How its records are compressed."""
+        return CompressionType(self.attributes & COMPRESSION_MASK)
 
     @property
     def is_transactional(self) -> bool:
@@ -91,12 +101,17 @@ def add_sequence(sequence: int, by: int) -> int:
 
 
 def data_batch(
-    records: Sequence[NewRecord], *, base_offset: int, leader_epoch: int, producer: Producer | None = None
+    records: Sequence[NewRecord],
+    *,
+    base_offset: int,
+    leader_epoch: int,
+    producer: Producer | None = None,
+    codec: CompressionType = CompressionType.NONE,
 ) -> StoredBatch:
     """A batch of a client's records."""
     attributes = TRANSACTIONAL_BIT if producer is not None and producer.transactional else 0
     return stored_batch(
-        records, base_offset=base_offset, leader_epoch=leader_epoch, attributes=attributes, producer=producer
+        records, base_offset=base_offset, leader_epoch=leader_epoch, attributes=attributes | codec, producer=producer
     )
 
 
@@ -133,7 +148,7 @@ def stored_batch(
     committed: bool | None = None,
     coordinator_epoch: int = -1,
 ) -> StoredBatch:
-    """A batch of these records at consecutive offsets."""
+    """A batch of these records at consecutive offsets, compressed as the attributes say."""
     assert records, "nobody writes an empty batch"
     batch = RecordBatch(
         base_offset=base_offset,
@@ -151,18 +166,38 @@ def stored_batch(
             for i, r in enumerate(records)
         ),
     )
+    return as_stored(batch, committed=committed, coordinator_epoch=coordinator_epoch)
+
+
+def as_stored(
+    batch: RecordBatch, *, data: bytes | None = None, committed: bool | None = None, coordinator_epoch: int = -1
+) -> StoredBatch:
+    """The batch with its bytes, which are written anew if they are not given."""
     return StoredBatch(
         base_offset=batch.base_offset,
         last_offset=batch.last_offset,
-        leader_epoch=leader_epoch,
-        attributes=attributes,
+        leader_epoch=batch.partition_leader_epoch,
+        attributes=batch.attributes,
         base_timestamp=batch.base_timestamp,
         max_timestamp=batch.max_timestamp,
         producer_id=batch.producer_id,
         producer_epoch=batch.producer_epoch,
         base_sequence=batch.base_sequence,
         records=batch.records,
-        data=write_batch(batch),
+        data=data
+        if data is not None
+        else write_batch(batch, codec=CompressionType(batch.attributes & COMPRESSION_MASK)),
         committed=committed,
         coordinator_epoch=coordinator_epoch,
     )
+
+
+def read_stored(data: bytes) -> StoredBatch | Corruption:
+    """A batch from its bytes, as a broker takes it from its disk or from another broker."""
+    batch = read_batch(data)
+    if isinstance(batch, Corruption):
+        return batch
+    marker = decode_control_record(batch.records[0]) if batch.attributes & CONTROL_BIT and batch.records else None
+    if isinstance(marker, EndTxnMarker):
+        return as_stored(batch, data=data, committed=marker.committed, coordinator_epoch=marker.coordinator_epoch)
+    return as_stored(batch, data=data)

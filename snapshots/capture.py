@@ -29,7 +29,7 @@ from snapshots.leaders import Leaders
 from snapshots.location import Location
 from snapshots.manifest import MANIFEST_NAME, BrokerCapture, Consistency, LeftOut, Manifest, Source, from_json, to_json
 from snapshots.reuse import Earlier, Journal, journal_line, read_journal
-from snapshots.shares import Share, finished_share, join, remove_shares, write_share
+from snapshots.shares import Share, brokers_in, finished_share, join, remove_shares, write_share
 from snapshots.sources import BrokerSource
 from snapshots.target import Target, target_at
 
@@ -109,16 +109,19 @@ def capture(wanted: Capture, meter: Meter) -> Captured:
     finished = _finished_shares(wanted, target)
     if finished is not None:
         return finished
+    if not wanted.part:
+        _must_be_all(wanted, target)
     try:
         with ExitStack() as stack:
             return _capture(wanted, meter, target, stack)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
-        for directory in [s.directory for s in wanted.sources] if wanted.part else ["."]:
-            target.remove_all(directory)
-        for source in wanted.sources if wanted.part else ():
+        if not wanted.part:
+            target.remove(ANSWERS_NAME)
+        for source in wanted.sources:
             target.remove(_journal_name(source))
+            target.remove_all(source.directory)
         raise AuditError(
             f"There is no room for the snapshot at {wanted.out}: {error.strerror}. What was written of it has been "
             "removed again. Make room or name another --out, then run the same command again; --previous links what an "
@@ -315,6 +318,16 @@ def _finished_shares(wanted: Capture, target: Target) -> Captured | None:
         brokers=tuple(b for share in shares for b in share.brokers),
         left_out=tuple(x for share in shares for x in share.left_out),
     )
+
+
+def _must_be_all(wanted: Capture, target: Target) -> None:
+    """A manifest over some of the brokers would be a snapshot that hides the others. Raises `SnapshotError`."""
+    others = brokers_in(target.names()) - {s.broker_id for s in wanted.sources}
+    if others:
+        raise SnapshotError(
+            f"{wanted.out} holds what a capture of broker {', '.join(map(str, sorted(others)))} has begun or finished, "
+            "too. Go on with the command that began it, give --part and then join by --finish, or name another --id."
+        )
 
 
 def _is_there(wanted: Capture) -> SnapshotError:

@@ -16,7 +16,7 @@ from snapshots.manifest import BrokerCapture, Consistency, LeftOut, Mode, broker
 from snapshots.sources import one_cluster
 from snapshots.target import Target
 
-_SHARE: Final = re.compile(r"\.part-broker-[0-9]+\.json")
+_SHARE: Final = re.compile(r"\.part-broker-([0-9]+)\.json")
 _BEGUN: Final = re.compile(r"\.capture-broker-([0-9]+)\.jsonl")
 
 
@@ -85,6 +85,11 @@ def join(target: Target, cluster: str, snapshot_id: str) -> Share:
         brokers=tuple(brokers),
         left_out=tuple(x for s in shares for x in s.left_out),
     )
+
+
+def brokers_in(names: Iterable[str]) -> set[int]:
+    """The brokers whose shares have been begun or finished, by the names of files in an unfinished snapshot."""
+    return {int(m[1]) for name in names if (m := _SHARE.fullmatch(name) or _BEGUN.fullmatch(name)) is not None}
 
 
 def remove_shares(target: Target, brokers: Iterable[BrokerCapture]) -> None:

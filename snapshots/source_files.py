@@ -43,8 +43,8 @@ class SourceFile:
     """An open file: its descriptor, and what it was when it was opened."""
 
     def __init__(self, fd: int) -> None:
-        self.fd = fd
-        self.seen = Seen.of(os.fstat(fd))
+        status = os.fstat(fd)
+        self.fd, self.seen, self.is_regular = fd, Seen.of(status), stat.S_ISREG(status.st_mode)
 
     def __enter__(self) -> "SourceFile":
         return self
@@ -94,8 +94,14 @@ class SourceDirectory:
             return None  # What cannot even be looked at cannot be opened either, which says why.
 
     def open(self, name: str) -> SourceFile:
-        """A regular file, to be read. Raises `OSError`."""
-        return SourceFile(_open(name, _READ, self.fd))
+        """A regular file, to be read. Raises `OSError`; EINVAL for a device, a pipe, …, which is not even opened."""
+        if self.kind(name) in ("directory", "other"):
+            raise OSError(errno.EINVAL, "not a regular file")
+        file = SourceFile(_open(name, _READ, self.fd))
+        if not file.is_regular:
+            os.close(file.fd)
+            raise OSError(errno.EINVAL, "not a regular file")
+        return file
 
     def directory(self, name: str) -> "SourceDirectory":
         """A directory in it. Raises `OSError`."""

@@ -4,16 +4,22 @@ In: `ID=LOG_DIR[,LOG_DIR]` as the user wrote it. Out: `BrokerSource`s and the id
 must hold: whatever can be known to be wrong is said here, before anything is written.
 """
 
+import errno
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from kafka_log.log_dir import META_PROPERTIES
 from kafka_log.properties import MetaProperties, parse_meta_properties
 from kafka_log.types import BrokerId
 from snapshots.errors import SnapshotError
 from snapshots.location import Location
+from snapshots.source_files import log_directory
+
+_MAX_META_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,15 +75,23 @@ def broker_sources(given: Sequence[str]) -> tuple[tuple[BrokerSource, ...], str]
 
 
 def must_not_hold(sources: Iterable[BrokerSource], out: Location) -> None:
-    """A snapshot inside a log dir would be copied into itself, and Kafka would find it there."""
+    """A snapshot inside a log dir would be copied into itself, and Kafka would find it there; nor the other way."""
     if not isinstance(out, Path):
         return
-    for source in sources:
+    brokers = tuple(sources)
+    written = [out.resolve(), *((out / s.directory).resolve() for s in brokers)]
+    for source in brokers:
         for log_dir in source.log_dirs:
-            if out.resolve().is_relative_to(log_dir.path.resolve()):
+            read = log_dir.path.resolve()
+            if any(to.is_relative_to(read) for to in written):
                 raise SnapshotError(
                     f"The snapshot would be written to {out}, which is inside broker {source.broker_id}'s log dir "
                     f"{log_dir.path}. Nothing is ever written there: name another --out."
+                )
+            if any(read.is_relative_to(to) for to in written):
+                raise SnapshotError(
+                    f"The snapshot would be written to {out}, and broker {source.broker_id}'s log dir {log_dir.path} "
+                    "is in there: nothing of ours is ever written around one. Name another --out or --id."
                 )
 
 
@@ -140,14 +154,19 @@ def _meta(broker_id: int, path: Path) -> MetaProperties:
     if not path.is_dir():
         raise SnapshotError(f"{path}, said to be a log dir of broker {broker_id}, is not a directory.")
     try:
-        next(path.iterdir(), None)
-        data = (path / META_PROPERTIES).read_bytes()
+        with log_directory(path) as log_dir, log_dir.open(META_PROPERTIES) as file:
+            data = os.pread(file.fd, _MAX_META_BYTES, 0)
     except FileNotFoundError as error:
         raise SnapshotError(
             f"{path} has no {META_PROPERTIES}, so it is no log dir of a Kafka broker. Name the directory that "
             "log.dirs of the broker names, not one above or below it."
         ) from error
     except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EINVAL):
+            raise SnapshotError(
+                f"{path / META_PROPERTIES} is a link or no regular file: it is not read, and {path} is taken for no log "
+                "dir. Name the directory that log.dirs of the broker names."
+            ) from error
         raise SnapshotError(
             f"{path} cannot be read: {error.strerror or error}. Run the capture as a user who may read the broker's "
             "log dirs; it never needs to write there."

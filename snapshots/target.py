@@ -56,7 +56,7 @@ class Target(Protocol):
         """Returns when these files, and that they are there, would survive a power cut."""
 
     def remove_all(self, directory: str) -> None:
-        """Removes a directory with all that is in it; "." is all of the snapshot."""
+        """Removes a directory with all that is in it, and what is then empty of the snapshot's and the cluster's."""
 
     @contextmanager
     def journal(self, name: str) -> Iterator[Callable[[str], None]]:
@@ -179,11 +179,10 @@ class LocalTarget:
 
     def remove_all(self, directory: str) -> None:
         """Best effort: what cannot be removed stays, and is no snapshot without a manifest."""
-        full = self._root / directory if directory != "." else self._root
-        shutil.rmtree(full, ignore_errors=True)
-        if directory == ".":
-            with suppress(OSError):
-                self._root.parent.rmdir()  # The cluster's, if this was its only snapshot.
+        shutil.rmtree(self._root / directory, ignore_errors=True)
+        with suppress(OSError):  # Somebody else's files are never removed.
+            self._root.rmdir()
+            self._root.parent.rmdir()
 
     @contextmanager
     def journal(self, name: str) -> Iterator[Callable[[str], None]]:
@@ -291,7 +290,7 @@ class ObjectTarget:
 
     def remove_all(self, directory: str) -> None:
         """Deletes what lies below."""
-        full = self._root / directory if directory != "." else self._root
+        full = self._root / directory
         if full.exists():
             with store_errors(full):
                 self._root.fs.rm(full.path, recursive=True)

@@ -31,6 +31,7 @@ public final class Main {
             ObjectNode answer = JSON.createObjectNode();
             switch (job.get("job").asText()) {
                 case "load" -> Loading.load(job, scratch, answer);
+                case "clean" -> Cleaning.clean(job, answer);
                 case "epochs" -> Epochs.ask(job, scratch, answer);
                 case "exchange" -> {
                     if (exchange == null) {
