@@ -1,8 +1,8 @@
 """Great Expectations as the judge: what it counts, what it must not swallow."""
 
 import pickle
-from collections.abc import Iterator
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
