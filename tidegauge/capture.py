@@ -181,7 +181,7 @@ def _names(options: Options) -> TopicNames | None:
 def _ask(options: Options) -> Ask | None:
     if options.bootstrap is None:
         return None
-    from snapshots.ask import ask
+    from snapshots.ask_apart import ask_apart
     from snapshots.client_config import ClientConfig, client_config
 
     config = ClientConfig()
@@ -191,7 +191,7 @@ def _ask(options: Options) -> Ask | None:
         except (OSError, UnicodeDecodeError) as error:
             raise SnapshotError(f"--client-config {options.client_config} cannot be read: {error}.") from error
         config = client_config(text, where=str(options.client_config))
-    return functools.partial(ask, options.bootstrap, config)
+    return functools.partial(ask_apart, options.bootstrap, config)
 
 
 def _earlier(options: Options, root: Location, wanted: Capture) -> Earlier | None:

@@ -6,6 +6,7 @@ with `<tag>:<n>:`, unique in a test run, so that whoever finds it on a disk can 
 
 import base64
 import itertools
+import logging
 import queue
 import subprocess
 import threading
@@ -15,6 +16,8 @@ from types import TracebackType
 from typing import IO, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError as KafkaPythonError
 
 from tests.java.libraries import classpath
 from tests.real_kafka import processes
@@ -354,3 +357,20 @@ def commit_offsets(bootstrap: str, group: str, offsets: dict[tuple[str, int], in
         )
     finally:
         consumer.close()
+
+
+def delete_group(bootstrap: str, group: str) -> None:
+    """Deletes a group without members, if it is there.
+
+    By kafka-python: where a coordinator goes away meanwhile, librdkafka has ended the process (its version 2.16.1:
+    `rd_kafka_enq_once_del_source_return: Assertion `eonce->refcnt > 0' failed`).
+    """
+    logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
+    try:
+        admin = KafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=20_000, bootstrap_timeout_ms=20_000)
+        try:
+            admin.delete_groups([group])
+        finally:
+            admin.close()
+    except KafkaPythonError as error:
+        raise ClientError(type(error).__name__, str(error)) from error

@@ -21,6 +21,7 @@ from tests.real_kafka.clients import (
     JavaTransactionalProducer,
     LedgerProducer,
     commit_offsets,
+    delete_group,
 )
 from tests.real_kafka.cluster import KafkaCluster
 from tests.real_kafka.ledger import Ledger, ProducerKind
@@ -299,7 +300,7 @@ class Traffic:
     def _move_a_group(self, dice: random.Random) -> None:
         group = f"occasional-{dice.randrange(2)}"
         if dice.random() < 0.3:
-            self._cluster.admin().delete_consumer_groups([group], request_timeout=20)[group].result(timeout=30)
+            delete_group(self._cluster.bootstrap, group)
             return
         acknowledged = [record.offset for record in self._ledger.records("plain") if record.partition == 0]
         if acknowledged:
