@@ -10,6 +10,7 @@ An error is one paragraph: what, where, what to do; a traceback only with --debu
 """
 
 import json
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -51,6 +52,10 @@ def _told(command: Callable[..., Any]) -> Callable[..., Any]:
             click.echo(f"tidegauge: {error}", err=True)
             _traceback()
             sys.exit(EXIT_UNUSABLE if isinstance(error, SnapshotError) else EXIT_ENVIRONMENT)
+        except BrokenPipeError:
+            # Who read the output has left (`| head`): there is nobody to tell, and Python's own flush would complain.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(EXIT_ENVIRONMENT)
         except OSError as error:
             where = f" at {error.filename}" if error.filename else ""
             click.echo(

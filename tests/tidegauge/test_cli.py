@@ -2,6 +2,9 @@
 
 import base64
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -97,6 +100,22 @@ def test_a_mistake_of_ours_is_never_exit_code_one(tmp_path, monkeypatch):
     result = run("audit", tmp_path / "copy", "--out", tmp_path / "out")
     assert result.exit_code == 70
     assert "ZeroDivisionError" in result.output
+
+
+def test_a_reader_that_has_left_is_no_refusal_of_the_system(tmp_path):
+    copy = tmp_path / "copy"
+    make_broker(copy, 1)
+    assert run("snapshot", "adopt", copy, "--cluster", "orders").exit_code == 0
+    for n in range(9):
+        (copy / f"strange-{n}").write_text("")
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-u", "-c", "from tidegauge.cli import main; main()", "snapshot", "verify", str(copy)]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert done.returncode == 3
+    assert "refused" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
 
 
 def test_adopting_verifying_and_adopting_again(tmp_path):
