@@ -39,18 +39,18 @@ def is_of_this_log(
 
 
 def _began_again_at_ms(history: MetadataHistory, topic: str, partition: int, broker_id: int) -> int | None:
-    """When a log that had a predecessor of its name on this broker began; None if there is no sign of one."""
-    living = history.topic_named(topic)
-    state = living.partitions.get(partition) if living is not None and not living.deleted else None
-    if living is None or state is None or not state.changes:
-        return None
-    began = None
-    if any(t.deleted for t in history.topics.values() if t.name == topic and t.topic_id != living.topic_id):
-        began = state.changes[0].at_ms or 0
-    held = True
-    for change in state.changes:
-        holds = broker_id in change.replicas
-        if holds and not held:
-            began = change.at_ms or 0
-        held = holds
-    return began
+    """When the last log began that had a predecessor of its name on this broker; None if there is no sign of one.
+
+    That log's topic may be deleted by now, too: the metadata log is read again after the logs.
+    """
+    named = [t for t in history.topics.values() if t.name == topic]
+    began: list[int] = []
+    for at, one in enumerate(named):
+        state = one.partitions.get(partition)
+        held = at == 0
+        for change in state.changes if state is not None else ():
+            holds = broker_id in change.replicas
+            if holds and not held:
+                began.append(change.at_ms or 0)
+            held = holds
+    return max(began, default=None)

@@ -253,8 +253,10 @@ FOLLOWER_NOT_AHEAD = Invariant(
     statement="Within one leader epoch an in-sync follower's log never reaches beyond its leader's.",
     because="A follower only copies. One that is in sync and longer than its leader holds a tail that nobody took from "
     "it, or the leader lost one.",
-    # Out of the ISR, or where the leader has begun a newer epoch, a longer log is FollowerKeepsItsSuffix's matter.
-    applies_when="leader_is_elected AND follower_in_isr AND newer_epoch IS NULL",
+    # Out of the ISR, or where the leader has begun a newer epoch (or was elected for one and has not written yet), a
+    # longer log is FollowerKeepsItsSuffix's matter.
+    applies_when="leader_is_elected AND follower_in_isr AND newer_epoch IS NULL "
+    "AND coalesce(reference_led_last_epoch, true)",
     unknown=(
         Unknown(
             reason="copy skew",

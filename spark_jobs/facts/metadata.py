@@ -350,7 +350,7 @@ def _election(before: PartitionState, after: PartitionState, leader: int, recove
         return "clean"
     if leader in before.elr:
         return "elr"
-    if _ends_move(before, after) and leader in after.isr and not before.recovering:
+    if _ends_move(before, after) and leader in after.isr and not after.recovering:
         # The old leader asked for it to join the ISR, and the same record gave it the lead: the ISR that it was elected
         # from was never written down.
         return "clean"

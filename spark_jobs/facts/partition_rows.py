@@ -197,6 +197,7 @@ def divergence_row(context: PartitionContext, divergence: Divergence, proof: Pro
     committed_end = min(both) if len(both) == 2 else None
     unclean = proof.unclean
     epoch_start = leader.vector.entries[-1].start_offset if leader.vector.entries else None
+    led = context.epoch_leaders.get(follower.summary.last_leader_epoch)
     return {
         "topic": context.topic,
         "partition": context.partition,
@@ -243,4 +244,5 @@ def divergence_row(context: PartitionContext, divergence: Divergence, proof: Pro
         "follower_copied_after_leader": _copied_after(leader, follower),
         "broker_quiet": follower.given.broker_quiet and leader.given.broker_quiet,
         "snapshot_quiet": context.snapshot_quiet,
+        "reference_led_last_epoch": led == leader.broker_id if led is not None else None,
     }

@@ -201,6 +201,9 @@ DIVERGENCES: Final = Relation(
         leader_clean_shutdown     bool   reference stopped cleanly
         """
         + CAPTURE
+        + """
+        reference_led_last_epoch  bool   the reference was elected leader for the epoch of the follower's last batch; null if no record says
+        """
     ),
 )
 

@@ -58,6 +58,13 @@ TOPICS: Final = {
 }
 """`hasty` is written with acks=1; `copied` by whoever reads `idempotent`, transactionally; `growing` gets partitions;
 `wavering` is compacted now and then."""
+GROWING: Final = "growing"
+SHRINKING: Final = frozenset(
+    name
+    for name, topic in TOPICS.items()
+    if topic.is_compacted or topic.config.keys() & {"retention.ms", "retention.bytes"}
+)
+"""Topics of which segments are deleted under way."""
 COMPACTED: Final = frozenset({*(name for name, topic in TOPICS.items() if topic.is_compacted), "wavering"})
 COPIES: Final = {name: topic.copies for name, topic in TOPICS.items()}
 BROKERS: Final = {

@@ -54,6 +54,11 @@ def test_an_entry_written_before_the_log_was_created_is_of_the_deleted_topic() -
     assert believed(history(*made_again()), checkpoint=9, metadata=5)
 
 
+def test_it_matters_not_that_the_new_topic_was_deleted_in_its_turn_while_the_copy_was_made() -> None:
+    gone = record("RemoveTopicRecord", topic_id="u" * 22)
+    assert not believed(history(*made_again(), gone), checkpoint=5, metadata=9)
+
+
 @pytest.mark.parametrize(("quiet_s", "counts"), [(10, False), (100, True)])
 def test_without_times_an_entry_counts_once_checkpoints_must_have_been_written_anew(quiet_s: int, counts: bool) -> None:
     assert believed(history(*made_again(), quiet_s=quiet_s)) is counts

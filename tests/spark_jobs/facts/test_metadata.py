@@ -200,6 +200,10 @@ def test_who_joins_the_isr_in_the_record_that_ends_a_move_leads_cleanly() -> Non
     moving = change(adding_replicas=(4,), removing_replicas=(1,), replicas=(1, 2, 4))
     end = {"leader": 4, "isr": (2, 4), "replicas": (4, 2), "adding_replicas": (), "removing_replicas": ()}
     assert last_election(moving, change(**end), isr=(1, 2)) == "clean"
+    # A single replica that was elected as the last known leader is "recovering" until it is moved.
+    recovered = change(**end, leader_recovery_state=0)
+    assert last_election(moving, recovered, isr=(1, 2), leader_recovery_state=1) == "clean"
+    assert last_election(moving, change(**end), isr=(1, 2), leader_recovery_state=1) == "unclean"
     # The same record while the move goes on, or of a leader that must still recover, is something else.
     assert last_election(moving, change(leader=4, isr=(2, 4)), isr=(1, 2)) == "unclean"
     assert last_election(moving, change(**{**end, "isr": (4,), "leader_recovery_state": 1}), isr=(1, 2)) == "unclean"

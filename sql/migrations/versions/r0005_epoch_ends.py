@@ -1,4 +1,4 @@
-"""Where the last batch of a leader epoch ends, which is not where the next epoch begins once a cleaner was at work.
+"""Where a leader epoch's last batch ends, which a cleaner makes differ from the next one's start; and who led whom.
 
 Revision ID: r0005
 Revises: r0004
@@ -15,8 +15,10 @@ depends_on = None
 def upgrade() -> None:
     """Null in runs of before."""
     op.execute("ALTER TABLE tidegauge.epoch_spans ADD COLUMN last_batch_end_offset bigint")
+    op.execute("ALTER TABLE tidegauge.divergences ADD COLUMN reference_led_last_epoch boolean")
 
 
 def downgrade() -> None:
-    """Without it."""
+    """Without them."""
     op.execute("ALTER TABLE tidegauge.epoch_spans DROP COLUMN last_batch_end_offset CASCADE")
+    op.execute("ALTER TABLE tidegauge.divergences DROP COLUMN reference_led_last_epoch CASCADE")
