@@ -256,10 +256,17 @@ def _take_tree(taker: Taker, parent: SourceDirectory, name: str, path: str) -> N
         return
     with opened as directory:
         for inner in directory.names():
-            if directory.kind(inner) == "directory":
+            if _is_directory(directory, inner):
                 _take_tree(taker, directory, inner, f"{path}/{inner}")
             else:
                 taker.take_noted(directory, inner, f"{path}/{inner}")
+
+
+def _is_directory(directory: SourceDirectory, name: str) -> bool:
+    try:
+        return directory.kind(name) == "directory"
+    except OSError:
+        return False  # What may not even be looked at is noted where it is taken.
 
 
 def _leaders(directory: SourceDirectory, meter: Meter) -> Leaders:

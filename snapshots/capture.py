@@ -252,7 +252,7 @@ def _begun(wanted: Capture, source: BrokerSource, target: Target) -> Journal:
             f"{wanted.out / source.directory} is there already, and is not what an interrupted capture left. "
             "Name another --id or --out, or remove it."
         )
-    if journal.header is not None and journal.header != _header(wanted, source):
+    if journal.header is not None and journal.header | {"names": None} != _header(wanted, source) | {"names": None}:
         raise SnapshotError(
             f"The unfinished capture at {wanted.out} was begun for other log dirs or in another mode. Go on with the "
             f"command that began it, or remove {wanted.out} and begin anew."
@@ -266,6 +266,7 @@ def _header(wanted: Capture, source: BrokerSource) -> dict[str, object]:
         "cluster_id": wanted.cluster_id,
         "mode": wanted.way.mode,
         "hashed_topics": wanted.way.names is not None,
+        "names": wanted.way.names.fingerprint if wanted.way.names is not None else None,
         "log_dirs": [[d.name, d.directory_id] for d in source.log_dirs],
     }
 
@@ -274,16 +275,18 @@ def _broker_copy(
     wanted: Capture, source: BrokerSource, journal: Journal, target: Target, meter: Meter, stack: ExitStack
 ) -> BrokerCopy:
     note = stack.enter_context(target.journal(_journal_name(source)))
-    if journal.header is None:
-        note(json.dumps(_header(wanted, source)))
+    header = _header(wanted, source)
+    if journal.header != header:
+        # What is hashed by a key that nobody keeps cannot go on under the next one.
+        journal = Journal()
+        note(json.dumps(header))
     return BrokerCopy(
         source,
         target=target,
         way=wanted.way,
         meter=meter,
         earlier=wanted.earlier,
-        # What is hashed by a key that nobody keeps cannot go on under the next one.
-        journal=Journal() if wanted.way.names is not None else journal,
+        journal=journal,
         note=lambda entry: note(journal_line(entry)),
         reread=wanted.reread,
     )

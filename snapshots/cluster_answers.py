@@ -9,6 +9,7 @@ and what the files say must lie between the two; where nothing moved, both are e
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, TypeVar
@@ -173,16 +174,28 @@ class ClusterAnswers:
     def renamed(self, topic: Rename, identifier: Rename) -> "ClusterAnswers":
         """The same answers, topics and what clients chose (groups, transactional ids) under other names.
 
-        What a client wrote beside a commit goes.
+        What a client wrote beside a commit goes; in a reason why something was not answered the names change, too.
         """
+        reasons = self._renamed_reasons(topic, identifier)
         return replace(
             self,
-            topics=tuple(replace(t, topic=topic(t.topic)) for t in self.topics),
+            brokers=tuple(replace(b, errors=reasons(b.errors)) for b in self.brokers),
+            unanswered=reasons(self.unanswered),
+            topics=tuple(
+                replace(
+                    t,
+                    topic=topic(t.topic),
+                    partitions=tuple(replace(p, errors=reasons(p.errors)) for p in t.partitions),
+                    errors=reasons(t.errors),
+                )
+                for t in self.topics
+            ),
             groups=_each(
                 self.groups,
                 lambda g: replace(
                     g,
                     group=identifier(g.group),
+                    errors=reasons(g.errors),
                     offsets=_each(g.offsets, lambda o: replace(o, topic=topic(o.topic), metadata=None)),
                 ),
             ),
@@ -195,6 +208,20 @@ class ClusterAnswers:
                 ),
             ),
         )
+
+    def _renamed_reasons(self, topic: Rename, identifier: Rename) -> Callable[[Mapping[str, str]], dict[str, str]]:
+        """A client's error may name what it was asked about."""
+        names = {t.transactional_id: identifier(t.transactional_id) for t in self.transactions or ()}
+        names |= {g.group: identifier(g.group) for g in self.groups or ()}
+        names |= {o.topic: topic(o.topic) for g in self.groups or () for o in g.offsets or ()}
+        names |= {t.topic: topic(t.topic) for t in self.topics}
+        known = sorted((n for n, new in names.items() if n and new != n), key=len, reverse=True)
+        pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, known))})(?!\w)") if known else None
+
+        def renamed(errors: Mapping[str, str]) -> dict[str, str]:
+            return {q: pattern.sub(lambda m: names[m[0]], e) if pattern is not None else e for q, e in errors.items()}
+
+        return renamed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,7 +259,7 @@ def from_json(text: str, *, where: str) -> CapturedAnswers:
                 "Take the snapshot again, or use the release that wrote it."
             )
         before, after = (_optional(value[name], _answers) for name in ("before", "after"))
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise SnapshotError(
             f"{where} does not hold a cluster's answers that can be used ({type(error).__name__}: {error}). "
             "Take the snapshot again, or remove the file to audit the logs without them."

@@ -138,15 +138,24 @@ def readinto_of(source: SourceFile, meter: Meter) -> Callable[[memoryview], int]
 
 
 class _Reader:
-    """`readinto` over an open file, up to its size at open."""
+    """`readinto` over an open file, up to its size at open. Holes are given as zeros, and not read."""
 
     def __init__(self, source: SourceFile, meter: Meter) -> None:
         self._source, self._meter = source, meter
+        self._extents = _extents(source.fd, source.seen.size_bytes)
+        self._start = self._end = 0
         self.position = 0
 
     def readinto(self, target: memoryview) -> int:
-        left = self._source.seen.size_bytes - self.position
-        size = min(len(target), left, self._meter.throttle.chunk_bytes)
+        size_bytes = self._source.seen.size_bytes
+        if self.position >= self._end:
+            self._start, self._end = next(self._extents, (size_bytes, size_bytes))
+        if self.position < self._start:
+            size = min(len(target), self._start - self.position, len(_ZEROS))
+            target[:size] = _ZEROS[:size]
+            self.position += size
+            return size
+        size = min(len(target), self._end - self.position, self._meter.throttle.chunk_bytes)
         if size <= 0:
             return 0
         data = _read(self._source.fd, size, self.position)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from kafka_log.log_dir import parse_partition_dir
 from snapshots.copying import Meter, Rewrite, UnreadableError, copy_file
 from snapshots.headers import How, Treatment, write_treated
 from snapshots.headers import treatment as headers_treatment
@@ -25,6 +26,7 @@ GONE: Final = "vanished while the broker was read"
 _HALF_WRITTEN: Final = ".tmp"
 """A file under this name is renamed as soon as it is whole, and is taken under its own."""
 _LINK: Final = "a link; not followed"
+_NO_FILE: Final = "not a regular file"
 
 
 class VanishedError(Exception):
@@ -44,7 +46,9 @@ class Way:
 
     def shown(self, path: str) -> str:
         """A directory's path as it may be named."""
-        return self.names.path(path) if self.names is not None else path
+        if self.names is None:
+            return path
+        return self.names.path(path) if parse_partition_dir(path) is not None else self.names.unknown_path(path)
 
     def rewrite(self, treated: Treatment) -> Rewrite | None:
         """How its copy is written; None: as it is."""
@@ -110,7 +114,7 @@ class Taker:
             kind = _kind(directory, name)
             if kind == "file":
                 return self.take(directory, name, path, held=held)
-            self.leave(path, _LINK if kind == "link" else "not a regular file")
+            self.leave(path, _LINK if kind == "link" else _NO_FILE)
         except VanishedError:
             if not name.endswith(_HALF_WRITTEN):
                 self.leave(path, GONE)
@@ -217,9 +221,11 @@ class Taker:
                     self.rotten.append(to)
                 return None
         try:
+            if (self.held_root / held.path).stat().st_size != held.size_bytes:
+                return None  # Somebody has written into the earlier snapshot.
             self.target.link(self.held_root / held.path, to)
-        except FileNotFoundError:
-            return None  # Somebody has removed it from the earlier snapshot.
+        except (FileNotFoundError, PermissionError):
+            return None  # Somebody has removed it from the earlier snapshot, or it is not ours to read.
         self.linked_files += 1
         self.linked_bytes += held.size_bytes
         return replace(
@@ -235,6 +241,8 @@ def _opened(directory: SourceDirectory, name: str) -> SourceFile:
             raise VanishedError(name) from error
         if error.errno == errno.ELOOP:
             raise UnreadableError(_LINK) from error
+        if error.errno == errno.EINVAL:
+            raise UnreadableError(_NO_FILE) from error
         raise UnreadableError(f"cannot be read: {error.strerror or error}") from error
 
 

@@ -130,7 +130,8 @@ def _take_segments(taker: Taker, directory: SourceDirectory, partition: Partitio
         _drop(taker, partition, base)
     last = max(logs, default=None)
     for base, name in logs.items():
-        if partition.taken.get(base) == directory.seen(name):
+        taken = partition.taken.get(base)
+        if taken is not None and taken == directory.seen(name):
             taker.unchanged(f"{partition.path}/{name}")
             continue
         if not _take_segment(taker, directory, partition, base, name, sealed=base != last):

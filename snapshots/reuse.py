@@ -79,6 +79,7 @@ def read_journal(text: str) -> Journal:
                 journal.files[entry.path] = entry
             else:
                 journal.header = value
+                journal.files.clear()  # Begun anew: what was there was made by another key.
         except (ValueError, KeyError, TypeError):
             continue  # The machine stopped while it was written.
     return journal

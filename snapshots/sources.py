@@ -164,8 +164,8 @@ def _meta(broker_id: int, path: Path) -> MetaProperties:
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EINVAL):
             raise SnapshotError(
-                f"{path / META_PROPERTIES} is a link or no regular file: it is not read, and {path} is taken for no log "
-                "dir. Name the directory that log.dirs of the broker names."
+                f"{path / META_PROPERTIES} is a link or no regular file: it is not read, and {path} is taken for no "
+                "log dir. Name the directory that log.dirs of the broker names."
             ) from error
         raise SnapshotError(
             f"{path} cannot be read: {error.strerror or error}. Run the capture as a user who may read the broker's "

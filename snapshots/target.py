@@ -32,7 +32,10 @@ class Target(Protocol):
         """A new file in place of an old one; what fails leaves none."""
 
     def link(self, held: Location, path: str) -> None:
-        """The same bytes as another snapshot's file, without moving them where that can be had."""
+        """The same bytes as another snapshot's file, without moving them where that can be had.
+
+        Raises `FileNotFoundError` if that is not there.
+        """
 
     def remove(self, path: str) -> None:
         """Removes a file, if it is there."""
@@ -191,6 +194,9 @@ class LocalTarget:
         full.parent.mkdir(parents=True, exist_ok=True)
         with full.open("a", encoding="utf-8") as file:
             _lock(file, full)
+            text = self.text(name)
+            if text and not text.endswith("\n"):
+                file.write("\n")  # The line that a crash cut off must not swallow the next.
 
             def note(line: str) -> None:
                 file.write(line + "\n")

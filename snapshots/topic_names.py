@@ -53,6 +53,11 @@ class TopicNames:
         """By a key that nobody keeps: names of two captures cannot be compared, not even by whoever made them."""
         return cls(secrets.token_bytes(_KEY_BYTES))
 
+    @property
+    def fingerprint(self) -> str:
+        """Tells whether two keys are one, and nothing else of them."""
+        return self._digest("key", "")
+
     def hashed(self, topic: str) -> str:
         """The name that stands for a topic; Kafka's own topics keep theirs."""
         return topic if topic in INTERNAL_TOPICS or not topic else "t-" + self._digest("topic", topic)

@@ -76,7 +76,7 @@ def run(options: Options, *, say: Callable[[str], None]) -> dict[str, Any]:
     sources, cluster_id = broker_sources(options.brokers)
     must_not_hold(sources, out)
     wanted = replace(wanted, sources=sources, cluster_id=cluster_id or None)
-    wanted = replace(wanted, earlier=_earlier(options, root, wanted))
+    wanted = replace(wanted, earlier=_earlier(options, root, wanted, say))
     for other in unfinished(root / options.cluster):
         if other != snapshot_id:
             say(f"{root / options.cluster / other} is unfinished: go on with it by --id {other}, or remove it.")
@@ -194,14 +194,20 @@ def _ask(options: Options) -> Ask | None:
     return functools.partial(ask_apart, options.bootstrap, config)
 
 
-def _earlier(options: Options, root: Location, wanted: Capture) -> Earlier | None:
+def _earlier(options: Options, root: Location, wanted: Capture, say: Callable[[str], None]) -> Earlier | None:
     """The snapshot whose files may be linked: the one that is named, else the cluster's newest below --out."""
     if options.previous == _NONE:
         return None
     where = location(options.previous) if options.previous is not None else newest(root / options.cluster)
     if where is None:
         return None
-    manifest = open_snapshot(where).manifest
+    try:
+        manifest = open_snapshot(where).manifest
+    except SnapshotError as error:
+        if options.previous is not None:
+            raise
+        say(f"Nothing is linked, since the newest snapshot cannot be used: {error}")
+        return None
     if manifest.cluster_id and wanted.cluster_id and manifest.cluster_id != wanted.cluster_id:
         raise SnapshotError(
             f"The log dirs are of cluster {wanted.cluster_id}, but {where}, the cluster's earlier snapshot, is of "

@@ -125,6 +125,15 @@ def test_names_are_replaced_everywhere() -> None:
     assert hidden.before.topics[0].partitions == ANSWERS.topics[0].partitions
 
 
+def test_names_in_a_reason_are_replaced_too() -> None:
+    said = {"producers": "TopicAuthorizationFailedError: {'orders'}, orders-0 and preorders of group billing."}
+    hidden = replace(ANSWERS, unanswered=said, topics=(replace(ANSWERS.topics[0], errors=said),)).renamed(
+        topic=lambda name: f"t-{len(name)}", identifier=lambda name: f"n-{len(name)}"
+    )
+    expected = {"producers": "TopicAuthorizationFailedError: {'t-6'}, t-6-0 and preorders of group n-7."}
+    assert (hidden.unanswered, hidden.topics[0].errors) == (expected, expected)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

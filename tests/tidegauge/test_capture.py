@@ -54,6 +54,14 @@ def test_the_next_capture_links_what_the_newest_snapshot_holds_unless_told_not_t
     assert four["previous"] == "one"
 
 
+def test_a_newest_snapshot_that_is_broken_stops_no_capture_but_one_that_was_named_does(data, tmp_path):
+    one = of(capture(tmp_path, "--broker", f"1={data}", "--id", "one", "--json"))
+    (Path(one["snapshot"]) / MANIFEST_NAME).write_text("{")
+    result = capture(tmp_path, "--broker", f"1={data}", "--id", "two")
+    assert (result.exit_code, "Nothing is linked, since" in result.stderr) == (0, True)
+    assert capture(tmp_path, "--broker", f"1={data}", "--id", "three", "--previous", one["snapshot"]).exit_code == 2
+
+
 def test_without_json_it_says_what_to_run_next(data, tmp_path):
     result = capture(tmp_path, "--broker", f"1={data}", "--id", "one", "--max-mb-per-s", "500")
     assert result.exit_code == 0
