@@ -3,3 +3,7 @@
 The package opens no file, reads no clock and logs nothing. Callers hand in bytes (or a function that fills a buffer)
 and get typed values back; damaged bytes come back as `kafka_log.corruption.Corruption`, never as an exception.
 """
+
+from kafka_log.kernel_cache import use_kernel_cache
+
+use_kernel_cache()

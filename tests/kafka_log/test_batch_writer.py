@@ -77,3 +77,48 @@ def test_any_records_come_back(
     found = read_batch(written)
     assert not isinstance(found, Corruption)
     assert replace(found, crc=0) == batch
+
+
+@pytest.mark.parametrize("codec", list(layout.CompressionType))
+def test_packed_records_come_back(codec: layout.CompressionType) -> None:
+    records = tuple(Record(offset=7 + i, timestamp=1_000 + i, key=b"k", value=bytes([i]) * 900) for i in range(99))
+    batch = RecordBatch(
+        base_offset=7,
+        last_offset=105,
+        partition_leader_epoch=3,
+        crc=0,
+        attributes=layout.CompressionType.GZIP,
+        base_timestamp=1_000,
+        max_timestamp=1_098,
+        producer_id=5,
+        producer_epoch=0,
+        base_sequence=0,
+        records=records,
+    )
+    written = write_batch(batch, codec=codec)
+    assert scan_buffer(written)[0]["crc_valid"].all()
+    found = read_batch(written)
+    assert not isinstance(found, Corruption)
+    assert replace(found, crc=0) == replace(batch, attributes=codec)
+    assert (len(written) < 10_000) == (codec != layout.CompressionType.NONE)
+
+
+def test_a_batch_without_records_is_a_header_and_names_no_codec() -> None:
+    batch = RecordBatch(
+        base_offset=7,
+        last_offset=9,
+        partition_leader_epoch=3,
+        crc=0,
+        attributes=0,
+        base_timestamp=-1,
+        max_timestamp=1_000,
+        producer_id=5,
+        producer_epoch=0,
+        base_sequence=0,
+        records=(),
+    )
+    written = write_batch(batch, codec=layout.CompressionType.ZSTD)
+    assert len(written) == layout.HEADER_BYTES
+    found = read_batch(written)
+    assert not isinstance(found, Corruption)
+    assert replace(found, crc=0) == batch

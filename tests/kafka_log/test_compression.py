@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_log.batch import CompressionType
-from kafka_log.compression import decompress
+from kafka_log.compression import compress, decompress
 from kafka_log.corruption import Corruption, Damage
 from tests.kafka_log.writing import XERIAL_HEADER, xerial_snappy
 
@@ -22,6 +22,10 @@ SHAPES: dict[str, tuple[CompressionType, Pack]] = {
     "snappy xerial": (CompressionType.SNAPPY, lambda data: xerial_snappy(data, 1000)),
     "lz4": (CompressionType.LZ4, lambda data: bytes(cramjam.lz4.compress(data))),
     "zstd": (CompressionType.ZSTD, lambda data: bytes(cramjam.zstd.compress(data))),
+    "gzip as written": (CompressionType.GZIP, lambda data: compress(CompressionType.GZIP, data)),
+    "snappy as written": (CompressionType.SNAPPY, lambda data: compress(CompressionType.SNAPPY, data)),
+    "lz4 as written": (CompressionType.LZ4, lambda data: compress(CompressionType.LZ4, data)),
+    "zstd as written": (CompressionType.ZSTD, lambda data: compress(CompressionType.ZSTD, data)),
 }
 PLAIN = b"".join(b"orders %d;" % number for number in range(500)) + random.Random(3).randbytes(500)
 
@@ -84,3 +88,25 @@ def test_a_snappy_stream_whose_block_is_longer_than_the_batch_is_told() -> None:
     result = decompress(CompressionType.SNAPPY, XERIAL_HEADER + b"\0\0\1\0abc")
     assert isinstance(result, Corruption)
     assert "longer than the batch" in result.detail
+
+
+def test_written_frames_begin_as_those_of_java_clients() -> None:
+    heads = {
+        CompressionType.NONE: PLAIN[:8].hex(),
+        CompressionType.GZIP: "1f8b0800000000",
+        CompressionType.SNAPPY: XERIAL_HEADER.hex(),
+        # Independent blocks of 64 KiB without checksums: the flags of real batches in the captures.
+        CompressionType.LZ4: "04224d18604082",
+        CompressionType.ZSTD: "28b52ffd",
+    }
+    for codec, head in heads.items():
+        packed = compress(codec, PLAIN)
+        assert packed.hex().startswith(head)
+        assert packed == compress(codec, bytes(PLAIN))
+
+
+def test_what_lz4_cannot_pack_is_stored() -> None:
+    noise = random.Random(5).randbytes(100_000)
+    packed = compress(CompressionType.LZ4, noise)
+    assert len(packed) == 7 + 4 + (64 << 10) + 4 + 100_000 - (64 << 10) + 4
+    assert decompress(CompressionType.LZ4, packed) == noise

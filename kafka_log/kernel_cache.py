@@ -1,0 +1,52 @@
+"""Where compiled kernels are kept if neither the installation nor the user's cache directory can be written.
+
+In: the machine as it is. Out: a directory for `NUMBA_CACHE_DIR`, or None where numba finds a place by itself. The rule
+that must hold: compiled code is loaded from no directory that somebody else could have filled.
+
+A container with a read-only root and a user without a home is how a sidecar runs; numba refuses to compile there.
+"""
+
+import os
+import stat
+import sys
+import tempfile
+from pathlib import Path
+
+_VARIABLE = "NUMBA_CACHE_DIR"
+
+
+def kernel_cache_dir(*, package: Path, user_cache: Path, temporary: Path, user_id: int) -> Path | None:
+    """A directory of this user's own below `temporary`; None if `package` or `user_cache` can be written."""
+    if _writable(package / "__pycache__") or _writable(user_cache):
+        return None
+    own = temporary / f"tidegauge-kernels-{user_id}"
+    own.mkdir(mode=0o700, exist_ok=True)
+    found = own.lstat()
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == user_id and not found.st_mode & 0o077
+    return own if ours else Path(tempfile.mkdtemp(prefix="tidegauge-kernels-", dir=temporary))
+
+
+def use_kernel_cache() -> None:
+    """Tells numba, before anything of ours is compiled."""
+    if os.environ.get(_VARIABLE):
+        return
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    found = kernel_cache_dir(
+        package=Path(__file__).parent,
+        user_cache=Path(home) / "numba",
+        temporary=Path(tempfile.gettempdir()),
+        user_id=os.getuid(),
+    )
+    if found is None:
+        return
+    os.environ[_VARIABLE] = str(found)
+    numba = sys.modules.get("numba")
+    if numba is not None:
+        numba.config.CACHE_DIR = str(found)
+
+
+def _writable(directory: Path) -> bool:
+    """Whether files can be made there, the nearest directory that exists deciding."""
+    while not directory.exists() and directory != directory.parent:
+        directory = directory.parent
+    return os.access(directory, os.W_OK | os.X_OK)
