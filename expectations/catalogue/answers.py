@@ -359,7 +359,13 @@ TRANSACTION = Invariant(
     applies_when="kind = 'transaction'",
     unknown=(
         Unknown(reason="not asked", when="incomparable_reason = 'not asked'"),
-        *_unless_sound(_OTHER_VALUE, *_NO_COORDINATOR, "changed while copying", "no answer"),
+        *_unless_sound(
+            _OTHER_VALUE,
+            *_NO_COORDINATOR,
+            "changed while copying",
+            "last record may not be replicated",
+            "no answer",
+        ),
     ),
     breach_when=_OTHER_VALUE,
     subject=("transactional_id",),

@@ -36,6 +36,17 @@ _NOT_SET: Final = "(not set)"
 _REMEMBERED_MS: Final = 600_000
 """States that ended longer ago than this before the first answer are no answer that a broker should still give."""
 _STATES_KEPT: Final = 50
+_WAITING: Final = "last record may not be replicated"
+_ENDED: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
+_BEFORE: Final[Mapping[str, frozenset[str]]] = {
+    "Empty": _ENDED,
+    "Ongoing": _ENDED,
+    "PrepareCommit": frozenset({"Ongoing"}),
+    "PrepareAbort": frozenset({"Ongoing"}),
+    "CompleteCommit": frozenset({"PrepareCommit"}),
+    "CompleteAbort": frozenset({"PrepareAbort"}),
+}
+"""State -> from which one a coordinator goes there: by appending a record, and in memory once that is replicated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +163,7 @@ class _Rows:
         for topic, partition in sorted(rounds[0].keys() | rounds[1].keys()):
             said = [r.get((topic, partition)) for r in rounds]
             state = self._partition(topic, partition)
+            earlier = self._earlier_lives(topic, partition) if state is not None else []
             texts = [_leadership(a) for a in said]
             reason = self._since_metadata()
             if any(a is not None and a.leader_id is None for a in said):
@@ -161,13 +173,16 @@ class _Rows:
             yield self._text(
                 "leadership",
                 *texts,
-                values=self._states(state.changes) if state is not None else [],
+                values=[
+                    *(text for life in earlier for text in self._states(life.changes)),
+                    *(self._states(state.changes) if state is not None else []),
+                ],
                 reason=reason,
                 topic=topic,
                 partition=partition,
                 answered_before=said[0].leader_epoch if said[0] is not None else None,
                 answered_after=said[1].leader_epoch if said[1] is not None else None,
-                recomputed_highest=state.leader_epoch if state is not None else None,
+                recomputed_highest=max((s.leader_epoch for s in (*earlier, state) if s is not None), default=None),
             )
 
     def committed_offsets(self) -> Iterator[Row]:
@@ -210,6 +225,8 @@ class _Rows:
                 reason = reason or ASKED_ONCE
             elif texts[0] != texts[1] or (state is not None and self.times.in_window(state.last_update_ms)):
                 reason = reason or CHANGED
+            elif state is not None and self._may_wait(state, said):
+                reason = reason or _WAITING
             known = [f"{state.state}, producer id {state.producer_id}, epoch {state.producer_epoch}"] if state else []
             yield self._text("transaction", *texts, values=known, reason=reason, transactional_id=name)
 
@@ -292,6 +309,26 @@ class _Rows:
     def _partition(self, topic: str, partition: int) -> PartitionState | None:
         state = self.history.topic_named(topic)
         return state.partitions.get(partition) if state is not None and not state.deleted else None
+
+    def _earlier_lives(self, topic: str, partition: int) -> list[PartitionState]:
+        """The partition of deleted topics of this name that one of the answers may be about."""
+        answered = [t for r in self.rounds if r is not None for t in r.topics if t.topic == topic]
+        ids = {t.topic_id for t in answered}
+        return [
+            t.partitions[partition]
+            for t in self.history.topics.values()
+            if t.name == topic and t.deleted and partition in t.partitions and (None in ids or t.topic_id in ids)
+        ]
+
+    def _may_wait(self, state: TransactionState, said: Iterable[TransactionAnswer | None]) -> bool:
+        """Whether a log may be one record ahead of its coordinator, which waits for the ISR to have that record."""
+        start = self.times.window_start_ms
+        at = state.last_update_ms
+        recent = start is None or at is None or at >= start - _REMEMBERED_MS
+        return recent and any(
+            answer is not None and answer.state != state.state and answer.state in _BEFORE.get(state.state, ())
+            for answer in said
+        )
 
     def _states(self, changes: list[PartitionChange]) -> list[str]:
         """The partition's states that may have been in force when the cluster was asked, the last one last."""

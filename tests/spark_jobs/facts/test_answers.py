@@ -132,6 +132,22 @@ def test_states_that_ended_long_before_the_answers_are_forgotten() -> None:
     assert len(one("leadership", rows(asked(), fresh))["recomputed_values"]) == 3
 
 
+def test_an_answer_about_a_topic_that_was_deleted_and_made_again_is_held_against_its_own_history() -> None:
+    topic, partition = orders(leader=2, isr=(2, 3))
+    again = [
+        record("TopicRecord", name="orders", topic_id="u" * 22),
+        record("PartitionRecord", **{**partition.fields, "topic_id": "u" * 22, "leader": 1, "isr": (1, 2, 3)}),
+    ]
+    made_again = history(topic, partition, record("RemoveTopicRecord", topic_id=TOPIC_ID), *again)
+    old = replace(PARTITION, leader_id=2, isr=(2, 3))
+    answers = asked({"topics": (replace(TOPIC, topic_id="u" * 22),)}, topics=(replace(TOPIC, partitions=(old,)),))
+    row = one("leadership", rows(answers, made_again))
+    assert row["recomputed_values"] == ["leader 2, replicas [1, 2, 3], ISR [2, 3]", STATE]
+    # Who answers with the new topic's id only is not excused by the old one.
+    fresh = one("leadership", rows(asked(topics=(replace(TOPIC, topic_id="u" * 22),)), made_again))
+    assert fresh["recomputed_values"] == [STATE]
+
+
 def test_a_topic_that_nobody_answered_is_unknown_and_one_that_nobody_created_has_no_id() -> None:
     found = rows(asked(topics=(replace(TOPIC, topic="ghost"),)))
     by_topic = {row["topic"]: said(row) for row in found if row["kind"] == "topic"}
@@ -266,6 +282,14 @@ def stored(state: str = "Ongoing", last_update_ms: int = 5) -> TransactionState:
             "changed while copying",
         ),
         (asked(transactions=(transaction(),)), {"transactions": (stored("Empty", AT_MS),)}, "changed while copying"),
+        # A coordinator changes its mind once the ISR has the record: until then its log is one step ahead.
+        (
+            asked(transactions=(transaction(),)),
+            {"transactions": (stored("PrepareCommit", AT_MS - 9_000),)},
+            "last record may not be replicated",
+        ),
+        (asked(transactions=(transaction(),)), {"transactions": (stored("CompleteCommit", AT_MS - 9_000),)}, None),
+        (asked(transactions=(transaction(),)), {"transactions": (stored("PrepareCommit", 5),)}, None),
         (asked(transactions=(transaction(),)), {"led_copies": set()}, "coordinator not captured"),
     ],
 )
