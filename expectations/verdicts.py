@@ -36,6 +36,7 @@ _BREACHED: Final = "(" + ", ".join(f"'{severity}'" for severity in _SEVERITIES) 
 _HOLDS: Final = "holds"
 _MISSING: Final = "missing"
 _PREFIX: Final = "judged_"
+_ANY: Final = "any"
 _QUOTED_DETAILS: Final = 5
 _LONGEST_VALUE: Final = 400
 
@@ -210,19 +211,34 @@ def fold(breaches: Iterable[Breach], catalogue: Mapping[str, Invariant]) -> tupl
     """All breaches, worst first, each that follows from another one naming the root it follows from.
 
     One follows from another if the other's invariant implies it and both are about the same partition (and the same
-    broker, where both name one).
+    broker, and the same election, where both name one). Or if both tell of the same records, gone on every replica.
     """
     everything = sorted(breaches, key=_rank)
     by_code: dict[str, list[Breach]] = defaultdict(list)
     for breach in everything:
         by_code[breach.code].append(breach)
-    implied_by: dict[str, str] = {}
+    implied_by = _told_once(everything, catalogue)
     for root in everything:
         for code in catalogue[root.code].implies:
             for consequence in by_code.get(code, ()):
                 if consequence is not root and _same_place(root, consequence):
                     implied_by.setdefault(consequence.breach_id, root.breach_id)
     return tuple(replace(breach, implied_by=_root(breach.breach_id, implied_by)) for breach in everything)
+
+
+def _told_once(breaches: Iterable[Breach], catalogue: Mapping[str, Invariant]) -> dict[str, str]:
+    """What follows from a breach of the same invariant on another replica: by breach, the one that tells of most."""
+    implied_by: dict[str, str] = {}
+    telling: dict[str, str] = {}
+    shared = (b for b in breaches if catalogue[b.code].one_event_on_all_replicas and b.records)
+    for breach in sorted(shared, key=lambda b: (-(b.records or 0), _rank(b))):
+        where = breach.subject.get("topic"), breach.subject.get("partition"), breach.start_offset
+        first = telling.setdefault(
+            _canonical({"code": breach.code, "at": [*where, _election(breach)]}), breach.breach_id
+        )
+        if first != breach.breach_id:
+            implied_by[breach.breach_id] = first
+    return implied_by
 
 
 def _root(breach_id: str, implied_by: Mapping[str, str]) -> str | None:
@@ -243,9 +259,16 @@ def _same_place(root: Breach, consequence: Breach) -> bool:
     here, there = root.subject, consequence.subject
     if (here.get("topic"), here.get("partition")) != (there.get("topic"), there.get("partition")):
         return False
+    if here.get("metadata_offset") is not None and _election(consequence) not in (_ANY, here["metadata_offset"]):
+        return False
     accused = here.get("broker_id", here.get("follower_id"))
     concerned = [there[name] for name in ("broker_id", "leader_id", "follower_id") if there.get(name) is not None]
     return accused is None or not concerned or accused in concerned
+
+
+def _election(breach: Breach) -> object:
+    """The record of the metadata log that a breach puts down to, None if to no election, `_ANY` if it does not say."""
+    return breach.subject.get("metadata_offset", breach.evidence.get("unclean_election_offset", _ANY))
 
 
 def _breach_id(invariant: Invariant, row: Row, subject: Row) -> str:
@@ -322,6 +345,8 @@ def _place(place: Row) -> str:
         f"found sequence {known['found_sequence']}" if "found_sequence" in known else "",
         f"leader holds {known['leader_batch']}" if "leader_batch" in known else "",
         f"follower holds {known['follower_batch']}" if "follower_batch" in known else "",
+        f"held before {known['previous_batch']}" if "previous_batch" in known else "",
+        f"holds now {known['batch']}" if "batch" in known else "",
         known.get("detail", ""),
     ]
     at, said = ", ".join(filter(None, where)), ", ".join(filter(None, what))

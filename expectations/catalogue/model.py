@@ -94,6 +94,9 @@ class Invariant:
     """Which kinds of the row's list of damaged places (`DETAIL_COLUMNS`) are quoted."""
     implies: tuple[str, ...] = ()
     """Codes whose breach on the same partition follows from this one's: root first, consequences folded."""
+    one_event_on_all_replicas: bool = False
+    """Its breaches that count records tell of records that every replica lacks: those of several replicas of a
+    partition that begin at one offset are told once, by the replica that had most."""
     since: str = "0.1"
     """Version of Tidegauge that first judged it."""
 
@@ -133,6 +136,7 @@ DETAIL_COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
     "index_files": ("damages", "kind"),
     "producers": ("anomalies", "cause"),
     "divergences": ("differing_batches", ""),
+    "changes": ("changed_batches", ""),
 }
 """For each relation that has one: its column of damaged places, and the key in each by which `Invariant.details`
 chooses; an empty key chooses all."""

@@ -21,6 +21,7 @@ MODULES: Final = (
     "snapshots",
     "checkpoints",
     "offsets",
+    "history",
     "replicas",
     "divergences",
     "producers",

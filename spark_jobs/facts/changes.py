@@ -84,6 +84,9 @@ def changes_of(
             "first_lost_offset": min((x.start_offset for x in own), default=None),
             "lost_end_offset": max((x.end_offset for x in own), default=None),
             "loss_undecided_reason": reason,
+            "groups_affected": sorted({g for x in own for g in _groups(present.context, earlier, x)})
+            if reason is None
+            else None,
         }
         rows.append(row)
     return rows, [_loss_row(present.context, earlier, x) for x in lost]
@@ -315,7 +318,6 @@ def _unclean_since(context: PartitionContext, then: ReplicaFacts | None) -> Part
 def _loss_row(context: PartitionContext, earlier: ReplicaSet, lost: LostRange) -> Row:
     """A row of `losses`: as `losses.losses_of` had written it while the records were at risk."""
     unclean = [c for c in context.changes if c.election == "unclean" and c.leader_epoch > lost.leader_epoch]
-    commits = [*earlier.context.commits, *context.commits]
     return {
         "topic": context.topic,
         "partition": context.partition,
@@ -327,13 +329,16 @@ def _loss_row(context: PartitionContext, earlier: ReplicaSet, lost: LostRange) -
         "state": "lost",
         "declared_committed": lost.declared_committed,
         "cause": _cause(lost, unclean),
-        "groups_affected": sorted(
-            {
-                c.group
-                for c in commits
-                if c.offset > lost.start_offset and (c.leader_epoch is None or c.leader_epoch <= lost.leader_epoch)
-            }
-        ),
+        "groups_affected": sorted(_groups(context, earlier, lost)),
+    }
+
+
+def _groups(context: PartitionContext, earlier: ReplicaSet, lost: LostRange) -> set[str]:
+    """Consumer groups that had committed past the first of the records, by either snapshot."""
+    return {
+        c.group
+        for c in (*earlier.context.commits, *context.commits)
+        if c.offset > lost.start_offset and (c.leader_epoch is None or c.leader_epoch <= lost.leader_epoch)
     }
 
 

@@ -241,6 +241,9 @@ CHANGES: Final = Relation(
         is_leader               bool   leader now
         """
         + CAPTURE
+        + """
+        groups_affected         string[] consumer groups that had committed past the first of the records lost; null where these cannot be told
+        """
     ),
 )
 

@@ -195,6 +195,36 @@ def test_what_happens_elsewhere_implies_nothing_here() -> None:
     assert fold([here, follower], rules)[1].implied_by == follower.breach_id
 
 
+def test_another_election_is_not_the_cause() -> None:
+    rules = catalogue(X01=("X02",), X02=())
+    election = breach("X01", topic="orders", partition=0, metadata_offset=194)
+    mine = replace(breach("X02", topic="orders", partition=0, broker_id=1), evidence={"unclean_election_offset": 194})
+    others = [
+        replace(mine, breach_id="without one", evidence={"unclean_election_offset": None}),
+        replace(mine, breach_id="a later one", evidence={"unclean_election_offset": 300}),
+        replace(mine, breach_id="does not say", evidence={}),
+    ]
+    implied = {b.breach_id: b.implied_by for b in fold([election, mine, *others], rules)}
+    assert [i for i, root in implied.items() if root == election.breach_id] == [mine.breach_id, "does not say"]
+
+
+def test_records_that_every_replica_lacks_are_told_once_by_the_one_that_had_most() -> None:
+    rules = {"X01": replace(INVARIANT, code="X01", one_event_on_all_replicas=True, implies=("X02",))}
+    rules |= catalogue(X02=())
+
+    def lost(broker_id: int, records: int | None, start: int = 800, **evidence: Any) -> Breach:
+        one = breach("X01", topic="orders", partition=0, broker_id=broker_id)
+        return replace(one, start_offset=start, records=records, evidence={"unclean_election_offset": 194} | evidence)
+
+    consequence = breach("X02", topic="orders", partition=0, broker_id=1)
+    folded = fold([lost(1, 50), lost(2, 700), lost(3, 700), consequence], rules)
+    roots = [b.breach_id for b in folded if b.implied_by is None]
+    assert roots == [lost(2, 700).breach_id]
+    assert {b.implied_by for b in folded if b.breach_id not in roots} == set(roots)
+    apart = [lost(1, 50), lost(2, 700, start=900), lost(3, 40, unclean_election_offset=300), lost(4, None)]
+    assert [b.implied_by for b in fold(apart, rules)] == [None] * 4
+
+
 def test_rules_that_imply_each_other_do_not_hide_both() -> None:
     rules = catalogue(X01=("X02",), X02=("X01",))
     folded = fold([breach("X01", topic="t", partition=0), breach("X02", topic="t", partition=0)], rules)
