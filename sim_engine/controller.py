@@ -121,8 +121,9 @@ def register(
     log_dirs: Sequence[str],
     previous_broker_epoch: int | None,
     rack: str | None = None,
+    endpoints: Sequence[tuple[str, str, int]] | None = None,
 ) -> list[MetadataRecord]:
-    """A broker comes (back). `broker_epoch` is the offset that its record will have.
+    """A broker comes (back). `broker_epoch` is the offset that its record will have; endpoints: listener, host, port.
 
     One that cannot show the epoch of its last registration did not stop in good order: it leaves every ISR and ELR,
     because its disk may lack what it had acknowledged (KIP-966, ReplicationControlManager#handleUncleanBrokerShutdown).
@@ -134,7 +135,10 @@ def register(
             broker_id=broker_id,
             incarnation_id=incarnation_id,
             broker_epoch=broker_epoch,
-            end_points=({"name": "INTERNAL", "host": "127.0.0.1", "port": 39090 + broker_id, "security_protocol": 0},),
+            end_points=tuple(
+                {"name": name, "host": host, "port": port, "security_protocol": 0}
+                for name, host, port in endpoints or (("INTERNAL", "127.0.0.1", 39090 + broker_id),)
+            ),
             features=tuple(
                 {"name": name, "min_supported_version": low, "max_supported_version": high}
                 for name, low, high in FEATURES
@@ -347,10 +351,13 @@ def _elected(image: ClusterImage, topic: str, target: PartitionImage, election: 
     if leader is not None:
         isr = target.isr or (leader,)
         return replace(target, leader=leader, isr=isr, elr=tuple(b for b in target.elr if b not in isr))
-    if election is Election.UNCLEAN or image.unclean_allowed(topic):
+    if image.eligible_leader_replicas and not target.isr and not target.elr and len(target.last_known_elr) == 1:
+        # Nobody is known to hold everything; who led last is taken even so (canElectLastKnownLeader).
+        leader = next((b for b in target.last_known_elr if image.may_lead(b)), None)
+    if leader is None and (election is Election.UNCLEAN or image.unclean_allowed(topic)):
         leader = next((b for b in target.replicas if image.may_lead(b)), None)
-        if leader is not None:
-            return replace(target, leader=leader, isr=(leader,), elr=(), last_known_elr=(), recovering=True)
+    if leader is not None:
+        return replace(target, leader=leader, isr=(leader,), elr=(), last_known_elr=(), recovering=True)
     # The last member of an ISR without ELRs stays in it, or nobody could ever be elected cleanly again.
     isr = target.isr or (() if image.eligible_leader_replicas else target.isr)
     return replace(target, leader=NO_LEADER, isr=isr)

@@ -31,6 +31,7 @@ FEATURES: Final = (
 )
 """What a node of 4.4.0 says it supports: name, lowest and highest level."""
 
+_CONFIG: Final = LogConfig()
 _TYPES: Final = {schema.name: type_id for type_id, schema in METADATA_SCHEMAS.items()}
 
 
@@ -52,9 +53,9 @@ class MetadataLog:
         return self.log.log_end_offset
 
 
-def begun(*, leader_id: int, voters: Sequence[Voter], now_ms: int) -> MetadataLog:
+def begun(*, leader_id: int, voters: Sequence[Voter], now_ms: int, config: LogConfig = _CONFIG) -> MetadataLog:
     """The log of a new quorum, which elected its first leader."""
-    log = with_epoch(new_log(LogConfig(), now_ms=now_ms), 1, 0)
+    log = with_epoch(new_log(config, now_ms=now_ms), 1, 0)
     ids = tuple(voter.voter_id for voter in voters)
     change = LeaderChange(leader_id=leader_id, voters=ids, granting_voters=ids)
     first = MetadataLog(log=log, leader_epoch=1)

@@ -129,6 +129,18 @@ def refusal(producers: Producers, batch: StoredBatch, *, transaction_version: in
     return None
 
 
+def coordinator_refusal(producers: Producers, batch: StoredBatch, *, transaction_version: int) -> Refusal | None:
+    """Why a leader would not append a coordinator's own batch: of what clients send its sequences are not looked at."""
+    if batch.producer_id < 0:
+        return None
+    state = producers.states.get(batch.producer_id)
+    if batch.is_marker:
+        return _marker_refusal(state, batch, transaction_version)
+    if state is not None and batch.producer_epoch < state.producer_epoch:
+        return Refusal.INVALID_PRODUCER_EPOCH
+    return None
+
+
 def _marker_refusal(state: ProducerState | None, batch: StoredBatch, transaction_version: int) -> Refusal | None:
     if state is None:
         return None

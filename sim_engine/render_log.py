@@ -32,7 +32,10 @@ def render_log(log: ReplicaLog, *, topic_id: str | None, clean: bool) -> Iterato
         log = stopped_cleanly(log)
     for segment in log.segments:
         preallocated = 0 if clean or segment is not log.active else log.config.segment_index_bytes
-        yield from _segment(segment, preallocated)
+        for name, file in render_segment(segment, preallocated):
+            damaged = segment.damaged_files.get(name[name.index(".") :], file.data)
+            if damaged is not None:
+                yield name, file if damaged is file.data else _file(damaged)
     for offset, entries in log.snapshots.items():
         yield f"{offset:020d}.snapshot", _file(write_producer_snapshot(entries))
     epochs = [EpochEntry(leader_epoch=e.leader_epoch, start_offset=e.start_offset) for e in log.epochs]
@@ -41,10 +44,11 @@ def render_log(log: ReplicaLog, *, topic_id: str | None, clean: bool) -> Iterato
         yield PARTITION_METADATA, _file(write_partition_metadata(topic_id))
 
 
-def _segment(segment: Segment, preallocated: int) -> Iterator[tuple[str, File]]:
+def render_segment(segment: Segment, preallocated: int) -> Iterator[tuple[str, File]]:
+    """A segment's own files; `preallocated` is what its indexes take while it is written, in bytes."""
     name = f"{segment.base_offset:020d}"
     base = segment.base_offset
-    yield f"{name}.log", _file(b"".join(b.data for b in segment.batches))
+    yield f"{name}.log", _file(b"".join(b.data for b in segment.batches) + segment.tail)
     offsets = list(segment.offset_index)
     data = write_offset_index([o for o, _ in offsets], [p for _, p in offsets], base_offset=base)
     yield f"{name}.index", File(data=data, size_bytes=max(len(data), preallocated // 8 * 8))

@@ -36,6 +36,9 @@ class LogConfig:
     min_cleanable_dirty_ratio: float = 0.5
     compact: bool = False
     delete: bool = True
+    remote_storage: bool = False
+    local_retention_ms: int | None = None
+    local_retention_bytes: int | None = None
     producer_expiration_ms: int = DAY_MS
 
 
@@ -204,27 +207,39 @@ def with_log_start(log: ReplicaLog, offset: int) -> ReplicaLog:
     if offset <= log.log_start_offset:
         return log
     assert offset <= log.high_watermark, "the log start passes the high watermark"
-    return replace(log, log_start_offset=offset, epochs=_epochs_from(log.epochs, offset))
+    return replace(log, log_start_offset=offset, epochs=epochs_from(log.epochs, offset))
 
 
 def delete_segments(log: ReplicaLog, *, now_ms: int) -> ReplicaLog:
-    """Deletes whole segments that retention no longer keeps, oldest first, below the high watermark only."""
+    """Deletes whole segments that retention no longer keeps, oldest first, below the high watermark only.
+
+    If that is all of them, an empty one begins at the log's end. Of a tiered log nothing goes here: what is not in the
+    tier must stay (`sim_engine.tiering`).
+    """
+    if log.config.remote_storage:
+        return log
     doomed = 0
     size = sum(s.size_bytes for s in log.segments)
-    for at, segment in enumerate(log.segments[:-1]):
-        next_base = log.segments[at + 1].base_offset
-        if next_base > log.high_watermark or not _may_go(log, segment, next_base, size, now_ms):
+    for at, segment in enumerate(log.segments):
+        is_active = at + 1 == len(log.segments)
+        end = log.log_end_offset if is_active else log.segments[at + 1].base_offset
+        if end > log.high_watermark or (is_active and not segment.size_bytes):
+            break
+        below_start = not is_active and end <= log.log_start_offset
+        if not below_start and not _retention_breached(log, segment, size, now_ms):
             break
         size -= segment.size_bytes
         doomed = at + 1
     if not doomed:
         return log
+    if doomed == len(log.segments):
+        log = roll(log, now_ms=now_ms)
     start = max(log.log_start_offset, log.segments[doomed].base_offset)
     return replace(
         log,
         segments=log.segments[doomed:],
         log_start_offset=start,
-        epochs=_epochs_from(log.epochs, start),
+        epochs=epochs_from(log.epochs, start),
         snapshots={at: entries for at, entries in log.snapshots.items() if at >= log.segments[doomed].base_offset},
     )
 
@@ -271,10 +286,8 @@ def _should_roll(log: ReplicaLog, batch: StoredBatch, now_ms: int) -> bool:
     return waited > log.config.segment_ms or batch.last_offset - active.base_offset > MAX_RELATIVE_OFFSET
 
 
-def _may_go(log: ReplicaLog, segment: Segment, next_base: int, size_bytes: int, now_ms: int) -> bool:
+def _retention_breached(log: ReplicaLog, segment: Segment, size_bytes: int, now_ms: int) -> bool:
     config = log.config
-    if next_base <= log.log_start_offset:
-        return True
     if not config.delete:
         return False
     newest = segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_at_ms
@@ -283,7 +296,7 @@ def _may_go(log: ReplicaLog, segment: Segment, next_base: int, size_bytes: int, 
     return config.retention_bytes is not None and size_bytes - segment.size_bytes >= config.retention_bytes
 
 
-def _epochs_from(epochs: tuple[EpochStart, ...], offset: int) -> tuple[EpochStart, ...]:
+def epochs_from(epochs: tuple[EpochStart, ...], offset: int) -> tuple[EpochStart, ...]:
     """Entries from an offset on; the one in force there begins there now (LeaderEpochFileCache#truncateFromStart)."""
     before = [e for e in epochs if e.start_offset <= offset]
     after = tuple(e for e in epochs if e.start_offset > offset)

@@ -5,6 +5,7 @@ follows more than `index.interval.bytes` of others, and the time index gets its 
 (Kafka LogSegment#append, #onBecomeInactiveSegment; brokers since 4.1).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -17,7 +18,11 @@ MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """Batches from `base_offset` on. `positions` are where they begin in the file, one a batch."""
+    """Batches from `base_offset` on. `positions` are where they begin in the file, one a batch.
+
+    Of a damaged segment `tail` are the bytes behind the last batch, which hold no whole one, and `damaged_files` what
+    is on the disk in place of an index, by suffix; None for nothing. Only a broker that starts looks at either.
+    """
 
     base_offset: int
     created_at_ms: int
@@ -30,6 +35,8 @@ class Segment:
     max_timestamp: int = -1
     offset_of_max_timestamp: int = -1
     bytes_since_index_entry: int = 0
+    tail: bytes = b""
+    damaged_files: Mapping[str, bytes | None] = field(default_factory=dict)
 
     @property
     def end_offset(self) -> int:
@@ -43,6 +50,7 @@ class Segment:
 
     def appended(self, batch: StoredBatch, *, index_interval_bytes: int) -> "Segment":
         """The segment with one more batch."""
+        assert not self.tail, "a broker cuts a torn tail before it appends"
         max_timestamp, offset_of_max = self.max_timestamp, self.offset_of_max_timestamp
         if batch.max_timestamp > max_timestamp:
             max_timestamp, offset_of_max = batch.max_timestamp, batch.last_offset
@@ -92,6 +100,7 @@ class Segment:
             max_timestamp=newest.max_timestamp if newest is not None else -1,
             offset_of_max_timestamp=newest.last_offset if newest is not None else -1,
             bytes_since_index_entry=0,
+            tail=b"",
         )
 
 

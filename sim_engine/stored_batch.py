@@ -5,8 +5,9 @@ must hold: every replica of the batch shares this one value, so equal batches ar
 differs on a disk (rot, torn writes, cleaning) makes another value.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final
 
 from kafka_log.batch import COMPRESSION_MASK, CONTROL_BIT, TRANSACTIONAL_BIT, CompressionType
@@ -190,6 +191,11 @@ def as_stored(
         committed=committed,
         coordinator_epoch=coordinator_epoch,
     )
+
+
+def readable(batches: Iterable[StoredBatch]) -> tuple[StoredBatch, ...]:
+    """As many as a reader takes: it sees the wrong checksum of a damaged batch, and asks for it again and again."""
+    return tuple(takewhile(lambda batch: not batch.damaged, batches))
 
 
 def read_stored(data: bytes) -> StoredBatch | Corruption:

@@ -13,8 +13,17 @@ from kafka_log.producer_snapshot import parse_producer_snapshot
 from kafka_log.records import RecordBatch, read_batch, records_in
 from kafka_log.scan import scan_buffer
 from sim_engine.render_log import render_log
-from sim_engine.replica_log import LogConfig, ReplicaLog, append, new_log, producers_at, truncate, with_high_watermark
-from sim_engine.stored_batch import StoredBatch
+from sim_engine.replica_log import (
+    LogConfig,
+    ReplicaLog,
+    append,
+    delete_segments,
+    new_log,
+    producers_at,
+    truncate,
+    with_high_watermark,
+)
+from sim_engine.stored_batch import NewRecord, StoredBatch, data_batch
 
 Golden = Callable[[str], Path]
 
@@ -160,3 +169,17 @@ def test_producers_rebuilt_anywhere_are_the_ones_that_were_there(golden: Golden)
         for producer_id, state in log.producers.states.items():
             assert rebuilt.states[producer_id].last_sequence == state.last_sequence
             assert rebuilt.states[producer_id].producer_epoch == state.producer_epoch
+
+
+def test_retention_of_everything_leaves_an_empty_segment_at_the_end() -> None:
+    record = NewRecord(timestamp=1_000, key=None, value=b"v")
+    log = new_log(LogConfig(retention_ms=500), now_ms=1_000)
+    for offset in range(4):
+        log = append(log, data_batch([record], base_offset=offset, leader_epoch=0), now_ms=1_000)
+    assert delete_segments(log, now_ms=10_000) == log, "nothing above the high watermark goes"
+    log = with_high_watermark(log, 4)
+    assert delete_segments(log, now_ms=1_500) == log
+    log = delete_segments(log, now_ms=1_501)
+    assert [(s.base_offset, s.size_bytes) for s in log.segments] == [(4, 0)]
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (4, 4, 4)
+    assert delete_segments(log, now_ms=10_000) == log

@@ -1,0 +1,166 @@
+"""A real Kafka cluster that is started on directories which the simulator rendered, and what its consumers read.
+
+In: how disks are made once the ports are known. Out: a running cluster (a `KafkaCluster` that is not formatted). The
+rule that must hold: no Kafka has written a byte of what its brokers find.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from kafka_log.control import KRaftVoters, Voter, decode_control_record, encode_control_record
+from kafka_log.types import TopicPartition as Partition
+from sim_engine.render import BrokerDisk, render_broker
+from sim_engine.replica_log import append, new_log, with_high_watermark
+from sim_engine.stored_batch import NewRecord, StoredBatch, stored_batch
+from tests.real_kafka.cluster import KafkaCluster, wait_until
+from tests.real_kafka.settings import LOGGING
+from tests.sim_engine.handmade import Written, voters
+
+Disks = Callable[[Sequence[Voter], str], Iterable[BrokerDisk]]
+"""From the quorum and the cluster's id, brokers' disks."""
+
+
+def write_disk(disk: BrokerDisk, directory: Path) -> None:
+    """A log dir's files."""
+    for name, file in render_broker(disk):
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as out:
+            out.write(file.data)
+            out.truncate(file.size_bytes)
+
+
+class RenderedCluster(KafkaCluster):
+    """Use as a context manager, as a `KafkaCluster`."""
+
+    def __init__(self, directory: Path, *, nodes: int, disks: Disks) -> None:
+        alone = {
+            "default.replication.factor": "1",
+            "min.insync.replicas": "1",
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+        }
+        # Nobody cleans what is to be read as it was rendered.
+        settings = {"log.cleaner.backoff.ms": "600000", **(alone if nodes == 1 else {})}
+        super().__init__(directory, nodes=nodes, settings=settings)
+        self._disks = disks
+
+    def format(self) -> None:
+        """Writes the configuration and the rendered directories in place of formatting."""
+        (self.directory / "config" / "logging.properties").write_text(LOGGING[self._logs_with()][1])
+        brokers = self._brokers
+        quorum = voters(
+            {b.id: b.controller_port for b in brokers.values()}, {b.id: b.directory_id for b in brokers.values()}
+        )
+        for disk in self._disks(quorum, self.cluster_id):
+            broker = brokers[disk.broker_id]
+            self._config(broker).write_text(self._properties(broker))
+            write_disk(disk, broker.log_dirs[0])
+
+    def said(self, broker_id: int) -> list[str]:
+        """What a broker has logged."""
+        return self._log(broker_id).read_text(errors="replace").splitlines()
+
+    def read(self, partitions: Iterable[Partition], *, committed_only: bool) -> dict[Partition, list[Written]]:
+        """Everything that a consumer gets, from the beginning to the end."""
+        wanted = list(partitions)
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "reads-all",
+                "isolation.level": "read_committed" if committed_only else "read_uncommitted",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "error",
+                "log_level": 0,
+            }
+        )
+        found: dict[Partition, list[Written]] = {each: [] for each in wanted}
+        try:
+            assigned = []
+            for each in wanted:
+                low = wait_until(partial(_low, consumer, each), what=f"a leader of {each}")
+                assigned.append(TopicPartition(each.topic, each.partition, int(low)))
+            consumer.assign(assigned)
+            left = set(wanted)
+            while left:
+                message = consumer.poll(60)
+                assert message is not None, f"nothing more comes of {left}"
+                at = Partition(str(message.topic()), int(message.partition() or 0))
+                error = message.error()
+                if error is not None:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    left.discard(at)
+                    continue
+                found[at].append(
+                    Written(
+                        offset=int(message.offset() or 0),
+                        key=message.key(),
+                        value=message.value(),
+                        headers=tuple(message.headers() or ()),  # type: ignore[arg-type]
+                    )
+                )
+        finally:
+            consumer.close()
+        return found
+
+    def committed(self, group: str, partition: Partition) -> int:
+        """How far a group got, as its coordinator says."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, "log_level": 0})
+        try:
+            (found,) = consumer.committed([TopicPartition(partition.topic, partition.partition)], timeout=60)
+        finally:
+            consumer.close()
+        assert found.error is None, found.error
+        return int(found.offset)
+
+    def commit_one(self, transactional_id: str, partition: Partition, value: bytes) -> None:
+        """A transaction with one record, by a client that takes over a transactional id."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": transactional_id, "log_level": 0})
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        producer.produce(partition.topic, value, partition=partition.partition)
+        producer.commit_transaction(60)
+
+
+def _low(consumer: Consumer, partition: Partition) -> str | None:
+    """Where a partition begins; None while brokers have just elected its leader."""
+    try:
+        return str(consumer.get_watermark_offsets(TopicPartition(partition.topic, partition.partition), timeout=60)[0])
+    except KafkaException as error:
+        if error.args[0].code() in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE):
+            return None
+        raise
+
+
+def readdressed(disk: BrokerDisk, quorum: Sequence[Voter]) -> BrokerDisk:
+    """The disk of a world whose controllers are found at other ports; its metadata log begins with the voters."""
+    ports = {voter.voter_id: voter.endpoints for voter in quorum}
+    log = new_log(disk.metadata.config, now_ms=0)
+    for batch in disk.metadata.batches_from(0):
+        log = append(log, _with_endpoints(batch, ports), now_ms=0)
+    log = with_high_watermark(log, disk.metadata.high_watermark)
+    assert log.log_end_offset == disk.metadata.log_end_offset
+    return replace(disk, metadata=log)
+
+
+def _with_endpoints(batch: StoredBatch, ports: Mapping[int, tuple[tuple[str, str, int], ...]]) -> StoredBatch:
+    if not batch.is_control:
+        return batch
+    records = []
+    for each in batch.records:
+        key, value, control = each.key, each.value, decode_control_record(each)
+        if isinstance(control, KRaftVoters):
+            voters = tuple(replace(v, endpoints=ports[v.voter_id]) for v in control.voters)
+            key, value = encode_control_record(KRaftVoters(voters=voters))
+        records.append(NewRecord(timestamp=each.timestamp, key=key, value=value))
+    return stored_batch(
+        records, base_offset=batch.base_offset, leader_epoch=batch.leader_epoch, attributes=batch.attributes
+    )
