@@ -92,6 +92,10 @@ class LedgerProducer:
             if error is not None:
                 self._ledger.failed(error.name())
                 return
+            if message.offset() is None:
+                # A retry of a batch that the leader has had for long: it no longer knows where.
+                self._ledger.failed("acknowledged without an offset")
+                return
             self._ledger.acknowledged(
                 tag=self.tag,
                 n=n,
