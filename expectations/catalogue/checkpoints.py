@@ -180,7 +180,8 @@ EPOCH_CACHE_NO_MISSING = Invariant(
         Unknown(
             reason="log start not yet checkpointed",
             when=f"{_UNLISTED} AND NOT epoch_checkpoint_missing AND {_LOG_START_MAY_LAG} "
-            "AND end_offset <= coalesce(checkpoint_first_start_offset, high_watermark)",
+            # An empty file: all records were deleted before the broker died, and its high watermark on disk is old.
+            "AND end_offset <= coalesce(checkpoint_first_start_offset, log_end_offset)",
         ),
     ),
     breach_when=_UNLISTED,

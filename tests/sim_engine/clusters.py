@@ -126,9 +126,10 @@ def random_traffic(
     """Batches of one to five records, each with a value of its own."""
     events: list[tuple[int, object]] = []
     for number in range(rng.randrange(30, 120)):
-        made = values(*(f"{number}.{i}" for i in range(rng.randrange(1, 6))))
-        call = actions.ProduceCall(client=rng.choice(clients), partition=rng.choice(partitions), records=made)
-        events.append((world.now_ms + rng.randrange(duration_ms), call))
+        client, moment = rng.choice(clients), rng.randrange(duration_ms)
+        made = values(*(f"{client} {moment} {number}.{i}" for i in range(rng.randrange(1, 6))))
+        call = actions.ProduceCall(client=client, partition=rng.choice(partitions), records=made)
+        events.append((world.now_ms + moment, call))
     return events
 
 

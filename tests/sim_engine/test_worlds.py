@@ -12,6 +12,7 @@ import pytest
 from kafka_log.types import TopicPartition
 from sim_engine import actions
 from sim_engine.engine import run_for, step
+from sim_engine.producer import ProducerClient
 from sim_engine.render import render_broker
 from sim_engine.settings import Generation, Settings
 from sim_engine.snapshot import snapshot_of
@@ -80,18 +81,22 @@ def check(world: World) -> None:
         assert ends == {world.truth.high_watermark(key)}
     for note in world.truth.elections:
         assert note.kind != "unclean" or note.leader not in note.isr_before
-    if not any(loss.committed for loss in world.truth.losses) and "plain" not in world.clients:
-        assert not [said_twice(world, p) for p in partitions_of(world)]
+    producer = world.clients["idempotent"]
+    # A leader that restarted knows one batch of a producer: an older one that is sent again is out of order, and the
+    # producer goes on under a new epoch, in which nothing is recognised. Real ones do that too.
+    if isinstance(producer, ProducerClient) and producer.producer_epoch == 0:
+        twice = [text for p in partitions_of(world) for text in said_twice(world, p)]
+        assert not [text for text in twice if text.startswith("idempotent")]
 
 
-@pytest.mark.parametrize("first", range(0, 100, WORLDS_A_TEST))
+@pytest.mark.parametrize("first", range(0, 60, WORLDS_A_TEST))
 def test_replicas_agree_below_the_true_high_watermark_and_only_told_losses_happen(first: int) -> None:
     for seed in range(first, first + WORLDS_A_TEST):
         check(broken_world(seed))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(100, 500, 50))
+@pytest.mark.parametrize("first", range(60, 460, 50))
 def test_and_so_they_do_in_many_more_worlds(first: int) -> None:
     for seed in range(first, first + 50):
         check(broken_world(seed))
@@ -117,8 +122,8 @@ def test_rolling_restarts_lose_nothing_and_the_files_say_what_is_true(tmp_path: 
     assert {e.kind for e in world.truth.elections} == {"first", "clean"}
     assert not promises_broken(world)
     assert not replicas_differ(world)
-    sent = sum(len(c.pending) for c in world.clients.values() if hasattr(c, "pending"))
-    assert sent == 0 or all(not b for c in world.clients.values() for b in getattr(c, "pending", {}).values())
+    producers = [c for c in world.clients.values() if isinstance(c, ProducerClient)]
+    assert not [b for producer in producers for batches_of in producer.pending.values() for b in batches_of]
     for partition in partitions_of(world):
         for broker_id in world.controller.image.topics["orders"].partitions[partition.partition].replicas:
             assert batches(world, broker_id, partition) == list(world.truth.lineage(partition).committed)
@@ -137,11 +142,19 @@ def test_rolling_restarts_lose_nothing_and_the_files_say_what_is_true(tmp_path: 
         assert row["high_watermark_lower"] <= lineage.high_watermark <= row["high_watermark_upper"]
         assert row["high_watermark_lower"] == lineage.high_watermark
         assert row["last_stable_offset"] == lineage.last_stable_offset
-        assert (row["leader"], row["leader_epoch"]) == (lineage.leader, lineage.leader_epoch)
-        elected = [
-            (e.leader_epoch, e.leader) for e in world.truth.elections if e.partition == partition and e.leader >= 0
-        ]
-        assert elected[-1] == (lineage.leader_epoch, lineage.leader)
+        assert (row["leader_id"], row["leader_epoch"]) == (lineage.leader, lineage.leader_epoch)
+        starts: dict[int, int] = {}
+        for batch in lineage.committed:
+            starts.setdefault(batch.leader_epoch, batch.base_offset)
+        for broker_id in row["replicas"]:
+            at = {"topic": partition.topic, "partition": partition.partition, "broker_id": broker_id}
+            spans = facts.all("epoch_spans", **at)
+            found = {s["leader_epoch"]: s["start_offset"] for s in spans if s["start_offset"] is not None}
+            assert found == starts
+            for span in spans:
+                elected = [e for e in world.truth.elections if e.partition == partition]
+                leaders = {e.leader_epoch: e.leader for e in elected}
+                assert span["elected_leader_id"] == leaders[span["leader_epoch"]]
 
 
 def digest(world: World) -> str:
