@@ -5,6 +5,8 @@ rule that must hold: a transaction's version is only said where the coordinator 
 show it.
 """
 
+from collections import Counter
+
 from spark_jobs.facts.context import PartitionContext, Row
 from spark_jobs.facts.producers import ProducerReplay, Transaction
 from spark_jobs.facts.replica import ReplicaFacts
@@ -72,7 +74,33 @@ def producer_rows(context: PartitionContext, replica: ReplicaFacts, *, compacted
 def transaction_rows(context: PartitionContext, replica: ReplicaFacts) -> list[Row]:
     """Rows of `transactions`, from the reference replica."""
     bumped = _first_bumped(replica.replay)
-    return [_transaction_row(context, replica, t, _version(t, bumped)) for t in replica.replay.transactions]
+    repeated = _repeated_epochs(replica.replay)
+    rows = []
+    for transaction in replica.replay.transactions:
+        version = _version(transaction, bumped)
+        if version == 2 and transaction.marker_producer_epoch == transaction.producer_epoch:
+            # Nobody bumped the epoch: a late marker, or its client has gone back to version 1.
+            version = _version_of_unbumped(context, transaction, repeated)
+        rows.append(_transaction_row(context, replica, transaction, version))
+    return rows
+
+
+def _repeated_epochs(replay: ProducerReplay) -> frozenset[tuple[int, int]]:
+    """(producer id, epoch) of more than one transaction that ended in its own epoch, as under version 1 only."""
+    ended = Counter(
+        (t.producer_id, t.producer_epoch) for t in replay.completed if t.marker_producer_epoch == t.producer_epoch
+    )
+    return frozenset(key for key, count in ended.items() if count > 1)
+
+
+def _version_of_unbumped(
+    context: PartitionContext, transaction: Transaction, repeated: frozenset[tuple[int, int]]
+) -> int | None:
+    if (transaction.producer_id, transaction.producer_epoch) in repeated:
+        return 1
+    state = context.transactions_by_producer.get(transaction.producer_id)
+    # A client of version 2 is known as such by its coordinator; of an older one nothing is written.
+    return None if state is not None and (state.client_transaction_version or 0) < 2 else 2
 
 
 def _first_bumped(replay: ProducerReplay) -> dict[int, int | None]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kafka_log.coordinator_records import OffsetCommit
+from kafka_log.coordinator_records import OffsetCommit, TransactionState
 from kafka_log.properties import PartitionMetadata
 from spark_jobs.facts.context import Rows
 from spark_jobs.facts.partition import partition_rows
@@ -187,6 +187,45 @@ def test_an_epoch_ends_where_the_next_begins_and_its_batches_may_end_earlier() -
     first = next(r for r in rows if (r["broker_id"], r["leader_epoch"]) == (1, 0))
     assert (first["last_batch_end_offset"], first["end_offset"]) == (15, 40)
     assert (first["writer_start_offset"], first["writer_end_offset"]) == (0, 40)
+
+
+@pytest.mark.parametrize(
+    ("said", "unbumped_again", "versions"),
+    [
+        (2, False, [2, 2]),  # its client still bumps: this one marker came late
+        (None, False, [2, None]),  # the coordinator knows an older client now
+        (2, True, [2, 1, 1]),  # two transactions of one epoch are only possible under version 1
+    ],
+)
+def test_a_client_that_goes_back_to_version_1_stops_bumping_its_epoch(
+    said: int | None, unbumped_again: bool, versions: list[int | None]
+) -> None:
+    rows = [batch(0, 5, producer_id=9, sequence=0, transactional=True), marker(5, producer_id=9, producer_epoch=1)]
+    old = {"producer_id": 9, "producer_epoch": 2, "transactional": True}
+    rows += [batch(6, 5, sequence=0, **old), marker(11, producer_id=9, producer_epoch=2)]
+    if unbumped_again:
+        rows += [batch(12, 5, sequence=5, **old), marker(17, producer_id=9, producer_epoch=2)]
+    known = context(transactions_by_producer={9: coordinated(said)}, transaction_states_known=True)
+    log = headers(*rows)
+    found = partition_rows(known, [replica_input(segment(log), broker_id=1)], read=Disks(broker_1=log))["transactions"]
+    assert [row["client_transaction_version"] for row in found] == versions
+
+
+def coordinated(version: int | None) -> TransactionState:
+    return TransactionState(
+        transactional_id="pay",
+        producer_id=9,
+        producer_epoch=2,
+        previous_producer_id=None,
+        next_producer_id=None,
+        timeout_ms=1,
+        state="CompleteCommit",
+        partitions=(),
+        last_update_ms=1,
+        start_ms=1,
+        client_transaction_version=version,
+        tombstone=False,
+    )
 
 
 def test_what_the_metadata_log_does_not_know_has_no_partition_row() -> None:
