@@ -30,6 +30,7 @@ from snapshots.location import Location, unreadable
 from snapshots.manifest import BrokerCapture, Consistency, LeftOut
 from spark_jobs.answers_file import read_answers
 from spark_jobs.checkpoint_files import Checkpoints, log_dir_checkpoints, partition_file_rows
+from spark_jobs.coordinator_copies import led_copies, replicated
 from spark_jobs.facts.answers import Recomputed, cluster_answer_rows
 from spark_jobs.facts.asked import PartitionAnswers, answers_by_partition
 from spark_jobs.facts.context import PartitionContext, Row, Rows
@@ -158,12 +159,14 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
     unread += _absent(history, replicas, frozenset(b.broker_id for b in snapshot.manifest.brokers))
     rows["remote_segments"] = [_remote_row(s) for of_partition in known.remote.values() for s in of_partition]
     if answers is not None:
+        copies = led_copies(history, replicas)
         recomputed = Recomputed(
             history=history,
             cluster_ids={b["broker_id"]: b["cluster_id"] for b in rows["brokers"] if b.get("cluster_id")},
             commits=known.commits,
             transactions=tuple(known.transactions.values()),
-            led_copies=_led_copies(history, replicas),
+            led_copies=copies.keys(),
+            replicated=replicated(copies, summaries, snapshot_key=snapshot.key, topic=TRANSACTION_STATE),
             unreadable={topic for topic, of_topic in tables.items() if any(t.unreadable for t in of_topic)},
         )
         rows["cluster_answers"] = cluster_answer_rows(answers, recomputed)
@@ -174,18 +177,6 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
         rows=rows,
         unread=tuple(unread),
         captured_at_ms=known.captured_at_ms,
-    )
-
-
-def _led_copies(
-    history: MetadataHistory, replicas: Mapping[PartitionKey, list[ReplicaWork]]
-) -> frozenset[PartitionKey]:
-    """Partitions whose leader's copy is in the snapshot."""
-    states = {key: _state(history, key) for key in replicas}
-    return frozenset(
-        key
-        for key, works in replicas.items()
-        if (state := states[key]) is not None and state.leader_id in {w.broker_id for w in works if not w.is_future}
     )
 
 

@@ -54,7 +54,8 @@ class Recomputed:
     """What the files of the whole cluster say.
 
     `cluster_ids`: broker -> cluster.id of its meta.properties. `led_copies`: partitions of the coordinators' topics
-    whose leader's copy was read. `unreadable`: topics of coordinators with records that could not be read.
+    whose leader's copy was read; `replicated`: those of them whose high watermark on disk is the log's end.
+    `unreadable`: topics of coordinators with records that could not be read.
     """
 
     history: MetadataHistory
@@ -62,6 +63,7 @@ class Recomputed:
     commits: Mapping[PartitionKey, tuple[OffsetCommit, ...]]
     transactions: Iterable[TransactionState]
     led_copies: Set[PartitionKey]
+    replicated: Set[PartitionKey]
     unreadable: Set[str]
 
 
@@ -225,7 +227,7 @@ class _Rows:
                 reason = reason or ASKED_ONCE
             elif texts[0] != texts[1] or (state is not None and self.times.in_window(state.last_update_ms)):
                 reason = reason or CHANGED
-            elif state is not None and self._may_wait(state, said):
+            elif state is not None and self._may_wait(state, keeper, said):
                 reason = reason or _WAITING
             known = [f"{state.state}, producer id {state.producer_id}, epoch {state.producer_epoch}"] if state else []
             yield self._text("transaction", *texts, values=known, reason=reason, transactional_id=name)
@@ -320,8 +322,10 @@ class _Rows:
             if t.name == topic and t.deleted and partition in t.partitions and (None in ids or t.topic_id in ids)
         ]
 
-    def _may_wait(self, state: TransactionState, said: Iterable[TransactionAnswer | None]) -> bool:
+    def _may_wait(self, state: TransactionState, keeper: int | None, said: Iterable[TransactionAnswer | None]) -> bool:
         """Whether a log may be one record ahead of its coordinator, which waits for the ISR to have that record."""
+        if (TRANSACTION_STATE, keeper) in self.files.replicated:
+            return False
         start = self.times.window_start_ms
         at = state.last_update_ms
         recent = start is None or at is None or at >= start - _REMEMBERED_MS

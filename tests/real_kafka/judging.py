@@ -14,6 +14,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,7 +120,13 @@ def take(
 
 def audit(snapshots: Sequence[Path], out: Path, *options: str) -> dict[str, Audited]:
     """Audits all of them in one run of the command line; reports by snapshot id."""
-    environment = {**os.environ, "TIDEGAUGE_HOME": str(out / "home"), "TIDEGAUGE_STORE_URL": ""}
+    # Another session of pytest makes pytest's own directories unreadable to the user that Postgres runs as under root.
+    with tempfile.TemporaryDirectory(prefix="tidegauge-home-") as home:
+        return _audited(snapshots, out, home, *options)
+
+
+def _audited(snapshots: Sequence[Path], out: Path, home: str, *options: str) -> dict[str, Audited]:
+    environment = {**os.environ, "TIDEGAUGE_HOME": home, "TIDEGAUGE_STORE_URL": ""}
     command = [sys.executable, "-c", "from tidegauge.cli import main; main()", "audit", *map(str, snapshots)]
     command += ["--out", str(out), "--store", "none", "--fail-on", "never", *options]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=1200)

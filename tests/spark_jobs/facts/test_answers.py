@@ -86,6 +86,7 @@ def rows(answers: CapturedAnswers, metadata: MetadataHistory | None = None, **fi
             "commits": {},
             "transactions": (),
             "led_copies": {("__consumer_offsets", 0), ("__transaction_state", 0)},
+            "replicated": set(),
             "unreadable": set(),
             **files,
         }
@@ -287,6 +288,14 @@ def stored(state: str = "Ongoing", last_update_ms: int = 5) -> TransactionState:
             asked(transactions=(transaction(),)),
             {"transactions": (stored("PrepareCommit", AT_MS - 9_000),)},
             "last record may not be replicated",
+        ),
+        (
+            asked(transactions=(transaction(),)),
+            {
+                "transactions": (stored("PrepareCommit", AT_MS - 9_000),),
+                "replicated": {("__transaction_state", 0)},
+            },
+            None,
         ),
         (asked(transactions=(transaction(),)), {"transactions": (stored("CompleteCommit", AT_MS - 9_000),)}, None),
         (asked(transactions=(transaction(),)), {"transactions": (stored("PrepareCommit", 5),)}, None),

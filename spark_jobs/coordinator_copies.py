@@ -1,0 +1,49 @@
+"""Which copies of the coordinators' logs speak for their coordinators.
+
+In: the metadata history, the replicas, the summaries of their segments. Out: partitions. The rule that must hold: a
+coordinator's memory is what its log says up to the high watermark, so a log beyond it may say more.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow.dataset as ds
+
+from spark_jobs.facts.metadata import MetadataHistory
+from spark_jobs.replica_files import ReplicaWork
+
+PartitionKey = tuple[str, int]
+
+
+def led_copies(
+    history: MetadataHistory, replicas: Mapping[PartitionKey, Sequence[ReplicaWork]]
+) -> dict[PartitionKey, ReplicaWork]:
+    """The leader's copy of each partition that has it in the snapshot."""
+    found = {}
+    for (topic, partition), works in replicas.items():
+        named = history.topic_named(topic)
+        state = named.partitions.get(partition) if named is not None else None
+        own = [w for w in works if state is not None and w.broker_id == state.leader_id and not w.is_future]
+        if own:
+            found[topic, partition] = own[0]
+    return found
+
+
+def replicated(
+    copies: Mapping[PartitionKey, ReplicaWork], summaries: ds.Dataset, *, snapshot_key: str, topic: str
+) -> frozenset[PartitionKey]:
+    """Partitions of a topic whose leader's copy ends at or below the high watermark beside it."""
+    rows = summaries.to_table(
+        columns=["partition", "broker_id", "directory", "valid_end_offset"],
+        filter=(ds.field("snapshot") == snapshot_key) & (ds.field("topic") == topic),
+    ).to_pylist()
+    ends: dict[str, int] = {}
+    for row in rows:
+        ends[row["directory"]] = max(ends.get(row["directory"], 0), row["valid_end_offset"] or 0)
+    return frozenset(
+        key
+        for key, work in copies.items()
+        if key[0] == topic
+        and work.high_watermark is not None
+        and work.directory in ends
+        and work.high_watermark >= ends[work.directory]
+    )
