@@ -9,8 +9,9 @@ In: nothing. Out: the values that a step reads and makes anew. The rule that mus
     Running     the image it applied, partitions it leads and follows, requests it holds, coordinators
 
 Where to plug in
-    coordinators     `Running.coordinators` is a map of names to frozen values of their own; `Running.leading` tells
-                     when a partition of their topic came or went (`broker_life.LEADERSHIP_LISTENERS`), requests come
+    coordinators     `Running.coordinators` is a map of names to frozen values of their own;
+                     `leader_role.LEADERSHIP_LISTENERS` hear when a partition of their topic came or went,
+                     `leader_role.WRITTEN` what became of `append_local`; requests come
                      through `engine.BROKER_REQUESTS`, time through `Timer.COORDINATORS`
     cleaner, disks   functions on `ReplicaLog` or `Disk` (`cleaner`, `recovery`, `disk_faults`), called from
                      `disk_wiring`, and when logs are loaded from `broker_life`

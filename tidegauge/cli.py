@@ -365,6 +365,38 @@ def explore_command(
             click.echo(line)
 
 
+@main.command("simulate")
+@click.argument("name", metavar="[NAME]", required=False)
+@click.option("--list", "list_only", is_flag=True, help="Print the scenarios' names and what they are about.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Decides what chance decides.")
+@click.option("--out", type=_DIRECTORY, help="A new directory: one snapshot with its TRUTH.json per moment.")
+@click.option("--json", "as_json", is_flag=True, help="Print the story, the truth and the expected findings as JSON.")
+@_told
+def simulate_command(name: str | None, list_only: bool, seed: int, out: Path | None, as_json: bool) -> None:
+    """Play the scenario NAME in a simulated cluster, and write its disks as snapshots whose truth is known.
+
+    It prints the story, what truly happened, what an audit should find, and the command that audits each snapshot.
+    """
+    from sim_engine.scenarios.registry import SCENARIOS
+    from tidegauge.simulate import listing, report, simulate
+
+    if list_only:
+        for line in listing():
+            click.echo(line)
+        return
+    if name is None or name not in SCENARIOS:
+        problem = "Name a scenario." if name is None else f"There is no scenario {name}."
+        raise click.UsageError(f"{problem} The scenarios are: {', '.join(SCENARIOS)}.")
+    if out is None:
+        raise click.UsageError("Name a directory for the snapshots: --out DIR.")
+    result = simulate(name, seed=seed, out=out)
+    if as_json:
+        click.echo(json.dumps(result, indent=1))
+    else:
+        for line in report(result):
+            click.echo(line)
+
+
 @main.command("demo")
 @_told
 def demo_command() -> None:

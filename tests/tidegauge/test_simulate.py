@@ -1,0 +1,87 @@
+"""`tidegauge simulate`: what it writes and prints, what it refuses; and that an audit of it finds what it foretold."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from sim_engine import truth_schema
+from sim_engine.scenarios.registry import SCENARIOS
+from tidegauge.cli import main
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+def test_the_list_names_every_scenario() -> None:
+    result = run("simulate", "--list")
+    assert result.exit_code == 0
+    assert [line.split()[0] for line in result.output.splitlines()] == list(SCENARIOS)
+
+
+def test_each_moment_is_a_snapshot_with_its_truth(tmp_path: Path) -> None:
+    out = tmp_path / "incident"
+    result = run("simulate", "unclean-election", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in out.iterdir()) == ["a-is-alone", "a-is-back", "b-is-elected"]
+    for directory in out.iterdir():
+        assert run("snapshot", "verify", directory).exit_code == 0
+        truth = json.loads((directory / "TRUTH.json").read_text(encoding="utf-8"))
+        assert truth_schema.problems(truth) == []
+    for told in (
+        "Truth: committed records [100, 201) are lost",
+        "orders-0: broker 2 leads, epoch 2 (unclean)",
+        "D06 NoCommittedTruncation: orders-0, broker 1, [100, 201)",
+        f"tidegauge audit {out}/a-is-back --out {out}-audit/a-is-back --previous {out}/a-is-alone",
+    ):
+        assert told in result.output
+
+
+def test_what_happened_is_told_once_or_anew_for_a_cluster_of_its_own(tmp_path: Path) -> None:
+    told = json.loads(run("simulate", "unclean-election", "--out", tmp_path / "one", "--json").output)
+    lines = [line for moment in told["moments"] for line in moment["happened"]]
+    assert len(lines) == len(set(lines))
+    other = json.loads(run("simulate", "kip-101-loss", "--out", tmp_path / "other", "--json").output)
+    assert all(any("kill, broker-3" in line for line in moment["happened"]) for moment in other["moments"])
+
+
+def test_another_seed_is_another_cluster(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        assert run("simulate", "bit-rot", "--seed", str(seed), "--out", tmp_path / str(seed)).exit_code == 0
+    log = "rotten/broker-3/orders-0/00000000000000000000.log"
+    assert (tmp_path / "1" / log).read_bytes() != (tmp_path / "2" / log).read_bytes()
+
+
+def test_an_unknown_name_is_answered_with_those_there_are(tmp_path: Path) -> None:
+    for arguments in (["simulate", "clean-election"], ["simulate"]):
+        result = run(*arguments, "--out", tmp_path / "out")
+        assert result.exit_code == 2
+        assert all(name in result.output for name in SCENARIOS)
+    assert not (tmp_path / "out").exists()
+
+
+def test_it_needs_a_directory_and_writes_over_nothing(tmp_path: Path) -> None:
+    assert "--out DIR" in run("simulate", "bit-rot").output
+    (tmp_path / "mine").write_text("do not touch", encoding="utf-8")
+    result = run("simulate", "bit-rot", "--out", tmp_path)
+    assert result.exit_code == 2
+    assert "exists and holds something" in result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "moment"), [("unclean-election", "a-is-back"), ("leader-epoch-truncation", "a-is-away")]
+)
+def test_a_real_audit_finds_what_was_foretold(name: str, moment: str, tmp_path: Path) -> None:
+    told = json.loads(run("simulate", name, "--out", tmp_path / "incident", "--json").output)
+    (chosen,) = [each for each in told["moments"] if each["name"] == moment]
+    command = chosen["next"].split()
+    result = run(*command[1:], "--store", "none", "--fail-on", "never")
+    assert result.exit_code == 0, result.output
+    report = json.loads((Path(f"{tmp_path}/incident-audit/{moment}") / "report.json").read_text(encoding="utf-8"))
+    found = sorted((b["code"], b["start_offset"], b["end_offset"]) for b in report["breaches"])
+    expected = sorted((f["code"], f["start_offset"], f["end_offset"]) for f in chosen["findings"])
+    assert found == expected
