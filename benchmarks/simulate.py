@@ -16,10 +16,10 @@ from pathlib import Path
 from kafka_log.types import TopicPartition
 from sim_engine import actions
 from sim_engine.engine import new_world, run, run_for, scheduled_all, step
-from sim_engine.snapshot import snapshot_of
-from sim_engine.stored_batch import NewRecord
+from sim_engine.log.stored_batch import NewRecord
+from sim_engine.rendering.snapshot import snapshot_of
+from sim_engine.rendering.write_snapshot import write_snapshot
 from sim_engine.world import World
-from sim_engine.write_snapshot import write_snapshot
 from snapshots.manifest import Consistency
 
 _PRODUCERS = 4

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from kafka_log.types import TopicPartition
+from sim_engine.log.stored_batch import NewRecord
 from sim_engine.network import Link
-from sim_engine.stored_batch import NewRecord
 
 
 @dataclass(frozen=True, slots=True)

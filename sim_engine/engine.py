@@ -21,28 +21,18 @@ from dataclasses import replace
 from typing import Any, Final
 
 from kafka_log.control import Voter
-from sim_engine import (
-    actions,
-    broker_life,
-    broker_requests,
-    consumer,
-    controller_node,
-    coordinator_wiring,
-    disk_wiring,
-    follower_role,
-    follower_service,
-    housekeeping,
-    leader_role,
-    messages,
-    metadata_copy,
-    producer,
-)
+from sim_engine import actions, messages
 from sim_engine.actions import BrokerTick, ControllerTick, Delivered, Timer
-from sim_engine.controller import ClusterImage, applied
+from sim_engine.brokers import broker_life, broker_requests, follower_role, follower_service, housekeeping, leader_role
+from sim_engine.clients import consumer, producer
+from sim_engine.coordinators import coordinator_wiring
 from sim_engine.dice import uuid_for
-from sim_engine.metadata_log import METADATA_VERSION, begun, record, written
+from sim_engine.faults import disk_wiring
+from sim_engine.log.replica_log import LogConfig, new_log
+from sim_engine.metadata import controller_node, metadata_copy
+from sim_engine.metadata.controller import ClusterImage, applied
+from sim_engine.metadata.metadata_log import METADATA_VERSION, begun, record, written
 from sim_engine.network import CONTROLLER, Network
-from sim_engine.replica_log import LogConfig, new_log
 from sim_engine.settings import Generation, Settings
 from sim_engine.turn import Turn
 from sim_engine.world import Broker, ControllerNode, Disk, World

@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from kafka_log.types import TopicPartition
-from sim_engine.persistent import Trail
-from sim_engine.replica_log import ReplicaLog
-from sim_engine.stored_batch import StoredBatch
+from sim_engine.log.persistent import Trail
+from sim_engine.log.replica_log import ReplicaLog
+from sim_engine.log.stored_batch import StoredBatch
 from sim_engine.truth import Acknowledged, Consumed, Lineage, Lost, Truncated, Watermark
 from sim_engine.turn import Turn
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from kafka_log.batch import CompressionType
 from kafka_log.types import TopicPartition
-from sim_engine.controller import ClusterImage
-from sim_engine.replica_log import ReplicaLog
-from sim_engine.stored_batch import NewRecord, Producer, StoredBatch
+from sim_engine.log.replica_log import ReplicaLog
+from sim_engine.log.stored_batch import NewRecord, Producer, StoredBatch
+from sim_engine.metadata.controller import ClusterImage
 
 NONE = "NONE"
 

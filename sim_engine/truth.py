@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kafka_log.types import TopicPartition
-from sim_engine.persistent import Trail
-from sim_engine.stored_batch import StoredBatch
+from sim_engine.log.persistent import Trail
+from sim_engine.log.stored_batch import StoredBatch
 
 SCHEMA_VERSION: Final = 1
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 from kafka_log.types import TopicPartition
 from sim_engine.actions import Delivered
 from sim_engine.dice import below, draw
+from sim_engine.log.replica_log import ReplicaLog
 from sim_engine.network import CONTROLLER, Network, arrivals_of, broker_node
-from sim_engine.render import Replica
-from sim_engine.replica_log import ReplicaLog
+from sim_engine.rendering.render import Replica
 from sim_engine.settings import Generation, Settings
 from sim_engine.truth import Fault, Told, Truth
 from sim_engine.world import Broker, ControllerNode, Disk, Event, Following, Leadership, Running, World

@@ -23,12 +23,12 @@ from dataclasses import dataclass, field
 
 from kafka_log.types import TopicPartition
 from sim_engine.actions import Delivered
-from sim_engine.controller import ClusterImage
+from sim_engine.log.replica_log import ReplicaLog
 from sim_engine.messages import FetchRequest, MetadataFetch
-from sim_engine.metadata_log import MetadataLog
+from sim_engine.metadata.controller import ClusterImage
+from sim_engine.metadata.metadata_log import MetadataLog
 from sim_engine.network import Network
-from sim_engine.render import Replica
-from sim_engine.replica_log import ReplicaLog
+from sim_engine.rendering.render import Replica
 from sim_engine.settings import Settings
 from sim_engine.truth import Truth
 

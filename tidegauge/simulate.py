@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from expectations.catalogue.registry import CATALOGUE
+from sim_engine.rendering.write_snapshot import write_snapshot
 from sim_engine.scenarios.registry import SCENARIOS
 from sim_engine.scenarios.scenario import Finding, Moment, Scenario
 from sim_engine.truth import Truth
-from sim_engine.write_snapshot import write_snapshot
 from snapshots.errors import SnapshotError
 from snapshots.manifest import Consistency
 

@@ -27,10 +27,10 @@ from sim_engine.explore.layout import (
     REQUESTS,
     Layout,
 )
-from sim_engine.metadata_log import FEATURES, METADATA_VERSION, MetadataLog, begun, record, written
-from sim_engine.render import BrokerDisk, Replica
-from sim_engine.replica_log import LogConfig, ReplicaLog, append, new_log, with_epoch, with_high_watermark
-from sim_engine.stored_batch import NewRecord, data_batch
+from sim_engine.log.replica_log import LogConfig, ReplicaLog, append, new_log, with_epoch, with_high_watermark
+from sim_engine.log.stored_batch import NewRecord, data_batch
+from sim_engine.metadata.metadata_log import FEATURES, METADATA_VERSION, MetadataLog, begun, record, written
+from sim_engine.rendering.render import BrokerDisk, Replica
 
 Fields = NDArray[np.int64]
 

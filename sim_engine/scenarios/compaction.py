@@ -7,6 +7,7 @@ from typing import Final
 
 from sim_engine import actions
 from sim_engine.engine import run_for, step
+from sim_engine.log.stored_batch import NewRecord
 from sim_engine.scenarios.scenario import Moment, Played, Scenario
 from sim_engine.scenarios.stage import (
     CHECKPOINTED_MS,
@@ -17,7 +18,6 @@ from sim_engine.scenarios.stage import (
     started,
     with_producer,
 )
-from sim_engine.stored_batch import NewRecord
 from sim_engine.world import World
 
 _CONFIG: Final = {

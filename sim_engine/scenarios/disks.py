@@ -5,9 +5,9 @@ In: a seed. Out: the story's moments. Source: Kafka LogLoader, UnifiedLog; what 
 
 from typing import Final
 
-from sim_engine.disk_actions import HurtDisk, RestoreDisk
-from sim_engine.disk_faults import FaultKind
 from sim_engine.engine import run_for, step
+from sim_engine.faults.disk_actions import HurtDisk, RestoreDisk
+from sim_engine.faults.disk_faults import FaultKind
 from sim_engine.scenarios.scenario import Moment, Played, Scenario
 from sim_engine.scenarios.stage import (
     CHECKPOINTED_MS,

@@ -10,10 +10,19 @@ from typing import Final
 from kafka_log.types import TopicPartition
 from sim_engine import actions
 from sim_engine.dice import uuid_for
-from sim_engine.disk_actions import HurtDisk
-from sim_engine.disk_faults import FaultKind
 from sim_engine.engine import run_for, step
-from sim_engine.remote_metadata import RemoteState, RemoteView, metadata_partition, moved, segment_record, update_record
+from sim_engine.faults.disk_actions import HurtDisk
+from sim_engine.faults.disk_faults import FaultKind
+from sim_engine.log.remote_metadata import (
+    RemoteState,
+    RemoteView,
+    metadata_partition,
+    moved,
+    segment_record,
+    update_record,
+)
+from sim_engine.log.stored_batch import NewRecord
+from sim_engine.log.tiering import copied, gaps
 from sim_engine.scenarios.scenario import Moment, Played, Scenario
 from sim_engine.scenarios.stage import (
     CHECKPOINTED_MS,
@@ -26,8 +35,6 @@ from sim_engine.scenarios.stage import (
     numbered,
     with_producer,
 )
-from sim_engine.stored_batch import NewRecord
-from sim_engine.tiering import copied, gaps
 from sim_engine.world import World
 
 _METADATA: Final = "__remote_log_metadata"

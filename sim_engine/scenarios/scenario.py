@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafka_log.types import TopicPartition
-from sim_engine.render import BrokerDisk
-from sim_engine.snapshot import snapshot_of
+from sim_engine.rendering.render import BrokerDisk
+from sim_engine.rendering.snapshot import snapshot_of
 from sim_engine.truth import Truth
 from sim_engine.world import World
 

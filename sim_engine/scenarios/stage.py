@@ -10,10 +10,10 @@ from typing import Final
 from kafka_log.types import TopicPartition
 from sim_engine import actions
 from sim_engine.engine import new_world, run_for, scheduled_all, step
+from sim_engine.log.stored_batch import NewRecord
 from sim_engine.network import broker_node
 from sim_engine.scenarios.scenario import Finding, LostRange
 from sim_engine.settings import Generation, Settings
-from sim_engine.stored_batch import NewRecord
 from sim_engine.world import World
 
 A, B, C = 1, 2, 3

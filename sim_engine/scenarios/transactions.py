@@ -7,7 +7,7 @@ from typing import Final
 
 from kafka_log.types import TopicPartition
 from sim_engine.actions import CreateTopic
-from sim_engine.coordinator_actions import (
+from sim_engine.coordinators.coordinator_actions import (
     BeginTransaction,
     EndTransaction,
     LoseMarkers,
@@ -15,10 +15,10 @@ from sim_engine.coordinator_actions import (
     StartTransactionalProducer,
     WriteUnverified,
 )
+from sim_engine.coordinators.transaction_notes import Decided
 from sim_engine.engine import run_for, step
 from sim_engine.scenarios.scenario import Moment, Played, Scenario
 from sim_engine.scenarios.stage import CHECKPOINTED_MS, ORDERS, SETTLED_MS, A, B, C, cluster, found, values
-from sim_engine.transaction_notes import Decided
 from sim_engine.world import World
 
 ORDERS_1: Final = TopicPartition("orders", 1)

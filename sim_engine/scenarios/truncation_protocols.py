@@ -7,9 +7,9 @@ In: a seed. Out: one moment per protocol, of the same story. Source: KIP-101 (bo
 from typing import Final
 
 from sim_engine import actions
-from sim_engine.disk_actions import HurtDisk
-from sim_engine.disk_faults import FaultKind
 from sim_engine.engine import run_for, step
+from sim_engine.faults.disk_actions import HurtDisk
+from sim_engine.faults.disk_faults import FaultKind
 from sim_engine.network import Link, broker_node
 from sim_engine.scenarios.scenario import Moment, Played, Scenario
 from sim_engine.scenarios.stage import (

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from sim_engine import actions
-from sim_engine.coordinator_actions import LeaveGroup, StartGroupConsumer
+from sim_engine.coordinators.coordinator_actions import LeaveGroup, StartGroupConsumer
 from sim_engine.engine import run_for, step
 from sim_engine.scenarios.scenario import Moment, Played, Scenario
 from sim_engine.scenarios.stage import (

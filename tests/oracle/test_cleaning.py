@@ -9,10 +9,10 @@ import pytest
 from kafka_log.batch import CompressionType
 from kafka_log.corruption import Corruption
 from kafka_log.scan import scan_buffer
-from sim_engine.cleaner import clean, cleanable
-from sim_engine.render_log import render_log
-from sim_engine.replica_log import LogConfig, ReplicaLog, append
-from sim_engine.stored_batch import NewRecord, StoredBatch, data_batch, read_stored
+from sim_engine.log.cleaner import clean, cleanable
+from sim_engine.log.replica_log import LogConfig, ReplicaLog, append
+from sim_engine.log.stored_batch import NewRecord, StoredBatch, data_batch, read_stored
+from sim_engine.rendering.render_log import render_log
 from tests.oracle.kafka import Answer, Oracle
 from tests.sim_engine.random_logs import SMALL, START_MS, random_log
 

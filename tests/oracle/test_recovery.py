@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import pytest
 
-from sim_engine.cleaner import clean, cleanable
-from sim_engine.disk_faults import FaultKind
-from sim_engine.producers import snapshot_entries
-from sim_engine.recovery import Checkpoints, loaded
-from sim_engine.render_log import render_log
-from sim_engine.replica_log import ReplicaLog, stopped_cleanly, with_high_watermark
-from sim_engine.tiering import delete_local
+from sim_engine.faults.disk_faults import FaultKind
+from sim_engine.log.cleaner import clean, cleanable
+from sim_engine.log.producers import snapshot_entries
+from sim_engine.log.recovery import Checkpoints, loaded
+from sim_engine.log.replica_log import ReplicaLog, stopped_cleanly, with_high_watermark
+from sim_engine.log.tiering import delete_local
+from sim_engine.rendering.render_log import render_log
 from tests.oracle.kafka import Answer, Oracle
 from tests.oracle.test_cleaning import written
 from tests.sim_engine.disks import KEPT, ORDERS, hurt_disk

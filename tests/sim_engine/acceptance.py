@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from kafka_log.types import TopicPartition
-from sim_engine.render import BrokerDisk
-from sim_engine.replica_log import ReplicaLog
+from sim_engine.log.replica_log import ReplicaLog
+from sim_engine.rendering.render import BrokerDisk
 from tests.java.libraries import classpath
 from tests.oracle.kafka import Oracle, tool
 from tests.sim_engine.rendered_cluster import write_disk

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from kafka_log.types import TopicPartition
 from sim_engine import actions
 from sim_engine.engine import new_world, run_for, scheduled_all, step
+from sim_engine.log.stored_batch import NewRecord, StoredBatch
 from sim_engine.network import CONTROLLER, Link, broker_node, client_node
 from sim_engine.settings import Settings
-from sim_engine.stored_batch import NewRecord, StoredBatch
 from sim_engine.truth import digest_of
 from sim_engine.world import World
 

@@ -8,8 +8,8 @@ from kafka_log.log_dir import parse_partition_dir
 from kafka_log.records import Record, records_in
 from kafka_log.scan import scan_buffer
 from kafka_log.types import TopicPartition
-from sim_engine.coordinator_effects import Answer, AskForProducerIds, Effect, SendMarkers, Write
-from sim_engine.transaction_coordinator import (
+from sim_engine.coordinators.coordinator_effects import Answer, AskForProducerIds, Effect, SendMarkers, Write
+from sim_engine.coordinators.transaction_coordinator import (
     PRODUCER_ID_BLOCK,
     Step,
     TransactionCoordinator,

@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 
 from kafka_log.types import TopicPartition
-from sim_engine.disk_faults import (
+from sim_engine.faults.disk_faults import (
     DiskFault,
     bit_flip,
     damaged_index,
@@ -13,9 +13,9 @@ from sim_engine.disk_faults import (
     lost_segment,
     torn_write,
 )
-from sim_engine.render import BrokerDisk, Replica
-from sim_engine.replica_log import LogConfig, ReplicaLog, new_log
-from sim_engine.stored_batch import NewRecord, data_batch
+from sim_engine.log.replica_log import LogConfig, ReplicaLog, new_log
+from sim_engine.log.stored_batch import NewRecord, data_batch
+from sim_engine.rendering.render import BrokerDisk, Replica
 from tests.sim_engine.random_logs import SMALL, START_MS, random_log
 
 ORDERS = TopicPartition("orders", 0)

@@ -18,30 +18,9 @@ from kafka_log.batch import CompressionType
 from kafka_log.control import Voter
 from kafka_log.metadata_records import MetadataRecord
 from kafka_log.types import TopicPartition
-from sim_engine.controller import ClusterImage, applied, begin_shutdown, create_topic, fence, register, unfence
-from sim_engine.group_records import GROUPS_WRITE, CommittedOffset, offset_record
-from sim_engine.java_hash import coordinator_partition
-from sim_engine.leftovers import Leftover, LeftSegment
-from sim_engine.metadata_log import FEATURES, MetadataLog, begun, record, written
-from sim_engine.metadata_snapshot import (
-    MetadataSnapshot,
-    bootstrap_checkpoint,
-    bootstrap_records,
-    cut_behind,
-    first_snapshot,
-    taken,
-)
-from sim_engine.render import Beside, BrokerDisk, RenamedReplica, Replica
-from sim_engine.replica_log import (
-    LogConfig,
-    ReplicaLog,
-    append,
-    new_log,
-    with_high_watermark,
-    with_log_start,
-)
-from sim_engine.stored_batch import NewRecord, Producer, data_batch, marker_batch
-from sim_engine.transaction_metadata import (
+from sim_engine.coordinators.group_records import GROUPS_WRITE, CommittedOffset, offset_record
+from sim_engine.coordinators.java_hash import coordinator_partition
+from sim_engine.coordinators.transaction_metadata import (
     TransactionMetadata,
     completed,
     created,
@@ -49,6 +28,27 @@ from sim_engine.transaction_metadata import (
     prepared,
     written_record,
 )
+from sim_engine.log.replica_log import (
+    LogConfig,
+    ReplicaLog,
+    append,
+    new_log,
+    with_high_watermark,
+    with_log_start,
+)
+from sim_engine.log.stored_batch import NewRecord, Producer, data_batch, marker_batch
+from sim_engine.metadata.controller import ClusterImage, applied, begin_shutdown, create_topic, fence, register, unfence
+from sim_engine.metadata.metadata_log import FEATURES, MetadataLog, begun, record, written
+from sim_engine.metadata.metadata_snapshot import (
+    MetadataSnapshot,
+    bootstrap_checkpoint,
+    bootstrap_records,
+    cut_behind,
+    first_snapshot,
+    taken,
+)
+from sim_engine.rendering.leftovers import Leftover, LeftSegment
+from sim_engine.rendering.render import Beside, BrokerDisk, RenamedReplica, Replica
 
 NOW_MS = 1_763_000_000_000
 CONFIG = {"retention.ms": "-1", "internal.segment.bytes": "4096", "segment.index.bytes": "8192"}

@@ -8,11 +8,7 @@ away; a leadership moves in the middle, cleanly. Nothing is wrong with it.
 from collections.abc import Mapping
 
 from kafka_log.types import TopicPartition
-from sim_engine.leftovers import LeftSegment, taken_away
-from sim_engine.live_copy import Moment
-from sim_engine.metadata_log import record, written
-from sim_engine.render import BrokerDisk, Replica
-from sim_engine.replica_log import (
+from sim_engine.log.replica_log import (
     LogConfig,
     ReplicaLog,
     append,
@@ -21,7 +17,11 @@ from sim_engine.replica_log import (
     with_epoch,
     with_high_watermark,
 )
-from sim_engine.stored_batch import NewRecord, data_batch
+from sim_engine.log.stored_batch import NewRecord, data_batch
+from sim_engine.metadata.metadata_log import record, written
+from sim_engine.rendering.leftovers import LeftSegment, taken_away
+from sim_engine.rendering.live_copy import Moment
+from sim_engine.rendering.render import BrokerDisk, Replica
 from tests.sim_engine.handmade import NOW_MS, TOPIC_IDS, metadata_of, voters
 
 DIRECTORY_IDS = {1: "AQEBAQEBAQEBAQEBAQEBAQ", 2: "AgICAgICAgICAgICAgICAg", 3: "AwMDAwMDAwMDAwMDAwMDAw"}

@@ -13,9 +13,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from kafka_log.control import KRaftVoters, Voter, decode_control_record, encode_control_record
 from kafka_log.types import TopicPartition as Partition
-from sim_engine.render import BrokerDisk, render_broker
-from sim_engine.replica_log import append, new_log, with_high_watermark
-from sim_engine.stored_batch import NewRecord, StoredBatch, stored_batch
+from sim_engine.log.replica_log import append, new_log, with_high_watermark
+from sim_engine.log.stored_batch import NewRecord, StoredBatch, stored_batch
+from sim_engine.rendering.render import BrokerDisk, render_broker
 from tests.real_kafka.cluster import KafkaCluster, wait_until
 from tests.real_kafka.settings import LOGGING
 from tests.sim_engine.handmade import Written, voters

@@ -9,9 +9,9 @@ import pytest
 
 from kafka_log.scan import scan_buffer
 from kafka_log.types import TopicPartition
-from sim_engine.metadata_image import image_records
-from sim_engine.metadata_snapshot import bootstrap_records
-from sim_engine.render import BrokerDisk
+from sim_engine.metadata.metadata_image import image_records
+from sim_engine.metadata.metadata_snapshot import bootstrap_records
+from sim_engine.rendering.render import BrokerDisk
 from tests.oracle.conftest import oracle
 from tests.oracle.kafka import Oracle
 from tests.sim_engine.acceptance import STRAY, complaints, dump_tool_takes, dumped, faults, loader_agrees

@@ -9,9 +9,8 @@ import pytest
 from kafka_log.batch import DELETE_HORIZON_BIT
 from kafka_log.checkpoints import parse_offset_checkpoint
 from kafka_log.scan import scan_buffer
-from sim_engine.cleaner import Cleanable, checkpoint_after_truncation, clean, cleanable, cleaned_if_due
-from sim_engine.render_log import render_segment
-from sim_engine.replica_log import (
+from sim_engine.log.cleaner import Cleanable, checkpoint_after_truncation, clean, cleanable, cleaned_if_due
+from sim_engine.log.replica_log import (
     LogConfig,
     ReplicaLog,
     append,
@@ -22,8 +21,9 @@ from sim_engine.replica_log import (
     with_high_watermark,
     with_log_start,
 )
-from sim_engine.segment import Segment
-from sim_engine.stored_batch import NewRecord, Producer, StoredBatch, data_batch, marker_batch, read_stored
+from sim_engine.log.segment import Segment
+from sim_engine.log.stored_batch import NewRecord, Producer, StoredBatch, data_batch, marker_batch, read_stored
+from sim_engine.rendering.render_log import render_segment
 from tests.sim_engine.random_logs import SMALL, START_MS, random_log
 
 Golden = Callable[[str], Path]

@@ -8,7 +8,7 @@ import pytest
 from kafka_log.metadata_records import MetadataRecord, decode_metadata_record
 from kafka_log.records import records_in
 from kafka_log.scan import scan_buffer
-from sim_engine.controller import ClusterImage, applied, begin_shutdown, fence, register, unfence
+from sim_engine.metadata.controller import ClusterImage, applied, begin_shutdown, fence, register, unfence
 
 Golden = Callable[[str], Path]
 Change = tuple[tuple[str, object], ...]

@@ -8,7 +8,7 @@ from kafka_log.batch import BATCH_LENGTH_AT, RECORDS_AT, CompressionType
 from kafka_log.corruption import Damage
 from kafka_log.records import RecordBatch, read_batch
 from kafka_log.scan import scan_buffer
-from sim_engine.disk_faults import (
+from sim_engine.faults.disk_faults import (
     CheckpointFile,
     FaultKind,
     bit_flip,
@@ -23,10 +23,10 @@ from sim_engine.disk_faults import (
     wiped_directory,
     wiped_partition,
 )
-from sim_engine.recovery import loaded_replica
-from sim_engine.render import BrokerDisk, render_broker
-from sim_engine.replica_log import append, new_log, roll, with_high_watermark
-from sim_engine.stored_batch import NewRecord, data_batch
+from sim_engine.log.recovery import loaded_replica
+from sim_engine.log.replica_log import append, new_log, roll, with_high_watermark
+from sim_engine.log.stored_batch import NewRecord, data_batch
+from sim_engine.rendering.render import BrokerDisk, render_broker
 from tests.sim_engine.disks import KEPT, ORDERS, disk_of, hurt_disk
 from tests.sim_engine.random_logs import START_MS
 

@@ -6,10 +6,10 @@ import pytest
 
 from kafka_log.batch import DELETE_HORIZON_BIT
 from sim_engine import actions
-from sim_engine.disk_actions import HurtDisk, RestoreCheckpoint, RestoreDisk
-from sim_engine.disk_faults import CheckpointFile, FaultKind
 from sim_engine.engine import run_for, step
-from sim_engine.stored_batch import NewRecord
+from sim_engine.faults.disk_actions import HurtDisk, RestoreCheckpoint, RestoreDisk
+from sim_engine.faults.disk_faults import CheckpointFile, FaultKind
+from sim_engine.log.stored_batch import NewRecord
 from sim_engine.world import World
 from tests.sim_engine.clusters import ORDERS, batches, cluster, said
 

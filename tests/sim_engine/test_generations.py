@@ -2,9 +2,10 @@
 
 import pytest
 
-from sim_engine import actions, disk_actions
-from sim_engine.disk_faults import FaultKind
+from sim_engine import actions
 from sim_engine.engine import run_for, step
+from sim_engine.faults import disk_actions
+from sim_engine.faults.disk_faults import FaultKind
 from sim_engine.network import broker_node
 from sim_engine.settings import Generation, Settings
 from sim_engine.world import World

@@ -11,17 +11,17 @@ from kafka_log.log_dir import parse_partition_dir
 from kafka_log.records import records_in
 from kafka_log.scan import scan_buffer
 from kafka_log.types import TopicPartition
-from sim_engine.classic_group import ClassicMember, ClassicState, JoinedGroup
-from sim_engine.committed_offsets import (
+from sim_engine.coordinators.classic_group import ClassicMember, ClassicState, JoinedGroup
+from sim_engine.coordinators.committed_offsets import (
     commit_in_transaction,
     commit_offsets,
     delete_group,
     delete_offsets,
     fetch_offsets,
 )
-from sim_engine.consumer_group import ConsumerMember, Topics
-from sim_engine.coordinator_effects import Answer, Asker, Write
-from sim_engine.group_coordinator import (
+from sim_engine.coordinators.consumer_group import ConsumerMember, Topics
+from sim_engine.coordinators.coordinator_effects import Answer, Asker, Write
+from sim_engine.coordinators.group_coordinator import (
     heartbeat_classic,
     heartbeat_consumer,
     join_classic,
@@ -29,9 +29,17 @@ from sim_engine.group_coordinator import (
     sync_classic,
     tick,
 )
-from sim_engine.group_records import CommittedOffset, decoded
-from sim_engine.group_state import GroupPartition, ReplayedMarker, ReplayedRecord, records_of, replayed
-from sim_engine.led_groups import GroupCoordinator, GroupSettings, Step, elected, failed, marker_appended, resigned
+from sim_engine.coordinators.group_records import CommittedOffset, decoded
+from sim_engine.coordinators.group_state import GroupPartition, ReplayedMarker, ReplayedRecord, records_of, replayed
+from sim_engine.coordinators.led_groups import (
+    GroupCoordinator,
+    GroupSettings,
+    Step,
+    elected,
+    failed,
+    marker_appended,
+    resigned,
+)
 
 Golden = Callable[[str], Path]
 Entry = ReplayedRecord | ReplayedMarker

@@ -11,11 +11,11 @@ from kafka_log.log_dir import CLEAN_SHUTDOWN, parse_segment_file
 from kafka_log.types import TopicPartition
 from sim_engine import actions
 from sim_engine.engine import run_for, step
-from sim_engine.live_copy import LiveCopy, Moment, TakenFile, live_copy
-from sim_engine.render import Beside, RenamedReplica, Replica, render_broker
-from sim_engine.replica_log import LogConfig, new_log, truncate
-from sim_engine.snapshot import snapshot_of
-from sim_engine.write_snapshot import TRUTH, write_live_copy, write_snapshot
+from sim_engine.log.replica_log import LogConfig, new_log, truncate
+from sim_engine.rendering.live_copy import LiveCopy, Moment, TakenFile, live_copy
+from sim_engine.rendering.render import Beside, RenamedReplica, Replica, render_broker
+from sim_engine.rendering.snapshot import snapshot_of
+from sim_engine.rendering.write_snapshot import TRUTH, write_live_copy, write_snapshot
 from snapshots.adopt import open_snapshot, verify
 from snapshots.manifest import Consistency, Source
 from tests.sim_engine.clusters import cluster, leader, said

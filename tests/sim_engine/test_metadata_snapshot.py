@@ -9,9 +9,10 @@ from kafka_log.control import ControlRecord, KRaftVoters, SnapshotFooter, Snapsh
 from kafka_log.metadata_records import MetadataRecord, decode_metadata_record
 from kafka_log.records import Record, records_in
 from kafka_log.scan import scan_buffer
-from sim_engine.metadata_image import MetadataImage, image_records, replayed
-from sim_engine.metadata_log import MetadataLog, begun, record, written
-from sim_engine.metadata_snapshot import (
+from sim_engine.log.replica_log import LogConfig, append, new_log, with_epoch, with_high_watermark
+from sim_engine.metadata.metadata_image import MetadataImage, image_records, replayed
+from sim_engine.metadata.metadata_log import MetadataLog, begun, record, written
+from sim_engine.metadata.metadata_snapshot import (
     Clock,
     bootstrap_records,
     cut_behind,
@@ -20,7 +21,6 @@ from sim_engine.metadata_snapshot import (
     snapshot_data,
     taken,
 )
-from sim_engine.replica_log import LogConfig, append, new_log, with_epoch, with_high_watermark
 
 Golden = Callable[[str], Path]
 NOW_MS = 1_700_000_000_000

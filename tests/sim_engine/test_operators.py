@@ -2,8 +2,8 @@
 
 from kafka_log.types import TopicPartition
 from sim_engine import actions
-from sim_engine.controller import NO_LEADER
 from sim_engine.engine import run_for, step
+from sim_engine.metadata.controller import NO_LEADER
 from sim_engine.network import CONTROLLER, broker_node
 from sim_engine.settings import Settings
 from sim_engine.world import World

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_log.types import TopicPartition
 from sim_engine.actions import CreateTopic, Cut, Heal, Kill, Pause, Resume, SetLink, Start, Stop, StopClient
-from sim_engine.coordinator_actions import (
+from sim_engine.coordinators.coordinator_actions import (
     BeginTransaction,
     EndTransaction,
     SendInTransaction,
@@ -14,11 +14,11 @@ from sim_engine.coordinator_actions import (
     StartGroupConsumer,
     StartTransactionalProducer,
 )
+from sim_engine.coordinators.transaction_notes import Decided, TransactionTold
 from sim_engine.engine import new_world, run, scheduled_all
+from sim_engine.log.stored_batch import NewRecord, StoredBatch
 from sim_engine.network import Link, broker_node
 from sim_engine.settings import Settings
-from sim_engine.stored_batch import NewRecord, StoredBatch
-from sim_engine.transaction_notes import Decided, TransactionTold
 from sim_engine.world import World
 
 BROKERS = (1, 2, 3)

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from kafka_log.types import TopicPartition
-from sim_engine.disk_faults import bit_flip, damaged_index, lost_segment, torn_write
-from sim_engine.recovery import Checkpoints, first_valid_batches, loaded, loaded_metadata, loaded_replica
-from sim_engine.render_log import render_log
-from sim_engine.replica_log import EpochStart, ReplicaLog, append, stopped_cleanly
-from sim_engine.segment import Segment
-from sim_engine.stored_batch import NewRecord, StoredBatch, data_batch
+from sim_engine.faults.disk_faults import bit_flip, damaged_index, lost_segment, torn_write
+from sim_engine.log.recovery import Checkpoints, first_valid_batches, loaded, loaded_metadata, loaded_replica
+from sim_engine.log.replica_log import EpochStart, ReplicaLog, append, stopped_cleanly
+from sim_engine.log.segment import Segment
+from sim_engine.log.stored_batch import NewRecord, StoredBatch, data_batch
+from sim_engine.rendering.render_log import render_log
 from tests.sim_engine.disks import KEPT, ORDERS, disk_of, hurt_disk
 from tests.sim_engine.random_logs import START_MS, random_log
 

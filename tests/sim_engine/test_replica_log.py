@@ -12,8 +12,7 @@ from kafka_log.metadata_records import decode_metadata_record
 from kafka_log.producer_snapshot import parse_producer_snapshot
 from kafka_log.records import RecordBatch, read_batch, records_in
 from kafka_log.scan import scan_buffer
-from sim_engine.render_log import render_log
-from sim_engine.replica_log import (
+from sim_engine.log.replica_log import (
     LogConfig,
     ReplicaLog,
     append,
@@ -23,7 +22,8 @@ from sim_engine.replica_log import (
     truncate,
     with_high_watermark,
 )
-from sim_engine.stored_batch import NewRecord, StoredBatch, data_batch
+from sim_engine.log.stored_batch import NewRecord, StoredBatch, data_batch
+from sim_engine.rendering.render_log import render_log
 
 Golden = Callable[[str], Path]
 

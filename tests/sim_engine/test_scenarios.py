@@ -19,18 +19,18 @@ from expectations.catalogue.registry import CATALOGUE
 from expectations.verdicts import Breach
 from kafka_log.coordinator_records import OffsetCommit, decode_offsets_record
 from kafka_log.types import TopicPartition
-from sim_engine import truth_schema
-from sim_engine.render import render_broker
+from sim_engine.coordinators.transaction_notes import Decided, TransactionTold
+from sim_engine.log.stored_batch import StoredBatch
+from sim_engine.rendering import truth_schema
+from sim_engine.rendering.render import render_broker
+from sim_engine.rendering.write_snapshot import write_snapshot
 from sim_engine.scenarios.compaction import DELETED, value_of
 from sim_engine.scenarios.reelection import PRODUCER_ID
 from sim_engine.scenarios.registry import SCENARIOS
 from sim_engine.scenarios.remote_tier import remote_gaps
 from sim_engine.scenarios.scenario import Finding, Moment, Played
 from sim_engine.scenarios.stage import ORDERS, A, B, C
-from sim_engine.stored_batch import StoredBatch
-from sim_engine.transaction_notes import Decided, TransactionTold
 from sim_engine.world import World
-from sim_engine.write_snapshot import write_snapshot
 from snapshots.manifest import Consistency
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import Derived, derived

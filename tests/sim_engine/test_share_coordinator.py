@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kafka_log.coordinator_records import OtherCoordinatorRecord, decode_coordinator_record
-from sim_engine.coordinator_effects import Answer, Write
-from sim_engine.share_coordinator import (
+from sim_engine.coordinators.coordinator_effects import Answer, Write
+from sim_engine.coordinators.share_coordinator import (
     ACKNOWLEDGED,
     ARCHIVED,
     AVAILABLE,

@@ -13,9 +13,9 @@ from kafka_log.producer_snapshot import parse_producer_snapshot
 from kafka_log.records import records_in
 from kafka_log.scan import scan_buffer
 from kafka_log.types import TopicPartition
-from sim_engine.disk_faults import FaultKind, early_local_deletion
-from sim_engine.recovery import Checkpoints, loaded
-from sim_engine.remote_metadata import (
+from sim_engine.faults.disk_faults import FaultKind, early_local_deletion
+from sim_engine.log.recovery import Checkpoints, loaded
+from sim_engine.log.remote_metadata import (
     RemoteState,
     RemoteView,
     metadata_partition,
@@ -23,9 +23,18 @@ from sim_engine.remote_metadata import (
     segment_record,
     update_record,
 )
-from sim_engine.replica_log import DAY_MS, EpochStart, LogConfig, ReplicaLog, append, new_log, roll, with_high_watermark
-from sim_engine.stored_batch import NewRecord, Producer, StoredBatch, data_batch, read_stored
-from sim_engine.tiering import (
+from sim_engine.log.replica_log import (
+    DAY_MS,
+    EpochStart,
+    LogConfig,
+    ReplicaLog,
+    append,
+    new_log,
+    roll,
+    with_high_watermark,
+)
+from sim_engine.log.stored_batch import NewRecord, Producer, StoredBatch, data_batch, read_stored
+from sim_engine.log.tiering import (
     RemoteObject,
     RemoteStore,
     copied,

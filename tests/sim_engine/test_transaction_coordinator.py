@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kafka_log.types import TopicPartition
-from sim_engine.coordinator_effects import Answer, SendMarkers, Write
-from sim_engine.java_hash import coordinator_partition, string_hash
-from sim_engine.transaction_coordinator import (
+from sim_engine.coordinators.coordinator_effects import Answer, SendMarkers, Write
+from sim_engine.coordinators.java_hash import coordinator_partition, string_hash
+from sim_engine.coordinators.transaction_coordinator import (
     LedPartition,
     TransactionalId,
     TransactionCoordinator,
@@ -25,7 +25,7 @@ from sim_engine.transaction_coordinator import (
     verify_partitions,
     written,
 )
-from sim_engine.transaction_metadata import (
+from sim_engine.coordinators.transaction_metadata import (
     LAST_CLIENT_EPOCH,
     MAX_EPOCH,
     Status,

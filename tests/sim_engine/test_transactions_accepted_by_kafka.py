@@ -13,7 +13,7 @@ import pytest
 from kafka_log.scan import scan_buffer
 from kafka_log.types import TopicPartition
 from sim_engine import actions
-from sim_engine.coordinator_actions import (
+from sim_engine.coordinators.coordinator_actions import (
     BeginTransaction,
     EndTransaction,
     SendInTransaction,
@@ -21,10 +21,10 @@ from sim_engine.coordinator_actions import (
     StartTransactionalProducer,
 )
 from sim_engine.engine import new_world, run_for, scheduled_all, step
-from sim_engine.render import BrokerDisk
+from sim_engine.log.stored_batch import NewRecord
+from sim_engine.rendering.render import BrokerDisk
+from sim_engine.rendering.snapshot import snapshot_of
 from sim_engine.settings import Settings
-from sim_engine.snapshot import snapshot_of
-from sim_engine.stored_batch import NewRecord
 from sim_engine.world import World
 from tests.oracle.conftest import oracle
 from tests.oracle.kafka import Oracle

@@ -7,14 +7,14 @@ import pytest
 
 from kafka_log.types import TopicPartition
 from sim_engine.actions import CreateTopic, Kill, Start, StartConsumer
-from sim_engine.consumer_protocol import (
+from sim_engine.coordinators.consumer_protocol import (
     ranges,
     read_assignment,
     read_subscription,
     write_assignment,
     write_subscription,
 )
-from sim_engine.coordinator_actions import (
+from sim_engine.coordinators.coordinator_actions import (
     BeginTransaction,
     DoubleMarker,
     EndTransaction,
@@ -27,15 +27,15 @@ from sim_engine.coordinator_actions import (
     StartTransactionalProducer,
     WriteUnverified,
 )
+from sim_engine.coordinators.share_coordinator import ACKNOWLEDGED, StateBatch, replayed
+from sim_engine.coordinators.transaction_notes import Decided, TransactionTold
 from sim_engine.engine import new_world, run, scheduled_all
-from sim_engine.replica_log import ReplicaLog
+from sim_engine.log.replica_log import ReplicaLog
+from sim_engine.log.stored_batch import NewRecord
+from sim_engine.rendering.snapshot import snapshot_of
+from sim_engine.rendering.write_snapshot import write_snapshot
 from sim_engine.settings import Settings
-from sim_engine.share_coordinator import ACKNOWLEDGED, StateBatch, replayed
-from sim_engine.snapshot import snapshot_of
-from sim_engine.stored_batch import NewRecord
-from sim_engine.transaction_notes import Decided, TransactionTold
 from sim_engine.world import World
-from sim_engine.write_snapshot import write_snapshot
 from snapshots.manifest import Consistency
 from tests.spark_jobs.pipeline import Derived, derived
 

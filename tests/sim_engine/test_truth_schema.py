@@ -9,8 +9,8 @@ import pytest
 from kafka_log.types import TopicPartition
 from sim_engine import actions, truth
 from sim_engine.engine import run_for, step
-from sim_engine.persistent import Trail
-from sim_engine.truth_schema import NOTES, OFFSETS, markdown, problems
+from sim_engine.log.persistent import Trail
+from sim_engine.rendering.truth_schema import NOTES, OFFSETS, markdown, problems
 from tests.sim_engine.clusters import ORDERS, cluster, leader, said
 
 CLASSES = {

@@ -11,13 +11,13 @@ import pytest
 
 from kafka_log.types import TopicPartition
 from sim_engine import actions
+from sim_engine.clients.producer import ProducerClient
 from sim_engine.engine import run_for, step
-from sim_engine.producer import ProducerClient
-from sim_engine.render import render_broker
+from sim_engine.rendering.render import render_broker
+from sim_engine.rendering.snapshot import snapshot_of
+from sim_engine.rendering.write_snapshot import write_snapshot
 from sim_engine.settings import Generation, Settings
-from sim_engine.snapshot import snapshot_of
 from sim_engine.world import World
-from sim_engine.write_snapshot import write_snapshot
 from snapshots.manifest import Consistency
 from tests.sim_engine.clusters import (
     batches,

@@ -13,8 +13,8 @@ import pytest
 from kafka_log.types import TopicPartition
 from sim_engine import actions
 from sim_engine.engine import run_for, step
-from sim_engine.render import BrokerDisk
-from sim_engine.snapshot import snapshot_of
+from sim_engine.rendering.render import BrokerDisk
+from sim_engine.rendering.snapshot import snapshot_of
 from sim_engine.world import World
 from tests.oracle.conftest import oracle
 from tests.oracle.kafka import Oracle

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from sim_engine import truth_schema
+from sim_engine.rendering import truth_schema
 from sim_engine.scenarios.registry import SCENARIOS
 from tidegauge.cli import main
 

@@ -1,0 +1,1 @@
+"""A broker's life: leading, following, housekeeping, dying and coming back."""

@@ -1,0 +1,90 @@
+"""A broker's periodic work: checkpoints, retention, cleaning, forgetting producers.
+
+In: a timer. Out: checkpoint files as they are on the disk from now on, logs without what may go, and when the timer is
+due again. The rule that must hold: between two checkpoints the files are old, and that is what a dead broker leaves.
+
+Source: Kafka ReplicaManager#checkpointHighWatermarks, LogManager#checkpointLogRecoveryOffsets,
+#checkpointLogStartOffsets, #cleanupLogs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from kafka_log.types import TopicPartition
+from sim_engine.actions import BrokerTick, Timer
+from sim_engine.faults import disk_wiring
+from sim_engine.log.replica_log import delete_segments, expire_producers
+from sim_engine.rendering.render import Replica
+from sim_engine.turn import Turn
+
+
+def begin(turn: Turn, broker_id: int) -> None:
+    """Starts every timer of a broker that has loaded its logs."""
+    running, settings = turn.running(broker_id), turn.settings
+    assert running is not None
+    delays = {
+        Timer.REGISTER: 0,
+        Timer.HEARTBEAT: settings.heartbeat_interval_ms,
+        Timer.FETCHERS: settings.fetch_backoff_ms,
+        Timer.ISR: settings.replica_lag_time_max_ms // 2,
+        Timer.HIGH_WATERMARKS: settings.high_watermark_checkpoint_interval_ms,
+        Timer.LOG_STARTS: settings.log_start_checkpoint_interval_ms,
+        Timer.RECOVERY_POINTS: settings.recovery_point_checkpoint_interval_ms,
+        Timer.RETENTION: settings.retention_check_interval_ms,
+        Timer.CLEANER: settings.cleaner_backoff_ms,
+        Timer.PRODUCERS: settings.producer_expiration_check_interval_ms,
+        Timer.COORDINATORS: settings.heartbeat_interval_ms,
+    }
+    for timer, delay_ms in delays.items():
+        turn.after(delay_ms, BrokerTick(broker_id, running.incarnation, timer))
+
+
+def tick_high_watermarks(turn: Turn, broker_id: int) -> int:
+    """Writes replication-offset-checkpoint."""
+    disk = turn.broker(broker_id).disk
+    turn.put_disk(broker_id, replace(disk, high_watermarks={p: r.log.high_watermark for p, r in disk.replicas.items()}))
+    return turn.settings.high_watermark_checkpoint_interval_ms
+
+
+def tick_recovery_points(turn: Turn, broker_id: int) -> int:
+    """Writes recovery-point-offset-checkpoint."""
+    disk = turn.broker(broker_id).disk
+    points = {p: r.log.flushed_end_offset for p, r in disk.replicas.items()}
+    turn.put_disk(broker_id, replace(disk, recovery_points=points))
+    return turn.settings.recovery_point_checkpoint_interval_ms
+
+
+def tick_log_starts(turn: Turn, broker_id: int) -> int:
+    """Writes log-start-offset-checkpoint."""
+    disk = turn.broker(broker_id).disk
+    turn.put_disk(broker_id, replace(disk, log_starts=log_starts_of(disk.replicas)))
+    return turn.settings.log_start_checkpoint_interval_ms
+
+
+def log_starts_of(replicas: Mapping[TopicPartition, Replica]) -> dict[TopicPartition, int]:
+    """Only logs that start inside their first segment are in the file (LogManager#checkpointLogStartOffsetsInDir)."""
+    return {
+        p: r.log.log_start_offset for p, r in replicas.items() if r.log.log_start_offset > r.log.segments[0].base_offset
+    }
+
+
+def tick_retention(turn: Turn, broker_id: int) -> int:
+    """Deletes segments that are too old, too many, or below the log start."""
+    for partition, replica in sorted(turn.broker(broker_id).disk.replicas.items()):
+        turn.put_log(broker_id, partition, delete_segments(replica.log, now_ms=turn.now_ms))
+    return turn.settings.retention_check_interval_ms
+
+
+def tick_cleaner(turn: Turn, broker_id: int) -> int:
+    """Gives each compacted log to the cleaners."""
+    for partition, replica in sorted(turn.broker(broker_id).disk.replicas.items()):
+        if replica.log.config.compact:
+            disk_wiring.clean(turn, broker_id, partition)
+    return turn.settings.cleaner_backoff_ms
+
+
+def tick_producers(turn: Turn, broker_id: int) -> int:
+    """Forgets producers that have been silent for too long."""
+    for partition, replica in sorted(turn.broker(broker_id).disk.replicas.items()):
+        turn.put_log(broker_id, partition, expire_producers(replica.log, now_ms=turn.now_ms))
+    return turn.settings.producer_expiration_check_interval_ms

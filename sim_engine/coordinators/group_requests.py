@@ -1,0 +1,99 @@
+"""Requests to the group coordinator, by type.
+
+In: a coordinator and a request. Out: its step. The rule that must hold: every type of `GroupRequest` is here, and none
+does more than to call the function of its name.
+"""
+
+from dataclasses import replace
+
+from kafka_log.types import TopicPartition
+from sim_engine.coordinators import committed_offsets, group_coordinator
+from sim_engine.coordinators.consumer_group import Topics
+from sim_engine.coordinators.coordinator_effects import Asker
+from sim_engine.coordinators.coordinator_messages import (
+    CommitRequest,
+    ConsumerHeartbeatRequest,
+    DeleteGroupRequest,
+    GroupHeartbeatRequest,
+    GroupRequest,
+    JoinRequest,
+    OffsetFetchRequest,
+    SyncRequest,
+)
+from sim_engine.coordinators.group_records import CommittedOffset
+from sim_engine.coordinators.led_groups import GroupCoordinator, Step
+
+
+def group_step(now: GroupCoordinator, to: Asker, request: GroupRequest, *, topics: Topics, now_ms: int) -> Step:
+    """What the coordinator makes of a request. Offsets are committed at the coordinator's time, with topics' ids."""
+    match request:
+        case CommitRequest(transactional_id=None):
+            return committed_offsets.commit_offsets(
+                now,
+                to,
+                group=request.group,
+                offsets=_stamped(request, topics, now_ms),
+                member_id=request.member_id,
+                generation=request.generation,
+            )
+        case CommitRequest():
+            return committed_offsets.commit_in_transaction(
+                now,
+                to,
+                group=request.group,
+                offsets=_stamped(request, topics, now_ms),
+                producer_id=request.producer_id,
+                producer_epoch=request.producer_epoch,
+                member_id=request.member_id,
+                generation=request.generation,
+            )
+        case OffsetFetchRequest():
+            return committed_offsets.fetch_offsets(
+                now, to, group=request.group, partitions=request.partitions, require_stable=request.require_stable
+            )
+        case JoinRequest():
+            return group_coordinator.join_classic(now, to, group=request.group, member=request.member, now_ms=now_ms)
+        case SyncRequest():
+            return group_coordinator.sync_classic(
+                now,
+                to,
+                group=request.group,
+                member_id=request.member_id,
+                generation=request.generation,
+                assignments=request.assignments,
+                now_ms=now_ms,
+            )
+        case GroupHeartbeatRequest(leaves=True):
+            return group_coordinator.leave_classic(
+                now, to, group=request.group, member_id=request.member_id, now_ms=now_ms
+            )
+        case GroupHeartbeatRequest():
+            return group_coordinator.heartbeat_classic(
+                now,
+                to,
+                group=request.group,
+                member_id=request.member_id,
+                generation=request.generation,
+                now_ms=now_ms,
+            )
+        case ConsumerHeartbeatRequest():
+            return group_coordinator.heartbeat_consumer(
+                now,
+                to,
+                group=request.group,
+                member=request.member,
+                member_epoch=request.member_epoch,
+                topics=topics,
+                now_ms=now_ms,
+            )
+        case DeleteGroupRequest(topics=()):
+            return committed_offsets.delete_group(now, to, group=request.group)
+        case DeleteGroupRequest():
+            return committed_offsets.delete_offsets(now, to, group=request.group, topics=request.topics)
+
+
+def _stamped(request: CommitRequest, topics: Topics, now_ms: int) -> dict[TopicPartition, CommittedOffset]:
+    return {
+        partition: replace(offset, commit_ms=now_ms, topic_id=topics.ids.get(partition.topic, offset.topic_id))
+        for partition, offset in request.offsets.items()
+    }

@@ -1,0 +1,1 @@
+"""What goes wrong with disks and transactions, on purpose."""

@@ -1,0 +1,41 @@
+"""What may happen to a broker's disk, as actions of a world.
+
+Nothing flows in or out here. The rule that must hold: what is not said is left to chance, which the world's seed draws.
+"""
+
+from dataclasses import dataclass
+
+from kafka_log.types import TopicPartition
+from sim_engine.faults.disk_faults import CheckpointFile, FaultKind
+from sim_engine.world import Disk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HurtDisk:
+    """A log is damaged. `offset` chooses the batch (or its segment), `byte` the byte in it, or how many are left of it.
+
+    A torn write, a lost flush, a lost segment and a damaged index need a broker that is dead: it would not notice.
+    """
+
+    broker_id: int
+    kind: FaultKind
+    partition: TopicPartition
+    offset: int | None = None
+    byte: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreDisk:
+    """A dead broker's disk is the one of an earlier moment (`world.brokers[…].disk`)."""
+
+    broker_id: int
+    older: Disk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreCheckpoint:
+    """One checkpoint file of a dead broker is the one of an earlier moment."""
+
+    broker_id: int
+    older: Disk
+    file: CheckpointFile

@@ -1,0 +1,1 @@
+"""The controller, and the metadata log in which it decides."""

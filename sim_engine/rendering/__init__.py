@@ -1,0 +1,1 @@
+"""Worlds as log directories and snapshots."""

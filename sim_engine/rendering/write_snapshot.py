@@ -1,0 +1,99 @@
+"""Rendered brokers, written as a snapshot.
+
+In: brokers' disks and what truly happened; or a live copy. Out: `broker-<id>/…`, `TRUTH.json` and `MANIFEST.json` in a
+new directory. The rule that must hold: zeros at a file's end are a hole, the manifest says when each file was read if
+the files are of several moments, and it is written last.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from sim_engine.rendering.live_copy import LiveCopy
+from sim_engine.rendering.render import BrokerDisk, render_broker
+from sim_engine.rendering.render_log import File
+from snapshots.adopt import Snapshot, adopt, survey
+from snapshots.errors import SnapshotError
+from snapshots.manifest import MANIFEST_NAME, BrokerCapture, Consistency, FileEntry, LeftOut, Manifest, to_json
+
+TRUTH: Final = "TRUTH.json"
+
+
+def write_snapshot(
+    directory: Path,
+    disks: Iterable[BrokerDisk],
+    *,
+    cluster: str,
+    snapshot_id: str,
+    consistency: Consistency,
+    truth: Mapping[str, Any],
+) -> Snapshot:
+    """Writes disks of one moment. Raises `SnapshotError` if the directory is there already."""
+    _new(directory)
+    for disk in disks:
+        for name, file in render_broker(disk):
+            _write(directory / _folder(disk.broker_id, disk.log_dir) / name, file)
+    _write_truth(directory, truth)
+    return adopt(directory, cluster=cluster, consistency=consistency, snapshot_id=snapshot_id)
+
+
+def write_live_copy(
+    directory: Path, copy: LiveCopy, *, cluster: str, snapshot_id: str, truth: Mapping[str, Any]
+) -> Snapshot:
+    """Writes a fuzzy copy, its manifest as a capture's. Raises `SnapshotError` if the directory is there already."""
+    _new(directory)
+    read_at: dict[str, tuple[int, int | None]] = {}
+    for taken in copy.files:
+        name = os.path.normpath(f"{_folder(taken.broker_id, taken.log_dir)}/{taken.name}")
+        _write(directory / name, taken.file)
+        read_at[name] = (taken.read_at_ms, taken.read_again_at_ms)
+    _write_truth(directory, truth)
+    found = survey(directory, cluster=cluster, consistency=Consistency.FUZZY, snapshot_id=snapshot_id, digests=True)
+    manifest = _with_instants(found, read_at, copy.left_out)
+    partial = directory / f".{MANIFEST_NAME}.partial"
+    partial.write_text(to_json(manifest), encoding="utf-8")
+    os.replace(partial, directory / MANIFEST_NAME)
+    return Snapshot(root=directory, manifest=manifest)
+
+
+def _with_instants(
+    manifest: Manifest, read_at: Mapping[str, tuple[int, int | None]], left_out: Iterable[tuple[str, str]]
+) -> Manifest:
+    """The manifest with when each file was read, and when each broker was begun and done."""
+
+    def timed(file: FileEntry) -> FileEntry:
+        first, again = read_at[file.path]
+        return replace(file, read_at_ms=first, read_again_at_ms=again)
+
+    def timed_broker(broker: BrokerCapture) -> BrokerCapture:
+        files = tuple(timed(file) for file in broker.files)
+        instants = [at for file in files for at in (file.read_at_ms, file.read_again_at_ms) if at is not None]
+        return replace(broker, files=files, read_started_at_ms=min(instants), read_finished_at_ms=max(instants))
+
+    gone = tuple(LeftOut(path=path, reason=reason) for path, reason in left_out)
+    brokers = tuple(timed_broker(broker) for broker in manifest.brokers)
+    return replace(manifest, brokers=brokers, left_out=(*manifest.left_out, *gone))
+
+
+def _folder(broker_id: int, log_dir: str) -> str:
+    return f"broker-{broker_id}/{log_dir}"
+
+
+def _new(directory: Path) -> None:
+    if directory.exists():
+        raise SnapshotError(f"{directory} exists. Name a directory that does not, or remove it first.")
+    directory.mkdir(parents=True)
+
+
+def _write(path: Path, file: File) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("xb") as out:
+        out.write(file.data)
+        out.truncate(file.size_bytes)
+
+
+def _write_truth(directory: Path, truth: Mapping[str, Any]) -> None:
+    (directory / TRUTH).write_text(json.dumps(truth, indent=1, sort_keys=True) + "\n", encoding="utf-8")
