@@ -295,7 +295,7 @@ def _partition(
 def _partition_change(history: MetadataHistory, logged: LoggedRecord, fields: Mapping[str, Any]) -> None:
     topic = history.topics.get(fields["topic_id"])
     state = topic.partitions.get(fields["partition_id"]) if topic is not None else None
-    if state is None:
+    if topic is None or state is None:
         return
     before = replace(state, changes=[], epoch_leaders={})
     for name, key in (
@@ -317,7 +317,10 @@ def _partition_change(history: MetadataHistory, logged: LoggedRecord, fields: Ma
         state.leader_epoch += 1
         state.leader_id = _leader(fields["leader"])
         if state.leader_id is not None:
-            election = _election(before, state, state.leader_id, fields["leader_recovery_state"])
+            allowed = effective_topic_config(history, topic.name, "unclean.leader.election.enable").value == "true"
+            election = _election(
+                before, state, state.leader_id, fields["leader_recovery_state"], unclean_allowed=allowed
+            )
             state.last_leader_id = state.leader_id
             state.epoch_leaders[state.leader_epoch] = state.leader_id
     state.changes.append(_change(state, logged, before=before, election=election, from_snapshot=False))
@@ -336,11 +339,15 @@ def _clear_elr(history: MetadataHistory, logged: LoggedRecord, topic_name: str) 
                 state.changes.append(_change(state, logged, before=before, election="none", from_snapshot=False))
 
 
-def _election(before: PartitionState, after: PartitionState, leader: int, recovery_state: int) -> str:
+def _election(
+    before: PartitionState, after: PartitionState, leader: int, recovery_state: int, *, unclean_allowed: bool
+) -> str:
     """How a leader came to be (PartitionChangeBuilder#electAnyLeader, #completeReassignmentIfNeeded, KIP-966)."""
     if leader == before.leader_id:
         return "none"  # Its epoch was raised (an ISR member left, a move ended), nobody was elected.
-    if not before.isr and not before.elr and before.last_known_elr == (leader,):
+    # The record that makes it leader is also the one that takes a member out of the ELR that came back uncleanly.
+    elr_emptied = not before.elr or (not after.elr and not unclean_allowed)
+    if not before.isr and elr_emptied and before.last_known_elr == (leader,):
         # After unclean shutdowns of all, who led last leads again (#canElectLastKnownLeader). Kafka marks it as
         # recovering, for its disk may have lost what was not flushed; the election itself gives no record up.
         return "last_known"

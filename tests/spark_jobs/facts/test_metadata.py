@@ -224,6 +224,17 @@ def test_the_last_known_leader_is_told_apart_and_anyone_else_is_unclean() -> Non
     assert last_election(gone, another) == "unclean"
 
 
+def test_the_last_known_leader_leads_again_when_the_last_eligible_one_came_back_uncleanly() -> None:
+    gone = change(leader=-1, isr=(), eligible_leader_replicas=(2,), last_known_elr=(1,))
+    back = change(leader=1, isr=(1,), eligible_leader_replicas=(), last_known_elr=(), leader_recovery_state=1)
+    assert last_election(gone, back) == "last_known"
+    # Where an unclean election may be held, this was one: broker 2 might have led.
+    allowed = record(
+        "ConfigRecord", resource_type=2, resource_name="orders", name="unclean.leader.election.enable", value="true"
+    )
+    assert last_election(allowed, gone, back) == "unclean"
+
+
 def test_no_election_where_the_leader_stays_or_goes() -> None:
     assert last_election(change(leader=1, isr=(1, 2))) == "none"
     assert last_election(change(leader=-1, isr=())) == "none"
