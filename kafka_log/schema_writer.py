@@ -9,20 +9,10 @@ default.
 import base64
 import struct
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
-from kafka_log.schemas import Field, FieldValue, Schema, default_of
+from kafka_log.schemas import NUMBERS, Field, FieldValue, Schema, default_of
 from kafka_log.varint import write_unsigned
-
-_NUMBERS: Final = {
-    "int8": struct.Struct(">b"),
-    "int16": struct.Struct(">h"),
-    "int32": struct.Struct(">i"),
-    "int64": struct.Struct(">q"),
-    "uint16": struct.Struct(">H"),
-    "uint32": struct.Struct(">I"),
-    "float64": struct.Struct(">d"),
-}
 
 
 def write_message(schema: Schema, values: Mapping[str, FieldValue], version: int) -> bytes:
@@ -71,8 +61,8 @@ def _value(field: Field, value: Any, version: int, *, flexible: bool) -> bytes:
             return _length(field, size, version, flexible=flexible, of_text=field.type == "string") + (data or b"")
         case "uuid":
             return base64.urlsafe_b64decode(value + "==")
-        case type_ if type_ in _NUMBERS:
-            return _NUMBERS[type_].pack(value)
+        case type_ if type_ in NUMBERS:
+            return NUMBERS[type_].pack(value)
         case _:
             return _presence(field, value, version) + (
                 b"" if value is None else _struct(field.fields, value, version, flexible=flexible)
@@ -95,4 +85,4 @@ def _length(field: Field, size: int | None, version: int, *, flexible: bool, of_
         raise ValueError(f"{field.name} is null")
     if flexible:
         return write_unsigned(0 if size is None else size + 1)
-    return _NUMBERS["int16" if of_text else "int32"].pack(-1 if size is None else size)
+    return NUMBERS["int16" if of_text else "int32"].pack(-1 if size is None else size)

@@ -25,7 +25,7 @@ from kafka_log.varint import BROKEN, read_unsigned
 FieldValue = bool | int | float | str | bytes | None | tuple["FieldValue", ...] | Mapping[str, "FieldValue"]
 """A decoded field: a uuid is its base64 text, an array a tuple, a struct a mapping."""
 
-_INTEGERS: Final = {
+NUMBERS: Final = {
     "int8": struct.Struct(">b"),
     "int16": struct.Struct(">h"),
     "int32": struct.Struct(">i"),
@@ -34,6 +34,7 @@ _INTEGERS: Final = {
     "uint32": struct.Struct(">I"),
     "float64": struct.Struct(">d"),
 }
+"""A number\'s type -> its bytes, for who reads and who writes."""
 _UUID_BYTES: Final = 16
 _ZERO_UUID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 
@@ -118,7 +119,7 @@ class SchemaReader:
 
     def number(self, type_: str) -> int | float:
         """A fixed-size number."""
-        format_ = _INTEGERS[type_]
+        format_ = NUMBERS[type_]
         value: int | float = format_.unpack(self.take(format_.size))[0]
         return value
 
@@ -185,7 +186,7 @@ def _read_value(field: Field, reader: SchemaReader, version: int, *, flexible: b
             return _null(field, version) if size is None else reader.take(size)
         case "uuid":
             return base64.urlsafe_b64encode(reader.take(_UUID_BYTES)).decode().rstrip("=")
-        case type_ if type_ in _INTEGERS:
+        case type_ if type_ in NUMBERS:
             return reader.number(type_)
         case _:
             if version in field.nullable and not field.is_array and not _is_there(field, reader, version):
@@ -226,7 +227,7 @@ def default_of(field: Field) -> FieldValue:
             return None if field.default == "null" else b""
         case "uuid":
             return _ZERO_UUID
-        case type_ if type_ in _INTEGERS:
+        case type_ if type_ in NUMBERS:
             return int(field.default) if field.default is not None else 0
         case _:
             return None if field.default == "null" else {f.name: default_of(f) for f in field.fields}

@@ -222,16 +222,18 @@ def consumed(turn: Turn, client: str, partition: TopicPartition, batches: Iterab
 
 
 def truncated(
-    turn: Turn, broker_id: int, partition: TopicPartition, *, start: int, end: int, leader_epoch: int, cause: str
+    turn: Turn, broker_id: int, partition: TopicPartition, before: ReplicaLog, after: ReplicaLog, cause: str
 ) -> None:
-    """A replica was cut."""
+    """A replica was cut, if it was."""
+    if after.log_end_offset >= before.log_end_offset:
+        return
     note = Truncated(
         at_ms=turn.now_ms,
         partition=partition,
         broker_id=broker_id,
-        start_offset=start,
-        end_offset=end,
-        leader_epoch=leader_epoch,
+        start_offset=after.log_end_offset,
+        end_offset=before.log_end_offset,
+        leader_epoch=before.latest_epoch,
         cause=cause,
     )
     turn.truth = replace(turn.truth, truncations=turn.truth.truncations.appended(note))

@@ -21,6 +21,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from kafka_log.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from kafka_log.java_hash import coordinator_partition
 from snapshots.ask_producers import ask_producers_and_transactions
 from snapshots.client_config import ClientConfig
 from snapshots.cluster_answers import (
@@ -139,7 +140,7 @@ class _Round:
     def keeper(self, internal_topic: str, name: str) -> int | None:
         """The partition of a coordinator's topic that keeps this name."""
         topic = self.metadata.topics.get(internal_topic)
-        return java_hash(name) % len(topic.partitions) if topic is not None and topic.partitions else None
+        return coordinator_partition(name, len(topic.partitions)) if topic is not None and topic.partitions else None
 
     def offsets(self) -> dict[str, dict[tuple[str, int], Any]]:
         """Question -> partition -> (offset, leader epoch), or why not."""
@@ -376,16 +377,6 @@ def _group_answer(listed: Any, keeper: int | None, offsets: Any, described: Any)
         offsets_partition=keeper,
         errors=errors,
     )
-
-
-def java_hash(text: str) -> int:
-    """`String.hashCode` without its sign, by which a name finds its coordinator (Utils#abs)."""
-    value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(units), 2):
-        value = (31 * value + int.from_bytes(units[at : at + 2], "big")) & 0xFFFFFFFF
-    signed = value - (1 << 32) if value >> 31 else value
-    return 0 if signed == -(1 << 31) else abs(signed)
 
 
 def _settings(entries: Mapping[str, Any]) -> dict[str, ConfigAnswer]:

@@ -10,7 +10,6 @@ Source: Kafka BrokerServer, BrokerLifecycleManager, LogManager, LogLoader; KIP-9
 from dataclasses import replace
 from typing import Final
 
-from kafka_log.types import TopicPartition
 from sim_engine import ledger
 from sim_engine.actions import BrokerTick, Kill, Loaded, Pause, PowerCut, Resume, Start, Stop, Timer, Wipe
 from sim_engine.brokers import housekeeping
@@ -70,7 +69,8 @@ def loaded(turn: Turn, action: Loaded) -> None:
     turn.put_running(action.broker_id, replace(running, loaded=True, previous_broker_epoch=disk.clean_broker_epoch))
     for partition in sorted(replicas):
         # A loss is noted when somebody leads without it: others may have what this broker has not.
-        _note_cut(turn, action.broker_id, disk.replicas[partition].log, replicas[partition].log, partition, "recovery")
+        before = disk.replicas[partition].log
+        ledger.truncated(turn, action.broker_id, partition, before, replicas[partition].log, "recovery")
     metadata_copy.ask(turn, action.broker_id)
     housekeeping.begin(turn, action.broker_id)
 
@@ -195,26 +195,11 @@ def power_cut(turn: Turn, action: PowerCut) -> None:
         if kept < len(unflushed):
             lost += 1
             log = without_unflushed(log, unflushed[kept].base_offset, now_ms=turn.now_ms)
-            _note_cut(turn, action.broker_id, replica.log, log, partition, "power cut")
+            ledger.truncated(turn, action.broker_id, partition, replica.log, log, "power cut")
         replicas[partition] = Replica(log=log, topic_id=replica.topic_id)
     turn.put_disk(action.broker_id, replace(broker.disk, replicas=replicas))
     turn.note_fault("power cut", broker_node(action.broker_id), detail=f"{lost} logs", on_disk=lost > 0)
     _die(turn, action.broker_id)
-
-
-def _note_cut(
-    turn: Turn, broker_id: int, before: ReplicaLog, after: ReplicaLog, partition: TopicPartition, cause: str
-) -> None:
-    if after.log_end_offset < before.log_end_offset:
-        ledger.truncated(
-            turn,
-            broker_id,
-            partition,
-            start=after.log_end_offset,
-            end=before.log_end_offset,
-            leader_epoch=before.latest_epoch,
-            cause=cause,
-        )
 
 
 def without_unflushed(log: ReplicaLog, end: int, *, now_ms: int) -> ReplicaLog:
@@ -245,7 +230,7 @@ def wipe(turn: Turn, action: Wipe) -> None:
     turn.put_disk(action.broker_id, replace(disk, replicas=replicas))
     for partition in sorted(gone):
         log = disk_before.replicas[partition].log
-        _note_cut(turn, action.broker_id, log, new_log(log.config, now_ms=turn.now_ms), partition, "wiped disk")
+        ledger.truncated(turn, action.broker_id, partition, log, new_log(log.config, now_ms=turn.now_ms), "wiped disk")
     where = f"{broker_node(action.broker_id)}/{action.partition or ''}"
     turn.note_fault("wiped directory", where, on_disk=bool(gone))
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from kafka_log.types import TopicPartition
 from sim_engine import ledger
 from sim_engine.brokers import leader_role
-from sim_engine.log.replica_log import ReplicaLog, append, start_anew, truncate, with_high_watermark, with_log_start
+from sim_engine.log.replica_log import append, start_anew, truncate, with_high_watermark, with_log_start
 from sim_engine.log.truncation import cut_for
 from sim_engine.messages import (
     NONE,
@@ -65,23 +65,8 @@ def cut(turn: Turn, broker_id: int, partition: TopicPartition, offset: int, caus
     if offset >= log.log_end_offset:
         return
     shorter = truncate(log, offset, now_ms=turn.now_ms)
-    _note_cut(turn, broker_id, partition, log, shorter, cause)
+    ledger.truncated(turn, broker_id, partition, log, shorter, cause)
     turn.put_log(broker_id, partition, shorter)
-
-
-def _note_cut(
-    turn: Turn, broker_id: int, partition: TopicPartition, before: ReplicaLog, after: ReplicaLog, cause: str
-) -> None:
-    if after.log_end_offset < before.log_end_offset:
-        ledger.truncated(
-            turn,
-            broker_id,
-            partition,
-            start=after.log_end_offset,
-            end=before.log_end_offset,
-            leader_epoch=before.latest_epoch,
-            cause=cause,
-        )
 
 
 # The loop of fetches, one for each leader.

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kafka_log.internal_topics import CONSUMER_OFFSETS
+from kafka_log.java_hash import coordinator_partition
 from kafka_log.types import TopicPartition
 from sim_engine import ledger
 from sim_engine.actions import ClientTick
@@ -33,7 +34,6 @@ from sim_engine.coordinators.coordinator_messages import (
 )
 from sim_engine.coordinators.group_records import CommittedOffset
 from sim_engine.coordinators.hosted import leader_of, partition_counts
-from sim_engine.coordinators.java_hash import coordinator_partition
 from sim_engine.dice import uuid_for
 from sim_engine.messages import ClientMetadataRequest, ClientMetadataResponse, ConsumeRequest, ConsumeResponse
 from sim_engine.metadata.controller import ClusterImage

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kafka_log.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from kafka_log.java_hash import coordinator_partition
 from kafka_log.types import TopicPartition
 from sim_engine import ledger
 from sim_engine.actions import ClientTick
@@ -41,7 +42,6 @@ from sim_engine.coordinators.coordinator_effects import NONE
 from sim_engine.coordinators.coordinator_messages import CommitRequest, GroupAnswer, TransactionAnswer
 from sim_engine.coordinators.group_records import CommittedOffset
 from sim_engine.coordinators.hosted import leader_of, partition_counts
-from sim_engine.coordinators.java_hash import coordinator_partition
 from sim_engine.coordinators.transaction_notes import TransactionTold, note_told
 from sim_engine.messages import ClientMetadataRequest, ClientMetadataResponse, ProduceRequest, ProduceResponse
 from sim_engine.metadata.controller import ClusterImage

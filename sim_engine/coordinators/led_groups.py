@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kafka_log.internal_topics import CONSUMER_OFFSETS
+from kafka_log.java_hash import coordinator_partition
 from kafka_log.types import TopicPartition
 from sim_engine.coordinators.classic_group import ClassicGroup
 from sim_engine.coordinators.coordinator_effects import Answer, Effect, Write
@@ -25,7 +26,6 @@ from sim_engine.coordinators.group_state import (
     replayed,
     transaction_ended,
 )
-from sim_engine.coordinators.java_hash import coordinator_partition
 from sim_engine.log.stored_batch import Producer
 
 

@@ -17,10 +17,10 @@ from kafka_log.coordinator_records import (
     encode_coordinator_record,
 )
 from kafka_log.internal_topics import SHARE_GROUP_STATE
+from kafka_log.java_hash import coordinator_partition
 from kafka_log.types import TopicPartition
 from sim_engine.coordinators.coordinator_effects import Answer, Asker, Effect, Write
 from sim_engine.coordinators.group_records import GROUPS_WRITE, KeyValue
-from sim_engine.coordinators.java_hash import coordinator_partition
 
 SNAPSHOT: Final = 0
 UPDATE: Final = 1

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kafka_log.internal_topics import TRANSACTION_STATE
+from kafka_log.java_hash import coordinator_partition
 from kafka_log.types import TopicPartition
 from sim_engine.coordinators.coordinator_effects import (
     NONE,
@@ -25,7 +26,6 @@ from sim_engine.coordinators.coordinator_effects import (
     SendMarkers,
     Write,
 )
-from sim_engine.coordinators.java_hash import coordinator_partition
 from sim_engine.coordinators.transaction_metadata import (
     NO_EPOCH,
     NO_ID,

@@ -23,7 +23,7 @@ from kafka_log.coordinator_records import (
 )
 from kafka_log.internal_topics import TRANSACTION_STATE
 from kafka_log.types import TopicPartition
-from sim_engine.coordinators.java_hash import partitions_in_order, topics_in_order
+from sim_engine.coordinators.java_order import partitions_in_order, topics_in_order
 
 NO_ID: Final = -1
 NO_EPOCH: Final = -1

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Final
 
 from kafka_log.internal_topics import TRANSACTION_STATE
+from kafka_log.java_hash import coordinator_partition
 from kafka_log.types import TopicPartition
 from sim_engine.coordinators.coordinator_effects import NONE
 from sim_engine.coordinators.coordinator_messages import (
@@ -25,7 +26,6 @@ from sim_engine.coordinators.coordinator_messages import (
     TransactionAnswer,
 )
 from sim_engine.coordinators.hosted import Verification, hosted_by, leader_of, partition_counts, put_hosted
-from sim_engine.coordinators.java_hash import coordinator_partition
 from sim_engine.messages import ProduceRequest, ProduceResponse
 from sim_engine.network import broker_node
 from sim_engine.turn import Turn

@@ -17,8 +17,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from kafka_log.java_hash import string_hash
 from kafka_log.metadata_records import MetadataRecord
-from sim_engine.coordinators.java_hash import string_hash, topics_in_order
+from sim_engine.coordinators.java_order import topics_in_order
 from sim_engine.metadata.controller import ClusterImage, PartitionImage, TopicImage, applied
 from sim_engine.metadata.metadata_log import record
 

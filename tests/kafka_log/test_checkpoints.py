@@ -11,20 +11,9 @@ from kafka_log.checkpoints import CheckpointEntry, EpochEntry, parse_leader_epoc
 from kafka_log.corruption import Corruption, Damage
 from kafka_log.log_dir import parse_partition_dir
 from kafka_log.scan import scan_buffer
+from tests.kafka_log.captures import CAPTURES
 
 Golden = Callable[[str], Path]
-CAPTURES = [
-    "healthy",
-    "epochs",
-    "unclean-before",
-    "hanging-txn",
-    "pair-clean-b1",
-    "pair-clean-b2",
-    "soak-01",
-    "tiered",
-    "kafka-4.1",
-    "kafka-3.9",
-]
 
 
 def reasons(corruptions: tuple[Corruption, ...]) -> list[tuple[Damage, int, int]]:

@@ -26,22 +26,11 @@ from kafka_log.corruption import Corruption, Damage
 from kafka_log.records import Record, records_in
 from kafka_log.scan import scan_buffer
 from kafka_log.types import TopicPartition
+from tests.kafka_log.captures import CAPTURES
 from tests.kafka_log.kafka_dump import dumped_files
 from tests.kafka_log.kafka_json import Json, difference, key_of, payload_of
 
 Golden = Callable[[str], Path]
-CAPTURES = [
-    "healthy",
-    "epochs",
-    "unclean-before",
-    "hanging-txn",
-    "pair-clean-b1",
-    "pair-clean-b2",
-    "soak-01",
-    "tiered",
-    "kafka-4.1",
-    "kafka-3.9",
-]
 TOPICS = ["__consumer_offsets", "__transaction_state", "__share_group_state", "__remote_log_metadata"]
 SCHEMAS = {**COORDINATOR_SCHEMAS, **SHARE_STATE_SCHEMAS}
 

@@ -13,22 +13,11 @@ from kafka_log.metadata_records import METADATA_SCHEMAS, MetadataRecord, decode_
 from kafka_log.records import records_in
 from kafka_log.scan import scan_buffer
 from kafka_log.varint import write_unsigned
+from tests.kafka_log.captures import CAPTURES
 from tests.kafka_log.kafka_dump import dumped_files
 from tests.kafka_log.kafka_json import difference, payload_of
 
 Golden = Callable[[str], Path]
-CAPTURES = [
-    "healthy",
-    "epochs",
-    "unclean-before",
-    "hanging-txn",
-    "pair-clean-b1",
-    "pair-clean-b2",
-    "soak-01",
-    "tiered",
-    "kafka-4.1",
-    "kafka-3.9",
-]
 TOPIC_NAMED_A = bytes.fromhex("01 02 00 02 61") + bytes(16) + b"\0"
 
 

@@ -16,23 +16,12 @@ from hypothesis import strategies as st
 from kafka_log.corruption import Corruption, Damage
 from kafka_log.scan import BATCH_HEADER, scan_batches, scan_buffer
 from kafka_log.scan_kernel import S_LAST_OFFSET, S_WASTED, STATE_FIELDS, Step, search_kernel
+from tests.kafka_log.captures import CAPTURES
 from tests.kafka_log.kafka_dump import dumped_files
 from tests.kafka_log.writing import batch, marker, old_entry, record
 
 Golden = Callable[[str], Path]
 
-CAPTURES = [
-    "healthy",
-    "epochs",
-    "unclean-before",
-    "hanging-txn",
-    "pair-clean-b1",
-    "pair-clean-b2",
-    "soak-01",
-    "tiered",
-    "kafka-4.1",
-    "kafka-3.9",
-]
 DUMPED = ["healthy", "epochs", "unclean-before", "hanging-txn"]
 SEGMENTS = [
     "broker-1/codec-gzip-0/00000000000000000000.log",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from kafka_log.internal_topics import CONSUMER_OFFSETS
-from snapshots.ask import java_hash
+from kafka_log.java_hash import coordinator_partition
 from tests.real_kafka.clients import GroupReader, LedgerProducer
 from tests.real_kafka.cluster import KafkaCluster, wait_until
 from tests.real_kafka.judging import Audited, Taken, audit, judge_records, take
@@ -40,7 +40,7 @@ class Election:
 def _coordinate_at(cluster: KafkaCluster, broker_id: int) -> None:
     """Makes a broker the coordinator of the group."""
     count = len(cluster.admin().list_topics(CONSUMER_OFFSETS, timeout=10).topics[CONSUMER_OFFSETS].partitions)
-    keeper = java_hash(GROUP) % count
+    keeper = coordinator_partition(GROUP, count)
     replicas = [broker_id, *(b for b in cluster.broker_ids if b != broker_id)]
     with Connection(cluster.address(broker_id)) as connection:
         assert connection.reassign(CONSUMER_OFFSETS, keeper, replicas) == 0

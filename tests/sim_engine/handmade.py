@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 
 from kafka_log.batch import CompressionType
 from kafka_log.control import Voter
+from kafka_log.java_hash import coordinator_partition
 from kafka_log.metadata_records import MetadataRecord
 from kafka_log.types import TopicPartition
 from sim_engine.coordinators.group_records import GROUPS_WRITE, CommittedOffset, offset_record
-from sim_engine.coordinators.java_hash import coordinator_partition
 from sim_engine.coordinators.transaction_metadata import (
     TransactionMetadata,
     completed,

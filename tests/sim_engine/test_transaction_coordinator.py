@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kafka_log.java_hash import coordinator_partition, string_hash
 from kafka_log.types import TopicPartition
 from sim_engine.coordinators.coordinator_effects import Answer, SendMarkers, Write
-from sim_engine.coordinators.java_hash import coordinator_partition, string_hash
 from sim_engine.coordinators.transaction_coordinator import (
     LedPartition,
     TransactionalId,

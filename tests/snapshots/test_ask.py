@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from snapshots.ask import ask, connect, java_hash
+from snapshots.ask import ask, connect
 from snapshots.ask_producers import ask_producers_and_transactions
 from snapshots.client_config import ClientConfig
 from snapshots.errors import ClusterError
@@ -84,18 +84,3 @@ def test_a_way_in_that_only_librdkafka_knows_is_not_tried(nobody: str) -> None:
         nobody, config, leaders={("orders", 0): 1}, brokers=[1], timeout_s=1
     )
     assert unanswered["producers"] == "not asked: this client knows no sasl.oauthbearer.method"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", 0),
-        ("a", 97),
-        ("hello", 99_162_322),
-        ("polygenelubricants", 0),
-        ("zzzzzzzz", 1_910_022_912),
-        ("ä😀", 1_992_007),
-    ],
-)
-def test_a_name_has_javas_hash(text: str, expected: int) -> None:
-    assert java_hash(text) == expected

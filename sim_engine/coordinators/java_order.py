@@ -1,35 +1,20 @@
-"""The order and the partitions that Java's hash codes give: what coordinators' logs show of the language they run in.
+"""The order that Java's hash tables give: what coordinators' logs show of the language they run in.
 
-In: a group's or transactional id; topic partitions. Out: the partition of the coordinator's topic, and the order in
-which a broker writes a set down. The rule that must hold: an id's coordinator is where a real client looks for it.
+In: topic partitions, topics. Out: the order in which a broker writes a set down. The rule that must hold: the records
+are those that a real coordinator writes, byte for byte.
 
-Source: String#hashCode, HashMap (tables of a power of two, three quarters full), Utils#abs, TopicPartition#hashCode.
+Source: HashMap (tables of a power of two, three quarters full), TopicPartition#hashCode.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
+from kafka_log.java_hash import string_hash
 from kafka_log.types import TopicPartition
 
 T = TypeVar("T")
 
 _SMALLEST_TABLE: Final = 16
-_INT_MIN: Final = -(2**31)
-
-
-def string_hash(text: str) -> int:
-    """String#hashCode, a signed 32-bit number."""
-    units = text.encode("utf-16-be")
-    code = 0
-    for at in range(0, len(units), 2):
-        code = (31 * code + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
-    return _signed(code)
-
-
-def coordinator_partition(key: str, partition_count: int) -> int:
-    """The partition of `__consumer_offsets` or `__transaction_state` that holds a group's or transactional id."""
-    code = string_hash(key)
-    return (0 if code == _INT_MIN else abs(code)) % partition_count
 
 
 def partitions_in_order(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
@@ -57,7 +42,3 @@ def _in_order(items: Iterable[T], code_of: Callable[[T], int]) -> tuple[T, ...]:
         return (code ^ code >> 16) & (size - 1)
 
     return tuple(sorted(kept, key=bucket))
-
-
-def _signed(code: int) -> int:
-    return code - (1 << 32) if code & 0x80000000 else code
