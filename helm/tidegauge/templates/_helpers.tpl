@@ -1,0 +1,90 @@
+{{- define "tidegauge.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "tidegauge.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := include "tidegauge.name" . -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Labels that never change: what selectors go by. Called with (dict "root" $ "component" "console"). */}}
+{{- define "tidegauge.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "tidegauge.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+
+{{- define "tidegauge.labels" -}}
+{{ include "tidegauge.selectorLabels" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "tidegauge.podLabels" -}}
+{{ include "tidegauge.labels" . }}
+{{- with .root.Values.podLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "tidegauge.image" -}}
+{{ printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) | quote }}
+{{- end -}}
+
+{{- define "tidegauge.sparkServiceAccount" -}}
+{{- default (printf "%s-spark" (include "tidegauge.fullname" .)) .Values.spark.serviceAccount.name -}}
+{{- end -}}
+
+{{- define "tidegauge.runsClaim" -}}
+{{- default (printf "%s-runs" (include "tidegauge.fullname" .)) .Values.runs.existingClaim -}}
+{{- end -}}
+
+{{/* The store's address. Called with (dict "root" $ "console" true), where the console may have one of its own. */}}
+{{- define "tidegauge.storeSecretRef" -}}
+{{- $store := .root.Values.store -}}
+{{- if and .console $store.console.existingSecret }}
+name: {{ $store.console.existingSecret }}
+key: {{ $store.console.existingSecretKey }}
+{{- else if $store.existingSecret }}
+name: {{ $store.existingSecret }}
+key: {{ $store.existingSecretKey }}
+{{- else }}
+name: {{ include "tidegauge.fullname" .root }}-store
+key: store-url
+{{- end }}
+{{- end -}}
+
+{{/* Environment of every pod. Called as tidegauge.storeSecretRef is. */}}
+{{- define "tidegauge.env" -}}
+- name: TIDEGAUGE_STORE_URL
+  valueFrom:
+    secretKeyRef:
+      {{- include "tidegauge.storeSecretRef" . | nindent 6 }}
+- name: TIDEGAUGE_HOME
+  value: {{ .root.Values.runs.mountPath | quote }}
+{{- with .root.Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "tidegauge.envFrom" -}}
+- configMapRef:
+    name: {{ include "tidegauge.fullname" . }}-settings
+{{- with .Values.extraEnvFrom }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* A pod starts anew when its settings or the store's address in this chart have changed. */}}
+{{- define "tidegauge.checksum" -}}
+{{- printf "%s%s" (toJson .Values.settings) .Values.store.url | sha256sum -}}
+{{- end -}}

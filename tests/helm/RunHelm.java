@@ -1,0 +1,33 @@
+import com.marcnuri.helm.Helm;
+import com.marcnuri.helm.LintResult;
+import com.marcnuri.helm.TemplateCommand;
+import java.nio.file.Path;
+
+/** Helm's own code: `lint CHART`, `package CHART TARGET`, `template CHART RELEASE NAMESPACE KUBERNETES VALUES_FILE...`. */
+public final class RunHelm {
+    public static void main(String[] arguments) {
+        Helm chart = new Helm(Path.of(arguments[1]));
+        try {
+            switch (arguments[0]) {
+                case "lint" -> {
+                    LintResult result = chart.lint().strict().call();
+                    result.getMessages().forEach(System.out::println);
+                    System.exit(result.isFailed() ? 1 : 0);
+                }
+                case "package" -> chart.packageIt().withDestination(Path.of(arguments[2])).call();
+                case "template" -> {
+                    TemplateCommand command = chart.template().withName(arguments[2]).withNamespace(arguments[3]);
+                    command.withKubeVersion(arguments[4]);
+                    for (int at = 5; at < arguments.length; at++) {
+                        command.withValuesFile(Path.of(arguments[at]));
+                    }
+                    System.out.print(command.call());
+                }
+                default -> throw new IllegalArgumentException(arguments[0]);
+            }
+        } catch (IllegalStateException refused) {
+            System.err.println(refused.getMessage());
+            System.exit(1);
+        }
+    }
+}

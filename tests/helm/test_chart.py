@@ -1,0 +1,239 @@
+"""The chart, by Helm's own code: it lints, it renders, Kubernetes' schemas accept what comes out, and what is not right
+is refused with a word about it.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from tests.helm.spark_application import problems_of
+from tests.java.libraries import classpath
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "helm" / "tidegauge"
+OWN_CLUSTER = CHART / "examples" / "own-cluster.yaml"
+KUBERNETES = ("1.27.0", "1.33.0", "1.37.0")
+NOT_KUBERNETES = ("sparkoperator.k8s.io/v1beta2", "monitoring.coreos.com/v1")
+
+Render = Callable[..., list[dict[str, Any]]]
+
+
+def helm(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["java", "-cp", classpath("helm"), str(Path(__file__).with_name("RunHelm.java")), *map(str, arguments)],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+
+
+def rendered(*values: Path, kubernetes: str = "1.33.0", chart: Path = CHART) -> list[dict[str, Any]]:
+    done = helm("template", chart, "tidegauge", "kafka", kubernetes, *values)
+    assert done.returncode == 0, done.stderr
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+@pytest.fixture
+def with_values(tmp_path: Path) -> Render:
+    """Renders with values given as a mapping, on top of those that cannot be left out."""
+
+    def render(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return rendered(_written(tmp_path, {"store": {"existingSecret": "store"}} | values))
+
+    return render
+
+
+def _written(directory: Path, values: Mapping[str, Any]) -> Path:
+    path = directory / "values.yaml"
+    path.write_text(yaml.safe_dump(dict(values)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def everything() -> list[dict[str, Any]]:
+    """What a team with all of it on gets."""
+    return rendered(OWN_CLUSTER)
+
+
+def of_kind(documents: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [document for document in documents if document["kind"] == kind]
+
+
+def test_it_lints(tmp_path: Path) -> None:
+    """As a chart is linted by who packages it: with values that it can be installed with."""
+    chart = tmp_path / "tidegauge"
+    chart.parent.mkdir(exist_ok=True)
+    subprocess.run(["cp", "-rL", str(CHART), str(chart)], check=True)
+    values = yaml.safe_load((chart / "values.yaml").read_text())
+    values["store"]["existingSecret"] = "store"
+    (chart / "values.yaml").write_text(yaml.safe_dump(values))
+    done = helm("lint", chart)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_it_packages_with_the_dags_and_the_dashboards(tmp_path: Path) -> None:
+    done = helm("package", CHART, tmp_path)
+    assert done.returncode == 0, done.stderr
+    (archive,) = tmp_path.glob("tidegauge-*.tgz")
+    held = subprocess.run(["tar", "tzf", str(archive)], capture_output=True, text=True, check=True).stdout.split()
+    for folder, pattern in (("dags", "*.py"), ("grafana/dashboards", "*.json")):
+        for path in (ROOT / folder).glob(pattern):
+            assert f"tidegauge/{Path(folder).name}/{path.name}" in held
+    assert not [name for name in held if "__pycache__" in name]
+
+
+@pytest.mark.parametrize("version", KUBERNETES)
+def test_kubernetes_accepts_every_manifest(version: str) -> None:
+    documents = rendered(OWN_CLUSTER, kubernetes=version)
+    for document in documents:
+        if document["apiVersion"] not in NOT_KUBERNETES:
+            kubernetes_validate.validate(document, ".".join(version.split(".")[:2]), strict=True)
+    kinds = {document["kind"] for document in documents}
+    assert kinds >= {"ConfigMap", "Deployment", "Service", "Job", "PersistentVolumeClaim", "Role", "Ingress"}
+
+
+def test_a_wrong_manifest_is_not_accepted(everything: list[dict[str, Any]]) -> None:
+    (deployment,) = of_kind(everything, "Deployment")
+    wrong = json.loads(json.dumps(deployment))
+    wrong["spec"]["replicas"] = "two"
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, "1.33", strict=True)
+
+
+def test_the_spark_operator_accepts_its_applications(everything: list[dict[str, Any]]) -> None:
+    (templates,) = [d for d in of_kind(everything, "ConfigMap") if d["metadata"]["name"].endswith("spark-applications")]
+    step = yaml.safe_load(templates["data"]["index-and-derive.yaml"])
+    assert problems_of(step) == []
+    assert step["spec"]["arguments"] == ["index", "derive", "--run", "__RUN__"]
+    scheduled = of_kind(everything, "ScheduledSparkApplication")
+    assert [problems_of(each) for each in scheduled] == [[], []]
+    assert {each["metadata"]["labels"]["tidegauge/cluster"] for each in scheduled} == {"payments", "orders"}
+    for application in (step["spec"], *(each["spec"]["template"] for each in scheduled)):
+        name = application["mainApplicationFile"].removeprefix("local:///opt/tidegauge/")
+        assert (ROOT / name).is_file()
+        for pod in (application["driver"], application["executor"]):
+            assert pod["volumeMounts"] == [{"name": "runs", "mountPath": "/var/lib/tidegauge"}]
+
+
+def test_a_mistake_in_an_application_would_be_noticed(everything: list[dict[str, Any]]) -> None:
+    wrong = json.loads(json.dumps(of_kind(everything, "ScheduledSparkApplication")[0]))
+    wrong["spec"]["template"]["driver"]["cores"] = "one"
+    wrong["spec"]["template"]["executors"] = {}
+    assert len(problems_of(wrong)) == 2
+
+
+def test_an_audit_without_a_schedule_runs_once(with_values: Render) -> None:
+    documents = with_values({"spark": {"audits": [{"cluster": "a.b"}, {"cluster": "A_B"}]}})
+    once = of_kind(documents, "SparkApplication")
+    assert [problems_of(each) for each in once] == [[], []]
+    names = [each["metadata"]["name"] for each in once]
+    assert len(set(names)) == 2
+    assert all(re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", name) for name in names)
+    assert once[0]["spec"]["arguments"][:4] == ["audit", "latest", "--cluster", "a.b"]
+
+
+def test_its_commands_are_commands(everything: list[dict[str, Any]]) -> None:
+    """What pods run is asked of the command line itself."""
+    pods = [d["spec"]["template"]["spec"] for kind in ("Job", "Deployment") for d in of_kind(everything, kind)]
+    for pod in pods:
+        (container,) = pod["containers"]
+        command = [word for word in container["args"] if not word.startswith("-")]
+        options = [word for word in container["args"] if word.startswith("--")]
+        path = command[: 3 if command[1] == "store" else 2]
+        installed = Path(sys.executable).with_name(path[0])
+        told = subprocess.run([installed, *path[1:], "--help"], capture_output=True, text=True, check=False)
+        assert told.returncode == 0, told.stderr
+        assert all(option in told.stdout for option in options)
+
+
+def test_pods_are_confined_and_the_store_s_address_is_in_no_manifest(tmp_path: Path) -> None:
+    secret = "postgresql+psycopg2://tidegauge:hunter2@postgres/tidegauge"
+    documents = rendered(_written(tmp_path, {"store": {"url": secret}}))
+    (made,) = of_kind(documents, "Secret")
+    assert made["stringData"] == {"store-url": secret}
+    others = [document for document in documents if document["kind"] != "Secret"]
+    assert "hunter2" not in json.dumps(others)
+    for kind in ("Job", "Deployment"):
+        (document,) = of_kind(documents, kind)
+        pod = document["spec"]["template"]["spec"]
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["automountServiceAccountToken"] is False
+        (container,) = pod["containers"]
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        reference = next(e for e in container["env"] if e["name"] == "TIDEGAUGE_STORE_URL")["valueFrom"]["secretKeyRef"]
+        assert reference == {"name": made["metadata"]["name"], "key": "store-url"}
+
+
+def test_the_console_may_have_a_store_user_of_its_own(with_values: Render) -> None:
+    store = {"existingSecret": "writer", "console": {"existingSecret": "reader", "existingSecretKey": "url"}}
+    documents = with_values({"store": store})
+    (deployment,), (job,) = of_kind(documents, "Deployment"), of_kind(documents, "Job")
+
+    def reference(document: dict[str, Any]) -> dict[str, str]:
+        (container,) = document["spec"]["template"]["spec"]["containers"]
+        return next(e for e in container["env"] if e["name"] == "TIDEGAUGE_STORE_URL")["valueFrom"]["secretKeyRef"]
+
+    assert reference(deployment) == {"name": "reader", "key": "url"}
+    assert reference(job) == {"name": "writer", "key": "store-url"}
+
+
+def test_console_probes_and_selectors_fit_together(everything: list[dict[str, Any]]) -> None:
+    (deployment,), (service,) = of_kind(everything, "Deployment"), of_kind(everything, "Service")
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+    assert deployment["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert service["spec"]["ports"][0]["targetPort"] == container["ports"][0]["name"]
+
+
+def test_dashboards_and_dags_travel_whole(everything: list[dict[str, Any]]) -> None:
+    maps = of_kind(everything, "ConfigMap")
+    dashboards = {
+        n: t for d in maps if d["metadata"]["labels"].get("grafana_dashboard") == "1" for n, t in d["data"].items()
+    }
+    assert dashboards == {p.name: p.read_text() for p in (ROOT / "grafana" / "dashboards").glob("*.json")}
+    (dags,) = [d["data"] for d in maps if d["metadata"]["name"].endswith("-dags")]
+    assert dags == {p.name: p.read_text() for p in (ROOT / "dags").glob("*.py")}
+
+
+def test_the_airflow_example_names_what_the_chart_makes(everything: list[dict[str, Any]]) -> None:
+    example = yaml.safe_load((CHART / "examples" / "airflow.yaml").read_text())
+    names = {(d["kind"], d["metadata"]["name"]) for d in everything}
+    volumes = {v["name"]: v for v in example["volumes"]}
+    assert ("ConfigMap", volumes["tidegauge-dags"]["configMap"]["name"]) in names
+    assert ("PersistentVolumeClaim", volumes["tidegauge-runs"]["persistentVolumeClaim"]["claimName"]) in names
+    assert {mount["name"] for mount in example["volumeMounts"]} == set(volumes)
+    (source,) = yaml.safe_load(example["extraEnvFrom"])
+    assert ("ConfigMap", source["configMapRef"]["name"]) in names
+    environment = {each["name"]: each.get("value") for each in yaml.safe_load(example["extraEnv"])}
+    account = re.search(r"serviceAccountName=(\S+)", environment["TIDEGAUGE_SPARK_CONF"])
+    assert account is not None
+    assert ("ServiceAccount", account[1]) in names
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({}, "Name a Secret by store.existingSecret"),
+        ({"store": {"url": "mysql://x"}}, "store"),
+        ({"store": {"existingSecret": "s"}, "console": {"replica": 2}}, "replica"),
+        ({"store": {"existingSecret": "s"}, "settings": {"TIDEGAUGE_STORE_URL": "x"}}, "TIDEGAUGE_STORE_URL"),
+        ({"store": {"existingSecret": "s"}, "spark": {"audits": [{"cluster": "a b"}]}}, "cluster"),
+        ({"store": {"existingSecret": "s"}, "spark": {"audits": [{"cluster": "a", "schedule": "daily"}]}}, "schedule"),
+        ({"store": {"existingSecret": "s"}, "runs": {"create": False}}, "Name a claim by runs.existingClaim"),
+    ],
+)  # fmt: skip
+def test_wrong_values_are_refused_with_a_word_about_it(tmp_path: Path, values: dict[str, Any], told: str) -> None:
+    done = helm("template", CHART, "tidegauge", "kafka", "1.33.0", _written(tmp_path, values))
+    assert done.returncode == 1
+    assert told in done.stderr
