@@ -1,0 +1,13 @@
+-- A role for the console: it reads the store's views and may acknowledge breaches, nothing else. Run it once, as a role
+-- that may create roles, on a migrated store, after reader.sql; then GRANT tidegauge_console TO whoever logs in. Running
+-- it again does no harm.
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'tidegauge_console') THEN
+        CREATE ROLE tidegauge_console NOLOGIN;
+    END IF;
+END
+$$;
+GRANT tidegauge_reader TO tidegauge_console;
+GRANT EXECUTE ON FUNCTION tidegauge.acknowledge(text, text, text, timestamptz, text) TO tidegauge_console;
+GRANT EXECUTE ON FUNCTION tidegauge.withdraw_acknowledgement(text, text, text) TO tidegauge_console;

@@ -1,0 +1,23 @@
+-- A role that audits write with: rows of runs, findings and facts, and nothing else; it makes and drops no table. Run it
+-- once, as the store's owner, on a migrated store; then GRANT tidegauge_writer TO whoever logs in. Running it again does no
+-- harm, and it must be run again after a migration that brings new tables (`tidegauge store migrate --roles` does).
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'tidegauge_writer') THEN
+        CREATE ROLE tidegauge_writer NOLOGIN;
+    END IF;
+END
+$$;
+GRANT USAGE ON SCHEMA tidegauge TO tidegauge_writer;
+GRANT SELECT ON ALL TABLES IN SCHEMA tidegauge TO tidegauge_writer;
+DO $$
+DECLARE
+    table_name text;
+BEGIN
+    FOR table_name IN SELECT tablename FROM pg_tables
+        WHERE schemaname = 'tidegauge' AND tablename NOT IN ('alembic_version', 'view_version') LOOP
+        EXECUTE format('GRANT INSERT, UPDATE, DELETE ON tidegauge.%I TO tidegauge_writer', table_name);
+    END LOOP;
+END
+$$;
+GRANT USAGE ON ALL SEQUENCES IN SCHEMA tidegauge TO tidegauge_writer;

@@ -1,0 +1,158 @@
+"""Alerts as the store has them, and the book of what was told.
+
+In: a store. Out: every alert that fires, those that were told and are over, and the book. The rule that must hold: two
+that send at once tell nobody twice; what was not told stays due.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from spark_jobs import store
+from tidegauge.alerts.config import Alerting
+from tidegauge.alerts.model import NO_FRESH_AUDIT, Alert, AlertKey, Told, Word
+
+_ONE_AT_A_TIME: Final = "SELECT pg_advisory_lock(hashtextextended('tidegauge:alerts', 0))"
+_TOLD: Final = "SELECT channel, cluster, name, opening, word FROM tidegauge.alert_told"
+_BREACHES: Final = """
+SELECT b.cluster, b.breach_id, b.times_opened, b.state, b.code, b.name, b.severity, b.subject, b.explanation, b.records,
+       b.next, b.implied_by, b.opened_at, b.resolved_at,
+       ARRAY(SELECT DISTINCT c.code FROM tidegauge.v_breach_open c
+             WHERE c.cluster = b.cluster AND c.implied_by = b.breach_id ORDER BY 1) AS consequences
+FROM tidegauge.v_breach b
+WHERE (b.state <> 'resolved' AND b.implied_by IS NULL) OR (b.cluster, b.breach_id) IN (
+    SELECT t.cluster, t.name FROM tidegauge.alert_told t WHERE t.word = 'firing' AND NOT EXISTS (
+        SELECT FROM tidegauge.alert_told o
+        WHERE (o.channel, o.cluster, o.name, o.opening, o.word)
+            = (t.channel, t.cluster, t.name, t.opening, 'resolved')))
+"""
+_FRESHNESS: Final = "SELECT cluster, captured_at FROM tidegauge.v_run_latest"
+_WRITE: Final = """
+INSERT INTO tidegauge.alert_told (channel, cluster, name, opening, word, told_at) VALUES (%s, %s, %s, %s, %s, %s)
+ON CONFLICT DO NOTHING
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """An open store, held by one sender at a time."""
+
+    connection: Any
+
+    def told(self) -> frozenset[Told]:
+        """Everything that was ever told."""
+        return frozenset(
+            Told(row["channel"], AlertKey(row["cluster"], row["name"], row["opening"]), Word(row["word"]))
+            for row in self._rows(_TOLD)
+        )
+
+    def alerts(self, alerting: Alerting, told: Iterable[Told], now: datetime) -> tuple[Alert, ...]:
+        """What fires now, and what was told and is over."""
+        breaches = list(self._rows(_BREACHES))
+        newest = {row["cluster"]: row["captured_at"] for row in self._rows(_FRESHNESS)}
+        found = [_of_breach(row) for row in breaches] + list(_stale(newest, alerting, now))
+        return (*found, *_gone(found, told, newest, now))
+
+    def write(self, channel: str, alerts: Iterable[Alert], now: datetime) -> None:
+        """These were told, from now on for certain."""
+        with self.connection.cursor() as cursor:
+            for alert in alerts:
+                key = alert.key
+                cursor.execute(_WRITE, (channel, key.cluster, key.name, key.opening, alert.word.value, now))
+        self.connection.commit()
+
+    def _rows(self, query: str) -> Iterator[Mapping[str, Any]]:
+        with self.connection.cursor() as cursor:
+            cursor.execute(query)
+            names = [column.name for column in cursor.description]
+            yield from [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Book]:
+    """The book; whoever comes meanwhile waits. Raises `StoreError`."""
+    with store.connect(url, "tell of breaches") as connection:
+        with connection.cursor() as cursor:
+            cursor.execute(_ONE_AT_A_TIME)
+        yield Book(connection)
+
+
+def _of_breach(row: Mapping[str, Any]) -> Alert:
+    over = row["state"] == "resolved"
+    explanation = row["explanation"]
+    return Alert(
+        key=AlertKey(row["cluster"], row["breach_id"], str(row["times_opened"])),
+        severity=row["severity"],
+        code=row["code"],
+        name=row["name"],
+        subject={name: str(value) for name, value in row["subject"].items() if value is not None},
+        explanation=tuple(explanation.splitlines() if isinstance(explanation, str) else explanation),
+        records=row["records"],
+        consequences=tuple(row["consequences"]),
+        next=row["next"] or "",
+        began_at=row["opened_at"],
+        resolved_at=row["resolved_at"] if over else None,
+        acknowledged=row["state"] == "acknowledged",
+    )
+
+
+def _stale(newest: Mapping[str, datetime], alerting: Alerting, now: datetime) -> Iterator[Alert]:
+    """Clusters of which nothing new is known."""
+    allowed = timedelta(hours=alerting.fresh_within_hours)
+    for cluster in sorted(newest.keys() | alerting.expected):
+        captured_at = newest.get(cluster)
+        if captured_at is not None and now - captured_at <= allowed:
+            continue
+        how_old = (
+            f"The newest audited snapshot was captured at {captured_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC, "
+            f"{(now - captured_at) / timedelta(hours=1):.0f} hours ago."
+            if captured_at is not None
+            else "No snapshot of it was ever audited."
+        )
+        yield Alert(
+            key=AlertKey(cluster, NO_FRESH_AUDIT, _opening(captured_at)),
+            severity="critical",
+            code="",
+            name=NO_FRESH_AUDIT,
+            subject={},
+            explanation=(
+                how_old,
+                f"One is expected every {alerting.fresh_within_hours:g} hours; nothing is known of later.",
+            ),
+            next="airflow dags list-runs replication_audit",
+            began_at=captured_at + allowed if captured_at is not None else now,
+        )
+
+
+def _opening(captured_at: datetime | None) -> str:
+    return captured_at.astimezone(UTC).isoformat() if captured_at is not None else "never"
+
+
+def _gone(
+    found: Iterable[Alert], told: Iterable[Told], newest: Mapping[str, datetime], now: datetime
+) -> Iterator[Alert]:
+    """Alerts that were told and are not there any more: a cluster is fresh again, a breach was withdrawn by an audit
+    of the same snapshot under newer rules. One whose breach came back since lives on in the new opening.
+    """
+    told = list(told)
+    present = {alert.key for alert in found}
+    lasting = {(alert.key.cluster, alert.key.name) for alert in found if alert.name != NO_FRESH_AUDIT}
+    over = {(each.channel, each.key) for each in told if each.word is Word.RESOLVED}
+    fresh = {alert.key.cluster for alert in found if alert.name == NO_FRESH_AUDIT}
+    waiting = {(each.channel, each.key) for each in told if each.word is Word.FIRING} - over
+    for key in sorted({key for _, key in waiting} - present):
+        if (key.cluster, key.name) in lasting or (key.name == NO_FRESH_AUDIT and key.cluster in fresh):
+            continue
+        is_stale = key.name == NO_FRESH_AUDIT
+        yield Alert(
+            key=key,
+            severity="critical",
+            code="" if is_stale else key.name.split("-")[0],
+            name=NO_FRESH_AUDIT if is_stale else key.name,
+            subject={},
+            explanation=(),
+            began_at=now,
+            resolved_at=newest.get(key.cluster, now) if is_stale else now,
+        )

@@ -1,0 +1,79 @@
+"""How alerts read: one alert in, its title, text and links out; several of a cluster in, one digest out.
+
+The rule that must hold: whatever a name holds stays text. Line breaks and control characters in it are shown, not
+obeyed, and what a channel would read as markup is broken by who sends it (`deliver`).
+"""
+
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import quote
+
+from tidegauge.alerts.model import NO_FRESH_AUDIT, Alert, Word
+
+MOST_IN_A_DIGEST: Final = 10
+_LINES_OF_AN_ARGUMENT: Final = 6
+_RUNBOOKS: Final = "docs/invariants/{code}-{name}.md"
+
+
+def plain(text: str) -> str:
+    """The text on one line, with characters that steer a terminal or a protocol made visible."""
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
+def title(alert: Alert) -> str:
+    """What, where, in which cluster, and whether it is over."""
+    state = "resolved" if alert.word is Word.RESOLVED else alert.severity
+    return plain(f"[{state}] {alert.title}")
+
+
+def runbook(alert: Alert, console: str | None) -> str:
+    """Where what to do is written: the console's page, else the path in Tidegauge's documentation."""
+    if alert.name == NO_FRESH_AUDIT:
+        return f"{console}/runs" if console else "docs/guides/schedule.md"
+    if console:
+        return f"{console}/invariants/{quote(alert.code)}"
+    return _RUNBOOKS.format(code=alert.code, name=alert.name)
+
+
+def page(alert: Alert, console: str | None) -> str | None:
+    """The alert's own page in the console."""
+    if console is None:
+        return None
+    cluster = quote(alert.key.cluster, safe="")
+    if alert.name == NO_FRESH_AUDIT:
+        return f"{console}/clusters/{cluster}"
+    return f"{console}/clusters/{cluster}/breaches/{quote(alert.key.name, safe='')}"
+
+
+def text(alert: Alert, console: str | None) -> str:
+    """The argument, what follows, what to run next, where to read on."""
+    lines = [plain(line) for line in alert.explanation[:_LINES_OF_AN_ARGUMENT]]
+    if alert.word is Word.RESOLVED:
+        assert alert.resolved_at is not None
+        lines = [f"Over since {alert.resolved_at:%Y-%m-%d %H:%M} UTC: the audit of that instant no longer finds it."]
+    elif alert.records:
+        lines.append(f"Records concerned: {alert.records}.")
+    if alert.consequences and alert.word is Word.FIRING:
+        lines.append(f"Follows from it: {', '.join(alert.consequences)}.")
+    if alert.next and alert.word is Word.FIRING:
+        lines.append(f"Next: {plain(alert.next)}")
+    lines.append(f"Runbook: {runbook(alert, console)}")
+    if (address := page(alert, console)) is not None:
+        lines.append(f"Look: {address}")
+    return "\n".join(lines)
+
+
+def digest(alerts: Sequence[Alert], console: str | None) -> tuple[str, str]:
+    """Title and text of one message about alerts of one cluster; the first ones in full, the rest counted."""
+    if len(alerts) == 1:
+        return title(alerts[0]), text(alerts[0], console)
+    firing = sum(alert.word is Word.FIRING for alert in alerts)
+    parts = [f"{firing} new"] if firing else []
+    parts += [f"{len(alerts) - firing} resolved"] if firing < len(alerts) else []
+    worst = next((alert.severity for alert in alerts if alert.word is Word.FIRING), "resolved")
+    shown = alerts[:MOST_IN_A_DIGEST]
+    body = "\n\n".join(f"{title(alert)}\n{text(alert, console)}" for alert in shown)
+    if len(alerts) > len(shown):
+        more = f"and {len(alerts) - len(shown)} more"
+        body += f"\n\n{more}: {console}/clusters/{quote(alerts[0].key.cluster, safe='')}" if console else f"\n\n{more}."
+    return plain(f"[{worst}] {alerts[0].key.cluster}: {', '.join(parts)}"), body

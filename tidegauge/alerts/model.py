@@ -1,0 +1,82 @@
+"""What an alert is, and what has been told of it.
+
+In: nothing. Out: `Alert`, one breach that is a root or one cluster without a fresh audit, and `Told`. The rule that
+must hold: an alert has one identity for as long as it lasts, whatever the runs that see it say anew.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+NO_FRESH_AUDIT: Final = "NoFreshAudit"
+
+
+class Word(StrEnum):
+    """What is told of an alert."""
+
+    FIRING = "firing"
+    RESOLVED = "resolved"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class AlertKey:
+    """Its identity: the cluster, the breach, and which of its openings; a breach that comes back is a new alert."""
+
+    cluster: str
+    name: str
+    """The breach's id, or `NO_FRESH_AUDIT`."""
+    opening: str
+    """The number of the opening; for a stale cluster the instant of its newest snapshot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """Something that somebody should look at, or no longer need to."""
+
+    key: AlertKey
+    severity: str
+    code: str
+    name: str
+    """The invariant's name, or `NO_FRESH_AUDIT`."""
+    subject: Mapping[str, str]
+    explanation: tuple[str, ...]
+    """The argument, a line each."""
+    records: int | None = None
+    consequences: tuple[str, ...] = ()
+    """Codes of the breaches that follow from this one."""
+    next: str = ""
+    began_at: datetime
+    resolved_at: datetime | None = None
+    acknowledged: bool = False
+
+    @property
+    def word(self) -> Word:
+        """What there is to tell of it now."""
+        return Word.RESOLVED if self.resolved_at is not None else Word.FIRING
+
+    @property
+    def where(self) -> str:
+        """The subject in a few words."""
+        rest = dict(self.subject)
+        topic, partition = rest.pop("topic", None), rest.pop("partition", None)
+        words = [f"{topic}-{partition}" if partition is not None else topic] if topic is not None else []
+        words += [f"{name.removesuffix('_id').replace('_', ' ')} {value}" for name, value in rest.items()]
+        return ", ".join(words)
+
+    @property
+    def title(self) -> str:
+        """One line: what, where, in which cluster."""
+        what = f"{self.code} {self.name}" if self.code else self.name
+        where = f" {self.where}" if self.where else ""
+        return f"{what}{where} ({self.key.cluster})"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A channel was told this of an alert."""
+
+    channel: str
+    key: AlertKey
+    word: Word
