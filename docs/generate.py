@@ -1,14 +1,16 @@
 """The parts of the documents that the code already says: catalogue, settings, commands, relations.
 
 In: `CATALOGUE`, `VARIABLES`, the command line, `RELATIONS`, the store's views. Out: the text between
-`<!-- generated: NAME -->` and `<!-- end of NAME -->` in README.md and docs/reference.md. The rule that must hold:
-everything outside these marks is left as it is, and running it twice changes nothing.
+`<!-- generated: NAME -->` and `<!-- end of NAME -->` in README.md and docs/reference.md, and the pages of
+docs/invariants/. The rule that must hold: everything outside these marks and that folder is left as it is, and running
+it twice changes nothing.
 
     python docs/generate.py            writes the parts anew
     python docs/generate.py --check    writes nothing; exit status 1 if a part is stale
 """
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -21,11 +23,20 @@ import click
 from expectations.catalogue.model import Invariant
 from expectations.catalogue.registry import CATALOGUE
 from expectations.data_docs import FAMILIES
+from sim_engine.rendering import truth_schema
 from spark_jobs.relations import COMMON, LOSSES, RELATIONS, Column, Relation
 from tidegauge.cli import main as command_line
+from tidegauge.scoring.explored import Explored
+from tidegauge.scoring.explored import table as explored_table
+from tidegauge.scoring.score import from_json
+from tidegauge.scoring.table import by_fault, by_invariant, impossible, summary
 from tidegauge.settings import VARIABLES
 
+sys.path.insert(0, str(Path(__file__).parent))
+import invariant_pages
+
 ROOT: Final = Path(__file__).resolve().parents[1]
+PAGES: Final = "docs/invariants"
 
 
 def table(*columns: str) -> Callable[[Iterator[tuple[str, ...]]], Iterator[str]]:
@@ -42,7 +53,7 @@ def invariants() -> Iterator[str]:
     """Every invariant by family, its name leading to its runbook."""
     count = len(CATALOGUE)
     critical = sum(1 for i in CATALOGUE.values() if i.severity == "critical")
-    yield f"{count} invariants, {critical} of them critical. A name leads to its runbook."
+    yield f"{count} invariants, {critical} of them critical. A name leads to its page, with its runbook."
     for family, group in groupby(CATALOGUE.values(), key=lambda i: i.code[0]):
         members = list(group)
         yield ""
@@ -53,8 +64,14 @@ def invariants() -> Iterator[str]:
         yield "</details>"
 
 
+def coverage() -> Iterator[str]:
+    """How much of the published list of invariants is judged, family by family."""
+    columns = ("family", "listed", "judged", "not judged", "judged beside", "critical / warning / info")
+    yield from table(*columns)(invariant_pages.coverage())
+
+
 def _invariant_row(invariant: Invariant) -> tuple[str, ...]:
-    link = f"[{invariant.name}](expectations/runbooks/{invariant.name}.md)"
+    link = f"[{invariant.name}]({PAGES}/{invariant_pages.page_name(invariant)})"
     return (invariant.code, link, invariant.severity.value, _plain(invariant.statement))
 
 
@@ -151,9 +168,43 @@ def _view_row(path: Path) -> tuple[str, ...]:
     return (f"`{path.stem.split('_', 1)[1]}`", _plain(" ".join(comment)))
 
 
+def truth() -> Iterator[str]:
+    """What the keys of TRUTH.json hold."""
+    yield from truth_schema.markdown().splitlines()
+
+
+def score() -> Iterator[str]:
+    """The last score that `benchmarks/score.py --write` kept."""
+    kept = json.loads((ROOT / "docs" / "score.json").read_text(encoding="utf-8"))
+    measured = from_json(kept["score"])
+    yield from summary(measured)
+    for title, of_measured in (("By invariant", by_invariant), ("By kind of fault", by_fault), (_UNSEEN, impossible)):
+        yield from _folded(title, of_measured(measured))
+    if kept["explored"]:
+        yield ""
+        yield "Every state that the five models of Kafka's truncation reach, rendered as log directories and audited:"
+        yield ""
+        reached = [Explored(**{**each, "constants": tuple(each["constants"])}) for each in kept["explored"]]
+        yield from explored_table(reached)
+    yield ""
+    minutes = kept["seconds"] / 60
+    yield f"`{kept['command']}`; {measured.snapshots:,} snapshots took {minutes:,.0f} minutes on two cores."
+
+
+def _folded(title: str, lines: Iterator[str]) -> Iterator[str]:
+    yield ""
+    yield f"<details><summary>{title}</summary>"
+    yield ""
+    yield from lines
+    yield ""
+    yield "</details>"
+
+
+_UNSEEN: Final = "What no file tells, whoever looks"
+
 PARTS: Final[Mapping[str, Mapping[str, Callable[[], Iterator[str]]]]] = {
-    "README.md": {"invariants": invariants, "settings": settings},
-    "docs/reference.md": {"commands": commands, "relations": relations, "views": views},
+    "README.md": {"coverage": coverage, "invariants": invariants, "settings": settings, "score": score},
+    "docs/reference.md": {"commands": commands, "relations": relations, "truth": truth, "views": views},
 }
 """Document -> name of a part -> what makes it."""
 
@@ -171,7 +222,24 @@ def renewed(text: str, parts: Mapping[str, Callable[[], Iterator[str]]]) -> str:
 
 def stale() -> list[str]:
     """The documents whose generated parts are not what the code says today."""
-    return [name for name, parts in PARTS.items() if _read(name) != renewed(_read(name), parts)]
+    return [name for name, parts in PARTS.items() if _read(name) != renewed(_read(name), parts)] + stale_pages()
+
+
+def stale_pages() -> list[str]:
+    """The invariants' pages that are missing, left over, or not what the catalogue says today."""
+    folder, wanted = ROOT / PAGES, dict(invariant_pages.pages())
+    found = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.md")}
+    return [f"{PAGES}/{name}" for name in sorted(found.keys() | wanted.keys()) if found.get(name) != wanted.get(name)]
+
+
+def _write_pages() -> None:
+    folder, wanted = ROOT / PAGES, dict(invariant_pages.pages())
+    folder.mkdir(exist_ok=True)
+    for path in folder.glob("*.md"):
+        if path.name not in wanted:
+            path.unlink()
+    for name, text in wanted.items():
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def _read(name: str) -> str:
@@ -189,6 +257,7 @@ def main() -> int:
     for name, parts in PARTS.items():
         text = renewed(_read(name), parts)
         (ROOT / name).write_text(text, encoding="utf-8")
+    _write_pages()
     return 0
 
 

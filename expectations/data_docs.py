@@ -1,8 +1,9 @@
 """Data docs: static pages on one run.
 
-In: a report (the object that `report.json` holds) and what Great Expectations said of each invariant. Out: `index.html`
-and a page for each invariant, `<code>.html`. The rule that must hold: the pages stand alone. They load nothing, run no
-script, and show names that others chose (topics, groups, paths) as text and never as markup.
+In: a report (the object that `report.json` holds) and what Great Expectations said of each invariant. Out:
+`index.html`, a page for each invariant, `<code>.html`, and `risks.html`. The rule that must hold: the pages stand
+alone. They load nothing, run no script, and show names that others chose (topics, groups, paths) as text and never as
+markup.
 """
 
 from collections import Counter
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 from expectations.catalogue.model import Invariant
 from expectations.catalogue.registry import CATALOGUE
+from expectations.causes import CAUSES
 from expectations.suites import Validation
 from expectations.verdicts import shown
 
@@ -70,6 +72,14 @@ def write_data_docs(out_dir: Path, report: Mapping[str, Any], validations: Mappi
         consequences=Counter(b["implied_by"] for b in report["breaches"] if b["implied_by"] is not None),
         pages=CATALOGUE.keys(),
     )
+    risks: Sequence[Mapping[str, Any]] = report.get("risks", ())
+    page = templates.get_template("risks.html.j2").render(
+        **common,
+        risks=risks[:_MOST_BREACHES],
+        left_out=max(0, len(risks) - _MOST_BREACHES),
+        postures=report.get("postures", ()),
+    )
+    (out_dir / "risks.html").write_text(page, encoding="utf-8")
     path = out_dir / "index.html"
     path.write_text(index, encoding="utf-8")
     return path
@@ -80,6 +90,7 @@ def runbook(invariant: Invariant) -> str:
     return (files("expectations") / "runbooks" / f"{invariant.name}.md").read_text(encoding="utf-8")
 
 
+@cache
 def runbook_html(invariant: Invariant) -> str:
     """The same as HTML; whatever is markup in it comes out as text."""
     from markdown_it import MarkdownIt
@@ -109,6 +120,7 @@ def _templates() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals["causes"] = CAUSES
     environment.filters["shown"] = lambda value, name="": shown(name, value) if value is not None else "unknown"
     environment.filters["place"] = _place
     environment.filters["count"] = lambda value: f"{value:,}" if value is not None else "unknown"

@@ -24,6 +24,7 @@ from string import Formatter
 from typing import Any, Final, Literal
 
 from expectations.catalogue.model import DETAIL_COLUMNS, SUBJECTS, Invariant, Severity
+from expectations.implications import closure, direct
 
 Verdict = Literal["holds", "breached", "unknown"]
 Row = Mapping[str, Any]
@@ -74,6 +75,12 @@ class Breach:
     implied_by: str | None
     """Breach from which this one follows; None for a root."""
     next: str
+    points_to: str | None = None
+    """What it points to: the key of a `causes.Cause`."""
+    believe: tuple[int, ...] = ()
+    """Brokers whose replicas are to be believed, where that can be argued."""
+    diagnosis: str | None = None
+    """Why it points there; None where only its kind says so."""
 
 
 # ------------------------------------------------------------------------------------------------------------- queries
@@ -102,9 +109,10 @@ def breached_condition(invariant: Invariant) -> str:
 
 
 def count_query(relation: str, invariants: Sequence[Invariant], *, schema: str = "tidegauge") -> str:
-    """One query that counts the states of all `invariants`, which judge `relation`; bind `run_id`.
+    """One query that counts the states of all `invariants`, which judge `relation`; bind `run_ids`, an array.
 
-    Its one row is read by `results`. The relation is scanned once, however many invariants there are.
+    A row a run, its `run_id` in it, is read by `results`; a run without a row in the relation has none. The relation is
+    scanned once, however many invariants and runs there are.
     """
     assert invariants, "a query that counts nothing"
     assert all(i.relation == relation for i in invariants), f"not all of them judge {relation}"
@@ -115,15 +123,16 @@ def count_query(relation: str, invariants: Sequence[Invariant], *, schema: str =
     ]
     states = [f"{state_expression(i)} AS {_PREFIX}{i.code}" for i in invariants]
     return (
-        "SELECT\n" + ",\n".join(counts) + "\nFROM (SELECT\n" + ",\n".join(states) + f"\nFROM {schema}.{relation}\n"
-        "WHERE run_id = :run_id) AS judged"
+        "SELECT run_id,\n" + ",\n".join(counts) + "\nFROM (SELECT run_id,\n" + ",\n".join(states) + "\n"
+        f"FROM {schema}.{relation}\nWHERE run_id = ANY(:run_ids)) AS judged\nGROUP BY run_id"
     )
 
 
 def breach_query(invariant: Invariant, *, schema: str = "tidegauge") -> str:
-    """The breached rows of one invariant, in the order of their subjects; bind `run_id`. Rows are read by `explain`.
+    """The breached rows of one invariant, run by run in the order of their subjects; bind `run_ids`, an array. Rows are
+    read by `explain`.
 
-    Columns: the relation's, the invariant's derived names, and `breach_severity`, `breach_start_offset`,
+    Columns: `run_id`, the relation's, the invariant's derived names, and `breach_severity`, `breach_start_offset`,
     `breach_end_offset`, `breach_records`.
     """
     derived = "".join(f',\n  {expression} AS "{name}"' for name, expression in invariant.derived)
@@ -134,9 +143,9 @@ def breach_query(invariant: Invariant, *, schema: str = "tidegauge") -> str:
         f"  {invariant.end_offset or 'NULL'} AS breach_end_offset,\n"
         f"  {invariant.records or 'NULL'} AS breach_records{derived}\n"
         f"FROM (SELECT *,\n{state_expression(invariant)} AS breach_severity_or_state\n"
-        f"FROM {schema}.{invariant.relation}\nWHERE run_id = :run_id) AS judged\n"
+        f"FROM {schema}.{invariant.relation}\nWHERE run_id = ANY(:run_ids)) AS judged\n"
         f"WHERE breach_severity_or_state IN {_BREACHED}\n"
-        f"ORDER BY {_order(invariant)}"
+        f"ORDER BY run_id, {_order(invariant)}"
     )
 
 
@@ -157,9 +166,12 @@ def subject_columns(invariant: Invariant) -> tuple[str, ...]:
 # ------------------------------------------------------------------------------------------------------------- answers
 
 
-def results(invariants: Iterable[Invariant], counts: Row) -> tuple[InvariantResult, ...]:
-    """The verdicts, from the row that `count_query` returned for the same invariants."""
-    return tuple(_result(i, {state: int(counts[f"{i.code}_{state}"]) for state in _states(i)}) for i in invariants)
+def results(invariants: Iterable[Invariant], counts: Row | None) -> tuple[InvariantResult, ...]:
+    """The verdicts on a run, from its row of `count_query` for the same invariants; None if there is no row."""
+    return tuple(
+        _result(i, {state: int(counts[f"{i.code}_{state}"]) if counts is not None else 0 for state in _states(i)})
+        for i in invariants
+    )
 
 
 def _result(invariant: Invariant, counts: Mapping[str, int]) -> InvariantResult:
@@ -210,16 +222,18 @@ def explain(invariant: Invariant, row: Row) -> Breach:
 def fold(breaches: Iterable[Breach], catalogue: Mapping[str, Invariant]) -> tuple[Breach, ...]:
     """All breaches, worst first, each that follows from another one naming the root it follows from.
 
-    One follows from another if the other's invariant implies it and both are about the same partition (and the same
-    broker, and the same election, where both name one). Or if both tell of the same records, gone on every replica.
+    One follows from another if the other's invariant implies it, at once or through others, and both are about the
+    same partition (and the same broker, and the same election, where both name one). Or if both tell of the same
+    records, gone on every replica.
     """
     everything = sorted(breaches, key=_rank)
     by_code: dict[str, list[Breach]] = defaultdict(list)
     for breach in everything:
         by_code[breach.code].append(breach)
     implied_by = _told_once(everything, catalogue)
+    behind = closure(direct(catalogue))
     for root in everything:
-        for code in catalogue[root.code].implies:
+        for code in behind[root.code]:
             for consequence in by_code.get(code, ()):
                 if consequence is not root and _same_place(root, consequence):
                     implied_by.setdefault(consequence.breach_id, root.breach_id)

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from kafka_log.coordinator_schemas import COORDINATOR_SCHEMAS, SHARE_STATE_SCHEMAS
 from kafka_log.corruption import Corruption, Damage
+from kafka_log.framed_records import read_framed, write_framed
 from kafka_log.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from kafka_log.schema_writer import write_message
 from kafka_log.schemas import FieldValue, Schema, SchemaReader
 from kafka_log.types import TopicPartition
-from kafka_log.varint import write_unsigned
 
 _ZERO_UUID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 _OFFSET_COMMIT_TYPES: Final = (0, 1)
@@ -91,6 +91,11 @@ class RemoteSegment:
     max_timestamp_ms: int | None
     size_bytes: int | None
     state: str
+    broker_id: int | None = None
+    leader_epochs: tuple[tuple[int, int], ...] = ()
+    """Leader epoch and start offset of each that it has records of."""
+    states: tuple[str, ...] = ()
+    """The states that its records told so far, this one last; empty for one that was put together otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,36 +253,24 @@ def decode_remote_log_record(value: bytes | None) -> RemoteSegment | Corruption 
         max_timestamp_ms=said.get("max_timestamp_ms"),
         size_bytes=said.get("segment_size_in_bytes"),
         state=REMOTE_SEGMENT_STATES[state],
+        broker_id=said.get("broker_id"),
+        leader_epochs=tuple((e["leader_epoch"], e["offset"]) for e in said.get("segment_leader_epochs") or ()),
+        states=(REMOTE_SEGMENT_STATES[state],),
     )
 
 
 def decode_remote_log_fields(value: bytes) -> RemoteLogRecord | Corruption:
-    """Decodes a record of `__remote_log_metadata` field by field, whatever its type.
-
-    value = frame version (uvarint, 1) | api key (uvarint) | version (uvarint) | fields      (RemoteLogMetadataSerde)
-    """
-    try:
-        reader = SchemaReader(value)
-        frame, api_key, version = reader.uvarint(), reader.uvarint(), reader.uvarint()
-        if frame != 1:
-            return _damage(value, Damage.VERSION, f"frame version {frame}, only 1 is known")
-        schema = _REMOTE_SCHEMAS.get(api_key)
-        if schema is None:
-            return _damage(value, Damage.VALUE, f"remote log record type {api_key} is not known")
-        if not schema.has_version(version):
-            return _damage(value, Damage.VERSION, f"{schema.name} version {version} is not known")
-        fields = schema.read(reader, version)
-    except ValueError as error:
-        return _damage(value, Damage.FORM, str(error))
-    if reader.remaining:
-        return _damage(value, Damage.FORM, f"{schema.name}: {reader.remaining} bytes are left over")
-    return RemoteLogRecord(api_key=api_key, name=schema.name, version=version, fields=fields)
+    """Decodes a record of `__remote_log_metadata` field by field, whatever its type."""
+    framed = read_framed(value, _REMOTE_SCHEMAS, what="remote log record")
+    if isinstance(framed, Corruption):
+        return framed
+    schema = framed.schema
+    return RemoteLogRecord(api_key=schema.api_key, name=schema.name, version=framed.version, fields=framed.fields)
 
 
 def encode_remote_log_record(record: RemoteLogRecord) -> bytes:
     """The value of a record of `__remote_log_metadata`. Raises ValueError if a field does not fit."""
-    frame = write_unsigned(1) + write_unsigned(record.api_key) + write_unsigned(record.version)
-    return frame + write_message(_REMOTE_SCHEMAS[record.api_key], record.fields, record.version)
+    return write_framed(_REMOTE_SCHEMAS[record.api_key], record.version, record.fields)
 
 
 def _decode(

@@ -27,6 +27,36 @@ def crc32c(data: bytes | bytearray | memoryview) -> int:
     return int(google_crc32c.value(bytes(data)))
 
 
+def shifted(crc: int, zero_bytes: int) -> int:
+    """What becomes of a difference of two checksums when `zero_bytes` more bytes, the same in both, come behind.
+
+    The checksum is linear: crc(a + c) ^ crc(b + c) = shifted(crc(a) ^ crc(b), len(c)), where a and b are of one length.
+    """
+    factor, square, left = _ONE, _X8, zero_bytes
+    while left:
+        if left & 1:
+            factor = _product(factor, square)
+        square = _product(square, square)
+        left >>= 1
+    return _product(factor, crc)
+
+
+_POLYNOMIAL = 0x82F63B78
+"""Castagnoli's, the lowest bit for the highest power, as are the numbers below."""
+_ONE = 1 << 31
+_X8 = 1 << 23
+
+
+def _product(one: int, other: int) -> int:
+    """Two polynomials over GF(2), multiplied, modulo the checksum's."""
+    product = 0
+    for bit in range(31, -1, -1):
+        if one >> bit & 1:
+            product ^= other
+        other = other >> 1 ^ (_POLYNOMIAL if other & 1 else 0)
+    return product
+
+
 def _candidates() -> Iterator[str]:
     """Name the places where the library can be: inside the wheel as its RECORD says, beside it, then the system's."""
     package = Path(google_crc32c.__file__).parent

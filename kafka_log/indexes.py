@@ -43,9 +43,11 @@ class TimeIndex:
     corruptions: tuple[Corruption, ...]
 
 
-def parse_offset_index(data: bytes, *, base_offset: int, log_size_bytes: int, active: bool) -> OffsetIndex:
-    """Reads an offset index of a log of `log_size_bytes`."""
-    entries, padding, corruptions = _entries(data, _OFFSET_ENTRY, active=active)
+def parse_offset_index(
+    data: bytes, *, base_offset: int, log_size_bytes: int, active: bool, zeros_behind: int = 0
+) -> OffsetIndex:
+    """Reads an offset index of a log of `log_size_bytes`. `zeros_behind`: how many follow `data` in an active file."""
+    entries, padding, corruptions = _entries(data, _OFFSET_ENTRY, active=active, zeros_behind=zeros_behind)
     offsets = entries["offset"].astype(np.int64)
     positions = entries["position"].astype(np.int64)
     good = (offsets >= 0) & (positions >= 0) & (positions < max(log_size_bytes, 1))
@@ -62,9 +64,9 @@ def parse_offset_index(data: bytes, *, base_offset: int, log_size_bytes: int, ac
     )
 
 
-def parse_time_index(data: bytes, *, base_offset: int, active: bool) -> TimeIndex:
-    """Reads a time index."""
-    entries, padding, corruptions = _entries(data, _TIME_ENTRY, active=active)
+def parse_time_index(data: bytes, *, base_offset: int, active: bool, zeros_behind: int = 0) -> TimeIndex:
+    """Reads a time index. `zeros_behind`: how many follow `data` in an active file."""
+    entries, padding, corruptions = _entries(data, _TIME_ENTRY, active=active, zeros_behind=zeros_behind)
     timestamps = entries["timestamp"].astype(np.int64)
     offsets = entries["offset"].astype(np.int64)
     good = offsets >= 0
@@ -97,25 +99,29 @@ def write_time_index(timestamps: ArrayLike, offsets: ArrayLike, *, base_offset: 
     return entries.tobytes().ljust(size_bytes, b"\0")
 
 
-def _entries(data: bytes, dtype: np.dtype[Any], *, active: bool) -> tuple[NDArray[Any], int, list[Corruption]]:
+def _entries(
+    data: bytes, dtype: np.dtype[Any], *, active: bool, zeros_behind: int
+) -> tuple[NDArray[Any], int, list[Corruption]]:
     """All whole entries but the zero ones at the end of an active file; and the bytes of those."""
+    assert active or not zeros_behind, "a sealed index is read whole: its zeros are entries"
     size = dtype.itemsize
-    whole = len(data) // size
+    total = len(data) + zeros_behind
+    whole = total // size
     corruptions = []
-    if whole * size != len(data):
+    if whole * size != total:
         corruptions.append(
             Corruption(
                 kind=Damage.FORM,
                 position=whole * size,
-                end_position=len(data),
-                detail=f"{len(data) - whole * size} bytes behind the last whole entry",
+                end_position=total,
+                detail=f"{total - whole * size} bytes behind the last whole entry",
             )
         )
     used = whole
     if active:
-        words = np.frombuffer(data, dtype=np.uint8, count=whole * size)
-        filled = np.flatnonzero(words)
+        filled = np.flatnonzero(np.frombuffer(data, dtype=np.uint8, count=min(len(data), whole * size)))
         used = int(filled[-1]) // size + 1 if len(filled) else 0
+        data = data.ljust(used * size, b"\0")  # the last entry may reach into the zeros
     return np.frombuffer(data, dtype=dtype, count=used), (whole - used) * size, corruptions
 
 

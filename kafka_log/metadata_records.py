@@ -4,7 +4,7 @@ In: a record's value. Out: a `MetadataRecord`, or a `Corruption`; and the other 
 schemas are data, in the notation of `kafka_log.schemas`; a record type or version that they don't have is a
 `Corruption`, never a guess.
 
-    value = frame version (uvarint, 1) | api key (uvarint) | version (uvarint) | fields      (MetadataRecordSerde)
+The frame around the fields is that of `kafka_log.framed_records`.
 
 Field names, types, versions and tags are those of Kafka 4.4's metadata record definitions; types 6, 13 and 16 were
 given up before KRaft was released and are in no log.
@@ -14,12 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_log.corruption import Corruption, Damage
-from kafka_log.schema_writer import write_message
-from kafka_log.schemas import FieldValue, Schema, SchemaReader, parse_schemas
-from kafka_log.varint import write_unsigned
-
-_FRAME_VERSION: Final = 1
+from kafka_log.corruption import Corruption
+from kafka_log.framed_records import read_framed, write_framed
+from kafka_log.schemas import FieldValue, Schema, parse_schemas
 
 METADATA_SCHEMAS: Final[Mapping[int, Schema]] = {
     schema.api_key: schema
@@ -183,31 +180,13 @@ class MetadataRecord:
 
 def decode_metadata_record(value: bytes) -> MetadataRecord | Corruption:
     """Decodes one record's value, all of it."""
-    reader = SchemaReader(value)
-    try:
-        frame = reader.uvarint()
-        type_id = reader.uvarint()
-        version = reader.uvarint()
-        if frame != _FRAME_VERSION:
-            return _damage(value, Damage.VERSION, f"frame version {frame}, only {_FRAME_VERSION} is known")
-        schema = METADATA_SCHEMAS.get(type_id)
-        if schema is None:
-            return _damage(value, Damage.VALUE, f"metadata record type {type_id} is not known")
-        if not schema.has_version(version):
-            return _damage(value, Damage.VERSION, f"{schema.name} version {version} is not known")
-        fields = schema.read(reader, version)
-    except ValueError as error:
-        return _damage(value, Damage.FORM, str(error))
-    if reader.remaining:
-        return _damage(value, Damage.FORM, f"{schema.name}: {reader.remaining} bytes are left over")
-    return MetadataRecord(type_id=type_id, name=schema.name, version=version, fields=fields)
+    framed = read_framed(value, METADATA_SCHEMAS, what="metadata record")
+    if isinstance(framed, Corruption):
+        return framed
+    schema = framed.schema
+    return MetadataRecord(type_id=schema.api_key, name=schema.name, version=framed.version, fields=framed.fields)
 
 
 def encode_metadata_record(record: MetadataRecord) -> bytes:
     """One record's value. Raises ValueError if a field does not fit."""
-    frame = write_unsigned(_FRAME_VERSION) + write_unsigned(record.type_id) + write_unsigned(record.version)
-    return frame + write_message(METADATA_SCHEMAS[record.type_id], record.fields, record.version)
-
-
-def _damage(value: bytes, kind: Damage, detail: str) -> Corruption:
-    return Corruption(kind=kind, position=0, end_position=len(value), detail=detail)
+    return write_framed(METADATA_SCHEMAS[record.type_id], record.version, record.fields)

@@ -17,6 +17,7 @@ from kafka_log.log_dir import is_headers_file, parse_partition_dir
 from kafka_log.properties import MetaProperties, parse_meta_properties
 from kafka_log.types import BrokerId
 from snapshots.errors import SnapshotError
+from snapshots.holes import sha256_of
 from snapshots.location import Location, open_bytes
 from snapshots.manifest import (
     MANIFEST_NAME,
@@ -328,6 +329,8 @@ def _default_id(directory: Path, brokers: list[BrokerCapture]) -> str:
 
 
 def _sha256(path: Location) -> str:
+    if isinstance(path, Path):
+        return sha256_of(path)
     digest = hashlib.sha256()
     with open_bytes(path) as file:
         while chunk := file.read(_CHUNK):

@@ -57,6 +57,7 @@ class Checkpoints:
     log_starts: Offsets
     cleaner_offsets: Offsets
     cluster_id: str | None
+    node_id: int | None
     clean_shutdown_broker_epoch: int | None
     rows: list[Row]
 
@@ -71,6 +72,9 @@ def log_dir_checkpoints(root: Location, log_dir: LogDirListing, unread: list[Lef
         parsed = parse_offset_checkpoint(data) if data is not None else None
         offsets[name] = {(e.topic, e.partition): e.offset for e in parsed.entries} if parsed is not None else {}
         rows.append(_row(log_dir, name, file, data, parsed))
+        if parsed is not None:
+            homes = {(r.topic, r.partition) for r in log_dir.replicas}
+            rows[-1]["entries_without_directory"] = len(offsets[name].keys() - homes)
     parsers: dict[str, Callable[[bytes], Any]] = {
         META_PROPERTIES: parse_meta_properties,
         CLEAN_SHUTDOWN: parse_clean_shutdown,
@@ -88,6 +92,7 @@ def log_dir_checkpoints(root: Location, log_dir: LogDirListing, unread: list[Lef
         log_starts=offsets[LOG_START_OFFSET_CHECKPOINT],
         cleaner_offsets=offsets[CLEANER_OFFSET_CHECKPOINT],
         cluster_id=getattr(said.get(META_PROPERTIES), "cluster_id", None),
+        node_id=getattr(said.get(META_PROPERTIES), "node_id", None),
         clean_shutdown_broker_epoch=getattr(said.get(CLEAN_SHUTDOWN), "broker_epoch", None),
         rows=rows,
     )

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow.dataset as ds
 
+from spark_jobs.facts.context import PartitionKey
 from spark_jobs.facts.metadata import MetadataHistory
 from spark_jobs.replica_files import ReplicaWork
-
-PartitionKey = tuple[str, int]
 
 
 def led_copies(

@@ -5,10 +5,16 @@ In: `RUN/work/summaries`, the small files of the snapshots, the metadata log. Ou
 functions of `spark_jobs.facts`; this module only gathers, hands over and writes.
 """
 
+import hashlib
 import json
+import pickle
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -16,17 +22,31 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from snapshots.location import location
+from snapshots.location import Location, location
 from snapshots.manifest import LeftOut
-from spark_jobs.fact_files import PartWriter, packed, relation_table, unpacked, write_empty_relations
+from spark_jobs.fact_files import (
+    PartWriter,
+    packed,
+    read_relation,
+    relation_table,
+    unpacked,
+    write_empty_relations,
+)
 from spark_jobs.facts.changes import Pairing
-from spark_jobs.facts.context import PartitionContext, Rows
+from spark_jobs.facts.context import PartitionContext, Row, Rows
 from spark_jobs.facts.partition import Earlier, gone_rows, partition_rows
+from spark_jobs.facts.posture_rows import PostureContext, posture_rows
+from spark_jobs.facts.remote_tier import RemoteObjects
 from spark_jobs.facts.replica_set import replica_set
+from spark_jobs.facts.storage_rows import StoredBytes, no_keys
 from spark_jobs.gather import SnapshotContext, gather
-from spark_jobs.pairs import check_order, check_topic_names
+from spark_jobs.key_reading import key_reader
+from spark_jobs.pairs import check_order, check_topic_names, is_timed
+from spark_jobs.remote_store import Stored, remote_objects
 from spark_jobs.replica_files import ReplicaWork, batch_reader, replica_input
 from spark_jobs.run import AuditedSnapshot, ReadSnapshot, Run
+from spark_jobs.summaries_at_hand import by_snapshot, keys_of
+from spark_jobs.whole_cluster import whole_cluster_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,6 +66,8 @@ class PartitionWork:
 
     context: PartitionContext
     replicas: tuple[ReplicaWork, ...]
+    stored: Stored | None = None
+    """Its segments' files in the remote store; None if the snapshot does not have that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,38 +94,112 @@ class SnapshotWork:
 
 def derive(spark: "SparkSession", run: Run) -> None:
     """Derives the facts of every snapshot of a run."""
-    summaries = ds.dataset(str(run.summaries), format="parquet")
-    works: dict[str, SnapshotWork] = {}
-    gathered: dict[str, SnapshotContext] = {}
-    for snapshot in run.snapshots:
-        facts = snapshot.target / "facts"
-        shutil.rmtree(facts, ignore_errors=True)
-        earlier = gather(snapshot.previous, summaries) if snapshot.previous is not None else None
-        context = gather(snapshot, summaries, also=earlier.replicas.keys() if earlier is not None else ())
-        gathered[snapshot.key] = context
-        works[snapshot.key] = snapshot_work(snapshot, context, earlier, facts)
-    frame = spark.read.parquet(str(run.summaries)).withColumn("audited", _audited(run))
-    shared = spark.sparkContext.broadcast(works)
+    works = Works(directory=str(run.work / "gathered"))
+    told = {snapshot.key: _gathered(snapshot, summaries, works) for snapshot, summaries in by_snapshot(run)}
+    # An earlier snapshot may be audited itself, and be compared with by many.
+    audits = [(read, snapshot.key) for snapshot in run.snapshots for read in keys_of(snapshot)]
     derived = (
-        frame.drop("coordinator_records")
+        spark.read.parquet(str(run.summaries))
+        .drop("coordinator_records")
+        .join(_broadcast(spark.createDataFrame(audits, "snapshot string, audited string")), "snapshot")
         .groupBy("audited", "topic", "partition")
-        .applyInArrow(_derive_group(shared), schema=_PACKED_DDL)
-        .mapInArrow(_write_parts(shared), schema=_WRITTEN_DDL)
+        .applyInArrow(_derive_group(works), schema=_PACKED_DDL)
+        .mapInArrow(_write_parts(works), schema=_WRITTEN_DDL)
     )
     derived.collect()
     for snapshot in run.snapshots:
-        _finish(snapshot, gathered[snapshot.key], works[snapshot.key], summaries)
+        write_empty_relations(snapshot.target / "facts")
+        _write_posture(snapshot, told[snapshot.key].posture)
+        _write_whole_cluster(snapshot, told[snapshot.key].transactional_ids)
+        coverage = _coverage(snapshot, told[snapshot.key])
+        (snapshot.target / "coverage.json").write_text(json.dumps(coverage), encoding="utf-8")
 
 
-def _audited(run: Run) -> Any:
-    """The audited snapshot that a row of the index step is for: its own, or the one compared with its own."""
+def _broadcast(frame: Any) -> Any:
     from pyspark.sql import functions
 
-    found = functions.col("snapshot")
-    for snapshot in run.snapshots:
-        if snapshot.previous is not None:
-            found = functions.when(functions.col("snapshot") == snapshot.previous.key, snapshot.key).otherwise(found)
-    return found
+    return functions.broadcast(frame)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What is left to say of a snapshot when its facts are derived."""
+
+    replicas: int
+    segments: int
+    bytes_read: int
+    captured_at_ms: int | None
+    unread: tuple[LeftOut, ...]
+    posture: PostureContext
+    transactional_ids: tuple[Row, ...]
+
+
+def _gathered(snapshot: AuditedSnapshot, summaries: ds.Dataset, works: "Works") -> _Told:
+    """Reads what is small of a snapshot, keeps the work for the tasks, writes the rows that are no task's."""
+    facts = snapshot.target / "facts"
+    shutil.rmtree(facts, ignore_errors=True)
+    earlier = gather(snapshot.previous, summaries) if snapshot.previous is not None else None
+    context = gather(snapshot, summaries, also=earlier.replicas.keys() if earlier is not None else ())
+    work = snapshot_work(snapshot, context, earlier, facts)
+    works.keep(snapshot.key, work)
+    rows = summaries.to_table(
+        columns=["snapshot", "topic", "partition", "path", "bytes_read", "error"],
+        filter=ds.field("snapshot").isin(keys_of(snapshot)),
+    ).to_pylist()
+    _write_cluster(context, work, {(row["topic"], row["partition"]) for row in rows})
+    own = [row for row in rows if row["snapshot"] == snapshot.key]
+    return _Told(
+        replicas=sum(len(r) for r in context.replicas.values()),
+        segments=sum(not row["error"] for row in own),
+        bytes_read=sum(row["bytes_read"] or 0 for row in own),
+        captured_at_ms=context.captured_at_ms,
+        unread=(*context.unread, *(LeftOut(path=r["path"], reason=r["error"]) for r in own if r["error"])),
+        posture=context.posture,
+        transactional_ids=context.transactional_ids,
+    )
+
+
+def _write_cluster(context: SnapshotContext, work: SnapshotWork, with_segments: Set[tuple[str, int]]) -> None:
+    """What the driver adds: relations of the whole cluster, and partitions without a segment."""
+    writer = PartWriter(Path(work.facts), "cluster")
+    rows: Rows = {name: list(of_relation) for name, of_relation in context.rows.items()}
+    left = [derive_partition(work, p, {}) for key, p in work.partitions.items() if key not in with_segments]
+    left += [derive_gone(work, key, {}) for key in work.gone if key not in with_segments]
+    for derived in left:
+        for name, of_relation in derived.items():
+            rows.setdefault(name, []).extend(of_relation)
+    for name, of_relation in rows.items():
+        if of_relation:
+            writer.write(name, relation_table(name, of_relation, cluster=work.cluster, snapshot_id=work.snapshot_id))
+    writer.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Works:
+    """The work of each snapshot of a run, kept in the run directory: a task reads that of its snapshot when it comes
+    to it, so that nothing holds the work of a thousand snapshots at once.
+    """
+
+    directory: str
+
+    def keep(self, key: str, work: SnapshotWork) -> None:
+        """Writes one snapshot's."""
+        path = self._path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(pickle.dumps(work, protocol=pickle.HIGHEST_PROTOCOL))
+
+    def of(self, key: str) -> SnapshotWork:
+        """Reads one snapshot's; those last asked for are at hand."""
+        return _work_at(str(self._path(key)))
+
+    def _path(self, key: str) -> Path:
+        return Path(self.directory, f"{hashlib.sha256(key.encode()).hexdigest()}.pickle")
+
+
+@lru_cache(maxsize=4)
+def _work_at(path: str) -> SnapshotWork:
+    work: SnapshotWork = pickle.loads(Path(path).read_bytes())
+    return work
 
 
 def snapshot_work(
@@ -123,9 +219,21 @@ def snapshot_work(
 
 def _partitions(context: SnapshotContext) -> Mapping[tuple[str, int], PartitionWork]:
     return {
-        key: PartitionWork(context=context.partitions[key], replicas=context.replicas.get(key, ()))
+        key: PartitionWork(
+            context=context.partitions[key],
+            replicas=context.replicas.get(key, ()),
+            stored=_stored_of(context, key),
+        )
         for key in context.partitions
     }
+
+
+def _stored_of(context: SnapshotContext, key: tuple[str, int]) -> Stored | None:
+    known = context.partitions[key].upkeep
+    if context.stored is None or known is None:
+        return None
+    ids = {s.segment_id for s in known.remote}
+    return {segment_id: files for segment_id, files in context.stored.items() if segment_id in ids}
 
 
 def _earlier_work(
@@ -133,7 +241,10 @@ def _earlier_work(
 ) -> EarlierWork | None:
     if previous is None or earlier is None:
         return None
-    check_order(snapshot.key, context.captured_at_ms, previous.key, earlier.captured_at_ms)
+    if is_timed(snapshot.manifest) or not is_timed(previous.manifest):
+        # What the newest batch tells of a plain copy is no later than the copy was made: too early proves nothing
+        # against an instant that a manifest names.
+        check_order(snapshot.key, context.captured_at_ms, previous.key, earlier.captured_at_ms)
     check_topic_names(snapshot.key, _topic_names(context), previous.key, _topic_names(earlier))
     own: dict[int, set[str]] = {}
     for broker in snapshot.manifest.brokers:
@@ -158,11 +269,11 @@ def _topic_names(context: SnapshotContext) -> dict[str, str]:
     return {row["topic_id"]: row["topic"] for row in context.rows["topics"]}
 
 
-def _derive_group(shared: Any) -> Any:
+def _derive_group(works: Works) -> Any:
     def derive_group(table: pa.Table) -> pa.Table:
         rows = table.to_pylist()
         audited: str = rows[0]["audited"]
-        work: SnapshotWork = shared.value[audited]
+        work = works.of(audited)
         key = (rows[0]["topic"], rows[0]["partition"])
         own = {row["path"]: row for row in rows if row["snapshot"] == audited}
         earlier = {row["path"]: row for row in rows if row["snapshot"] != audited}
@@ -183,7 +294,18 @@ def derive_partition(
     root = location(work.root)
     inputs = [replica_input(root, replica, rows) for replica in partition.replicas]
     earlier = _earlier(work.earlier, partition.context, earlier_rows) if work.earlier is not None else None
-    return partition_rows(partition.context, inputs, read=batch_reader(root), earlier=earlier)
+    stored = StoredBytes(
+        keys=key_reader(root),
+        earlier_keys=key_reader(location(work.earlier.root)) if work.earlier is not None else no_keys,
+        objects=_remote_objects(root, partition),
+    )
+    return partition_rows(partition.context, inputs, read=batch_reader(root), earlier=earlier, stored=stored)
+
+
+def _remote_objects(root: Location, partition: PartitionWork) -> RemoteObjects | None:
+    if partition.stored is None or partition.context.upkeep is None:
+        return None
+    return remote_objects(root, partition.context.upkeep.remote, partition.stored)
 
 
 def derive_gone(work: SnapshotWork, key: tuple[str, int], earlier_rows: IndexRows) -> Rows:
@@ -215,23 +337,24 @@ def _packed_rows(snapshot: str, work: SnapshotWork, rows: Rows) -> pa.Table:
     return pa.Table.from_pylist(values, schema=_PACKED)
 
 
-def _write_parts(shared: Any) -> "ArrowMapIterFunction":
+def _write_parts(works: Works) -> "ArrowMapIterFunction":
     def write_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         task = TaskContext.get()
         part = f"{task.partitionId():05d}" if task is not None else "00000"
-        writers: dict[str, PartWriter] = {}
-        counts: dict[str, int] = {}
-        for batch in batches:
-            for value in batch.to_pylist():
-                name = value["snapshot"]
-                if name not in writers:
-                    writers[name] = PartWriter(Path(shared.value[name].facts), part)
+        counts: Counter[str] = Counter()
+        written: set[str] = set()
+        values = (value for batch in batches for value in batch.to_pylist())
+        # Groups come sorted by their keys, the snapshot first: one snapshot's files are open at a time.
+        for audited, of_snapshot in groupby(values, key=itemgetter("snapshot")):
+            assert audited not in written, f"the rows of {audited} come in pieces"
+            written.add(audited)
+            writer = PartWriter(Path(works.of(audited).facts), part)
+            for value in of_snapshot:
                 table = unpacked(value["rows"])
-                writers[name].write(value["relation"], table)
-                counts[value["relation"]] = counts.get(value["relation"], 0) + table.num_rows
-        for writer in writers.values():
+                writer.write(value["relation"], table)
+                counts[value["relation"]] += table.num_rows
             writer.close()
         yield pa.RecordBatch.from_pydict(
             {
@@ -244,45 +367,43 @@ def _write_parts(shared: Any) -> "ArrowMapIterFunction":
     return write_parts
 
 
-def _finish(snapshot: AuditedSnapshot, context: SnapshotContext, work: SnapshotWork, summaries: ds.Dataset) -> None:
-    """What the driver adds: relations of the whole cluster, partitions without a segment, and the coverage."""
-    writer = PartWriter(Path(work.facts), "cluster")
-    keys = [snapshot.key, snapshot.previous.key] if snapshot.previous is not None else [snapshot.key]
-    with_segments = {
-        (row["topic"], row["partition"])
-        for row in summaries.to_table(
-            columns=["topic", "partition"], filter=ds.field("snapshot").isin(keys)
-        ).to_pylist()
-    }
-    rows: Rows = {name: list(of_relation) for name, of_relation in context.rows.items()}
-    left = [derive_partition(work, p, {}) for key, p in work.partitions.items() if key not in with_segments]
-    left += [derive_gone(work, key, {}) for key in work.gone if key not in with_segments]
-    for derived in left:
-        for name, of_relation in derived.items():
-            rows.setdefault(name, []).extend(of_relation)
-    for name, of_relation in rows.items():
-        if of_relation:
-            writer.write(name, relation_table(name, of_relation, cluster=work.cluster, snapshot_id=work.snapshot_id))
+def _write_posture(snapshot: AuditedSnapshot, known: PostureContext) -> None:
+    """What is told of a topic as a whole, once all its partitions are known."""
+    facts, manifest = snapshot.target / "facts", snapshot.manifest
+    writer = PartWriter(facts, "topics")
+    for name, rows in posture_rows(read_relation(facts, "partitions").to_pylist(), known).items():
+        if rows:
+            table = relation_table(name, rows, cluster=manifest.cluster, snapshot_id=manifest.snapshot_id)
+            writer.write(name, table)
     writer.close()
-    write_empty_relations(Path(work.facts))
-    coverage = _coverage(snapshot, context, summaries)
-    (snapshot.target / "coverage.json").write_text(json.dumps(coverage), encoding="utf-8")
 
 
-def _coverage(snapshot: AuditedSnapshot, context: SnapshotContext, summaries: ds.Dataset) -> dict[str, Any]:
+def _write_whole_cluster(snapshot: AuditedSnapshot, transactional_ids: tuple[Row, ...]) -> None:
+    """What is told of transactions over all partitions."""
+    facts, manifest = snapshot.target / "facts", snapshot.manifest
+    writer = PartWriter(facts, "transactions")
+    tables = whole_cluster_tables(
+        lambda name: read_relation(facts, name),
+        transactional_ids,
+        cluster=manifest.cluster,
+        snapshot_id=manifest.snapshot_id,
+    )
+    for name, table in tables.items():
+        if len(table):
+            writer.write(name, table)
+    writer.close()
+
+
+def _coverage(snapshot: AuditedSnapshot, told: _Told) -> dict[str, Any]:
     """What was read, and what was not and why."""
-    rows = summaries.to_table(
-        columns=["path", "bytes_read", "error"], filter=ds.field("snapshot") == snapshot.key
-    ).to_pylist()
-    unread = [*context.unread, *(LeftOut(path=r["path"], reason=r["error"]) for r in rows if r["error"])]
     table = ds.dataset(str(snapshot.target / "facts" / "segments"), format="parquet").to_table(columns=["batch_count"])
     return {
         "brokers": len(snapshot.manifest.brokers),
-        "replicas": sum(len(r) for r in context.replicas.values()),
-        "segments": sum(1 for r in rows if not r["error"]),
+        "replicas": told.replicas,
+        "segments": told.segments,
         "segments_reused": 0,
         "batches": sum(table.column("batch_count").to_pylist()),
-        "bytes": sum(r["bytes_read"] or 0 for r in rows),
-        "captured_at_ms": context.captured_at_ms,
-        "unread": [{"path": u.path, "reason": u.reason} for u in unread],
+        "bytes": told.bytes_read,
+        "captured_at_ms": told.captured_at_ms,
+        "unread": [{"path": u.path, "reason": u.reason} for u in told.unread],
     }

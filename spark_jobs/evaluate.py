@@ -1,15 +1,18 @@
 """The evaluate and publish steps: facts into the store, verdicts out of it, a report, and one switch at the end.
 
-In: `facts/` and `coverage.json` of a snapshot. Out: `report.json`, `data_docs/`, and a published run. The rule that
-must hold: nobody sees a run before `publish`; Great Expectations and the counting queries must agree, or there is no
-verdict.
+In: `facts/` and `coverage.json` of each snapshot of a run directory. Out: a `report.json`, `data_docs/` and a published
+run of each. The rule that must hold: nobody sees a run before `publish`; Great Expectations and the counting queries
+must agree on every run, or there is no verdict.
+
+Snapshots are judged together: one counting query a relation and one validation, over the rows of all their runs. Of a
+small snapshot what takes time is asking, not counting.
 """
 
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +23,8 @@ from expectations import errors as expectation_errors
 from expectations.catalogue.model import Severity
 from expectations.catalogue.registry import CATALOGUE, RULESET_VERSION
 from expectations.data_docs import write_data_docs
-from expectations.suites import by_relation, confirm, validate
+from expectations.diagnosis import Copies, Place, diagnose
+from expectations.suites import Validation, by_relation, confirm, validate
 from expectations.verdicts import Breach, InvariantResult, breach_query, count_query, explain, fold, results
 from snapshots.errors import SnapshotError
 from spark_jobs import store
@@ -30,8 +34,14 @@ from spark_jobs.relations import LOSSES, RELATIONS
 from spark_jobs.run import AuditedSnapshot, Run
 
 SCHEMA_VERSION: Final = 1
+JUDGED_TOGETHER: Final = 2500
+"""Runs that are counted and validated at once. Each holds a lock, and a store has room for some 7,000."""
+
+Progress = Callable[[str], None]
+
 _STAGED: Final = "staged.json"
 _OPEN_TRANSACTIONS_TOLD: Final = 1000
+_RISKS_TOLD: Final = 2000
 _OPEN_TRANSACTION: Final = (
     "topic",
     "partition",
@@ -45,82 +55,136 @@ _OPEN_TRANSACTION: Final = (
     "hanging",
 )
 _SEVERITIES: Final = tuple(s.value for s in Severity)
+_CAPTURED: Final = """
+SELECT run_id, topic, partition, captured_replicas FROM tidegauge.partitions WHERE run_id = ANY(:run_ids)
+"""
 
 
-def evaluate(snapshot: AuditedSnapshot, run: Run, url: str) -> None:
-    """Stages the facts, judges them in Postgres, writes report and data docs. Raises StoreError, EvaluationError."""
+def evaluate(run: Run, url: str, *, progress: Progress = lambda _: None) -> None:
+    """Stages the facts, judges them in Postgres, writes reports and data docs. Raises StoreError, EvaluationError."""
     store.migrate(url)
-    started = datetime.fromtimestamp(run.started_at_ms / 1000, UTC)
+    for at in range(0, len(run.snapshots), JUDGED_TOGETHER):
+        together = run.snapshots[at : at + JUDGED_TOGETHER]
+        progress(f"evaluate: {_named(together)}")
+        _evaluate(together, run, url)
+
+
+def _named(snapshots: Sequence[AuditedSnapshot]) -> str:
+    return snapshots[0].key if len(snapshots) == 1 else f"{len(snapshots)} snapshots"
+
+
+def _evaluate(snapshots: Sequence[AuditedSnapshot], run: Run, url: str) -> None:
+    """Snapshots judged together: each staged under its own run, all counted by the same queries, one validation."""
+    run_ids = store.open_runs(url, [_new_run(snapshot, run) for snapshot in snapshots])
+    by_run = dict(zip(run_ids, snapshots, strict=True))
+    try:
+        for name in RELATIONS:
+            store.stage_together(url, name, {i: batches_of(s.target / "facts", name) for i, s in by_run.items()})
+        judged = judge(url, run_ids)
+        for run_id, snapshot in by_run.items():
+            report = _report(snapshot, run, run_id, judged[run_id])
+            _write(snapshot.target / "report.json", report)
+            if run.data_docs:
+                write_data_docs(snapshot.target / "data_docs", report, judged[run_id].validations)
+            _write(snapshot.target / _STAGED, {"run_id": run_id})
+    except BaseException:
+        store.discard(url, *run_ids)
+        raise
+
+
+def _new_run(snapshot: AuditedSnapshot, run: Run) -> store.NewRun:
     manifest = snapshot.manifest
     captured = json.loads((snapshot.target / "coverage.json").read_text(encoding="utf-8"))["captured_at_ms"]
-    run_id = store.open_run(
-        url,
-        store.RunKey(cluster=manifest.cluster, snapshot_id=manifest.snapshot_id, ruleset_version=RULESET_VERSION),
+    return store.NewRun(
+        key=store.RunKey(cluster=manifest.cluster, snapshot_id=manifest.snapshot_id, ruleset_version=RULESET_VERSION),
         consistency=manifest.consistency.value,
         source=manifest.source.value,
-        started_at=started,
+        started_at=datetime.fromtimestamp(run.started_at_ms / 1000, UTC),
         captured_at=datetime.fromtimestamp(captured / 1000, UTC) if captured is not None else None,
         previous_snapshot_id=_previous_id(snapshot),
+        place=str(snapshot.root.absolute() if isinstance(snapshot.root, Path) else snapshot.root),
     )
-    try:
-        facts = snapshot.target / "facts"
-        for name in RELATIONS:
-            store.stage(url, run_id, name, batches_of(facts, name))
-        try:
-            verdicts, breaches = _judge(url, run_id)
-            validations = validate(url, run_id)
-            confirm(verdicts, validations)
-        except expectation_errors.EvaluationError as error:
-            raise EvaluationError(str(error)) from error
-        except ConnectionError as error:  # Great Expectations' word for a store that went away
-            raise StoreError(f"The store went away while the invariants were evaluated: {error}. Try again.") from error
-        report = _report(snapshot, run, run_id, verdicts, breaches, facts)
-        _write(snapshot.target / "report.json", report)
-        write_data_docs(snapshot.target / "data_docs", report, validations)
-        _write(snapshot.target / _STAGED, {"run_id": run_id})
-    except BaseException:
-        store.discard(url, run_id)
-        raise
 
 
 def _previous_id(snapshot: AuditedSnapshot) -> str | None:
     return snapshot.previous.manifest.snapshot_id if snapshot.previous is not None else None
 
 
-def _judge(url: str, run_id: str) -> tuple[tuple[InvariantResult, ...], tuple[Breach, ...]]:
-    verdicts: list[InvariantResult] = []
-    breaches: list[Breach] = []
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What both judges say of one run: the same."""
+
+    verdicts: tuple[InvariantResult, ...]
+    breaches: tuple[Breach, ...]
+    validations: Mapping[str, Validation]
+
+
+def judge(url: str, run_ids: Sequence[str]) -> Mapping[str, Judged]:
+    """Judges what is staged under runs, by our own queries and by Great Expectations. Raises StoreError, and
+    EvaluationError where the two do not agree.
+    """
+    try:
+        validations = validate(url, run_ids)
+        judged = _judge(url, run_ids, validations)
+        for run_id in run_ids:
+            confirm(judged[run_id].verdicts, validations[run_id])
+    except expectation_errors.EvaluationError as error:
+        raise EvaluationError(str(error)) from error
+    except ConnectionError as error:  # Great Expectations' word for a store that went away
+        raise StoreError(f"The store went away while the invariants were evaluated: {error}. Try again.") from error
+    return judged
+
+
+def _judge(
+    url: str, run_ids: Sequence[str], validations: Mapping[str, Mapping[str, Validation]]
+) -> Mapping[str, Judged]:
+    verdicts: dict[str, list[InvariantResult]] = {run_id: [] for run_id in run_ids}
+    breaches: dict[str, list[Breach]] = {run_id: [] for run_id in run_ids}
     with store.connect(url, "evaluate the invariants") as connection:
         for relation, invariants in by_relation(CATALOGUE.values()).items():
-            counts = next(_rows(connection, count_query(relation, invariants), run_id))
-            found = results(invariants, counts)
-            verdicts += found
-            breached = {r.code for r in found if r.breached}
+            counts = {row["run_id"]: row for row in _rows(connection, count_query(relation, invariants), run_ids)}
+            breached = set()
+            for run_id in run_ids:
+                found = results(invariants, counts.get(run_id))
+                verdicts[run_id] += found
+                breached |= {r.code for r in found if r.breached}
             for invariant in invariants:
                 if invariant.code in breached:
-                    breaches += [explain(invariant, row) for row in _rows(connection, breach_query(invariant), run_id)]
-    return tuple(sorted(verdicts, key=lambda r: r.code)), fold(breaches, CATALOGUE)
+                    for row in _rows(connection, breach_query(invariant), run_ids):
+                        breaches[row["run_id"]].append(explain(invariant, row))
+        copies = _copies(connection, [run_id for run_id in run_ids if breaches[run_id]])
+    return {
+        run_id: Judged(
+            verdicts=tuple(sorted(verdicts[run_id], key=lambda r: r.code)),
+            breaches=diagnose(fold(breaches[run_id], CATALOGUE), copies.get(run_id, {})),
+            validations=validations[run_id],
+        )
+        for run_id in run_ids
+    }
 
 
-def _rows(connection: Any, query: str, run_id: str) -> Iterator[Mapping[str, Any]]:
-    """The rows of one query, by column. `:run_id` is the queries' only parameter; psycopg2 minds every other %."""
+def _copies(connection: Any, run_ids: Sequence[str]) -> Mapping[str, Mapping[Place, Copies]]:
+    """Which replicas of each partition were captured, by run."""
+    found: dict[str, dict[Place, Copies]] = {run_id: {} for run_id in run_ids}
+    if run_ids:
+        for row in _rows(connection, _CAPTURED, run_ids):
+            copies = Copies(captured=frozenset(row["captured_replicas"] or ()))
+            found[row["run_id"]][row["topic"], row["partition"]] = copies
+    return found
+
+
+def _rows(connection: Any, query: str, run_ids: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    """The rows of one query, by column. `:run_ids` is the queries' only parameter; psycopg2 minds every other %."""
     with connection.cursor() as cursor:
-        cursor.execute(query.replace("%", "%%").replace(":run_id", "%(run_id)s"), {"run_id": run_id})
+        cursor.execute(query.replace("%", "%%").replace(":run_ids", "%(run_ids)s"), {"run_ids": list(run_ids)})
         names = [column.name for column in cursor.description]
         for values in cursor:
             yield dict(zip(names, values, strict=True))
 
 
-def _report(
-    snapshot: AuditedSnapshot,
-    run: Run,
-    run_id: str,
-    verdicts: tuple[InvariantResult, ...],
-    breaches: tuple[Breach, ...],
-    facts: Path,
-) -> dict[str, Any]:
+def _report(snapshot: AuditedSnapshot, run: Run, run_id: str, judged: Judged) -> dict[str, Any]:
     manifest = snapshot.manifest
-    common = {"cluster", "snapshot_id"}
+    facts = snapshot.target / "facts"
     return {
         "schema_version": SCHEMA_VERSION,
         "run": {
@@ -135,14 +199,42 @@ def _report(
             "source": manifest.source.value,
         },
         "coverage": json.loads((snapshot.target / "coverage.json").read_text(encoding="utf-8")),
-        "invariants": [asdict(v) for v in verdicts],
-        "breaches": [asdict(b) for b in breaches],
-        "losses": [
-            {name: value for name, value in row.items() if name not in common}
-            for row in read_relation(facts, LOSSES.name).to_pylist()
-        ],
+        "invariants": [asdict(v) for v in judged.verdicts],
+        "breaches": [asdict(b) for b in judged.breaches],
+        "losses": _told(facts, LOSSES.name),
         "open_transactions": _open_transactions(facts),
+        "postures": _told(facts, "postures"),
+        "risks": _risks(facts),
     }
+
+
+def _told(facts: Path, relation: str) -> list[dict[str, Any]]:
+    """A relation's rows as a report has them."""
+    common = {"cluster", "snapshot_id"}
+    return [
+        {name: value for name, value in row.items() if name not in common}
+        for row in read_relation(facts, relation).to_pylist()
+    ]
+
+
+def _risks(facts: Path) -> list[dict[str, Any]]:
+    """What failures would cost, the worst first: what is so now, then losses before refusals, one broker before two."""
+    rows = sorted(_told(facts, "risks"), key=_weight)
+    return rows[:_RISKS_TOLD]
+
+
+def _weight(risk: Mapping[str, Any]) -> tuple[object, ...]:
+    return (
+        risk["failure"] != "now",
+        not risk["losing"],
+        len(risk["brokers"]),
+        -risk["losing"],
+        -risk["unavailable"],
+        -risk["refusing"],
+        risk["topic"],
+        risk["brokers"],
+        risk["racks"],
+    )
 
 
 def _open_transactions(facts: Path) -> list[dict[str, Any]]:
@@ -163,29 +255,33 @@ def _write(path: Path, value: object) -> None:
     os.replace(partial, path)
 
 
-def publish(snapshot: AuditedSnapshot, run: Run, url: str) -> None:
-    """Makes the evaluated run visible. The report then names the run that is: an equal one published before stays."""
-    run_id = _staged_run(snapshot)
-    report = read_report(snapshot.target / "report.json")
-    store.keep(url, run_id)
-    visible = store.publish(
-        url,
-        run_id,
-        store.Report(
-            finished_at=datetime.fromisoformat(report["run"]["finished_at"]),
-            invariants=report["invariants"],
-            breaches=report["breaches"],
-            losses=report["losses"],
-            coverage=report["coverage"],
-        ),
-    )
-    report["run"]["run_id"] = visible
-    _write(snapshot.target / "report.json", report)
+def publish(run: Run, url: str, *, progress: Progress = lambda _: None) -> None:
+    """Makes the evaluated runs visible, one by one. Each report then names the run that is: an equal one published
+    before stays.
+    """
+    staged = [(snapshot, _staged_run(snapshot)) for snapshot in run.snapshots]
+    store.keep(url, *(run_id for _, run_id in staged))
+    for snapshot, run_id in staged:
+        progress(f"publish: {snapshot.key}")
+        report = read_report(snapshot.target / "report.json")
+        visible = store.publish(
+            url,
+            run_id,
+            store.Report(
+                finished_at=datetime.fromisoformat(report["run"]["finished_at"]),
+                invariants=report["invariants"],
+                breaches=report["breaches"],
+                losses=report["losses"],
+                coverage=report["coverage"],
+            ),
+        )
+        report["run"]["run_id"] = visible
+        _write(snapshot.target / "report.json", report)
 
 
-def discard(snapshot: AuditedSnapshot, url: str) -> None:
-    """Gives up the staged run, where nothing is to be published."""
-    store.discard(url, _staged_run(snapshot))
+def discard(run: Run, url: str) -> None:
+    """Gives up the staged runs, where nothing is to be published."""
+    store.discard(url, *(_staged_run(snapshot) for snapshot in run.snapshots))
 
 
 def _staged_run(snapshot: AuditedSnapshot) -> str:

@@ -7,6 +7,7 @@ own part and nothing is there twice.
 
 import os
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +74,18 @@ class PartWriter:
 
 def write_empty_relations(facts: Path) -> None:
     """A relation without a row still has its folder and its schema."""
-    for name, relation in _ALL.items():
+    for name in _ALL:
         folder = facts / name
         folder.mkdir(parents=True, exist_ok=True)
         if not any(folder.glob("*.parquet")):
-            pq.write_table(relation.arrow_schema.empty_table(), folder / "part-none.parquet")
+            (folder / "part-none.parquet").write_bytes(_empty_part(name))
+
+
+@cache
+def _empty_part(name: str) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(_ALL[name].arrow_schema.empty_table(), sink)
+    return bytes(sink.getvalue())
 
 
 def read_relation(facts: Path, name: str) -> pa.Table:

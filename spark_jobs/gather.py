@@ -5,10 +5,9 @@ partition, the relations of the whole cluster, and what could not be read. The r
 the metadata log and the coordinators' tables are read here; the logs were read where Spark put them.
 """
 
-import pickle
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final
 
 import pyarrow.dataset as ds
 
@@ -27,39 +26,41 @@ from kafka_log.log_dir import (
 )
 from snapshots.listing import LogDirListing, ReplicaFiles, SnapshotListing, listing
 from snapshots.location import Location, unreadable
-from snapshots.manifest import BrokerCapture, Consistency, LeftOut
+from snapshots.manifest import Consistency, LeftOut
 from spark_jobs.answers_file import read_answers
+from spark_jobs.broker_rows import BrokerFiles, broker_rows
 from spark_jobs.checkpoint_files import Checkpoints, log_dir_checkpoints, partition_file_rows
 from spark_jobs.coordinator_copies import led_copies, replicated
+from spark_jobs.coordinator_logs import Coordinators, read_coordinators
 from spark_jobs.facts.answers import Recomputed, cluster_answer_rows
 from spark_jobs.facts.asked import PartitionAnswers, answers_by_partition
-from spark_jobs.facts.context import PartitionContext, Row, Rows
-from spark_jobs.facts.coordinator_tables import (
-    CoordinatorTable,
-    committed_offsets,
-    merge_tables,
-    remote_segments,
-    transaction_states,
-)
+from spark_jobs.facts.broker_history import broker_change_rows
+from spark_jobs.facts.context import PartitionContext, PartitionKey, Row, Rows
+from spark_jobs.facts.coordinator_tables import committed_offsets, remote_segments
+from spark_jobs.facts.directories import partition_directory_rows
+from spark_jobs.facts.fencing import cluster_epochs
 from spark_jobs.facts.metadata import (
     MetadataHistory,
     PartitionState,
     TopicState,
 )
+from spark_jobs.facts.posture_rows import PostureContext, posture_context
 from spark_jobs.facts.producers import PRODUCER_EXPIRATION_MS
 from spark_jobs.facts.row_basics import json_list
 from spark_jobs.facts.settings import Settings
+from spark_jobs.facts.upkeep_context import UpkeepContext, log_settings, oldest_releases
 from spark_jobs.metadata_log import read_metadata
+from spark_jobs.metadata_nodes import last_seen, metadata_rows, metadata_segments
+from spark_jobs.remote_store import Stored, stored_files
 from spark_jobs.replica_files import ReplicaWork
 from spark_jobs.reused_names import is_of_this_log
 from spark_jobs.run import ReadSnapshot
+from spark_jobs.truth_file import Ledger, read_ledger
 
 MAX_TRANSACTION_TIMEOUT_MS: Final = 900_000
 """transaction.max.timeout.ms, Kafka's default."""
 
 _YEAR_10000_MS: Final = 253_402_300_800_000
-
-PartitionKey = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,10 @@ class SnapshotContext:
     rows: Rows
     unread: tuple[LeftOut, ...]
     captured_at_ms: int | None
+    stored: Stored | None = None
+    """Files in the remote store, by segment id; None if the snapshot does not have it."""
+    posture: PostureContext = field(default_factory=PostureContext)
+    transactional_ids: tuple[Row, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +85,11 @@ class _Known:
     """What holds for the whole snapshot."""
 
     history: MetadataHistory
+    metadata_committed_end_offset: int | None
     quiet_brokers: frozenset[int]
     snapshot_quiet: bool
     cluster_stopped: bool
+    coordinators: Coordinators
     transactions: Mapping[int, TransactionState]
     transactions_known: bool
     commits: Mapping[PartitionKey, tuple[OffsetCommit, ...]]
@@ -90,6 +97,9 @@ class _Known:
     captured_at_ms: int | None
     answers: Mapping[PartitionKey, PartitionAnswers]
     settings: Settings
+    names_hashed: bool
+    remote_records_whole: bool
+    ledger: Ledger | None
 
 
 def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[PartitionKey] = ()) -> SnapshotContext:
@@ -97,26 +107,35 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
     files = listing(snapshot.manifest)
     unread: list[LeftOut] = list(files.unread)
     checkpoints = {id(d): log_dir_checkpoints(snapshot.root, d, unread) for d in files.log_dirs}
-    history = read_metadata(snapshot.root, files, unread)
+    metadata = read_metadata(snapshot.root, files, unread)
+    history = metadata.history
     quiet = _quiet_brokers(snapshot, files)
     stopped = bool(history.brokers) and not history.alive_brokers
     one_moment = snapshot.manifest.consistency is not Consistency.FUZZY or (
         stopped and all(b.broker_id in quiet for b in snapshot.manifest.brokers)
     )
-    tables = _coordinator_tables(snapshot, summaries, history)
     answers = read_answers(snapshot.root, snapshot.manifest, unread)
+    settings = Settings(history, answers)
+    coordinators = read_coordinators(
+        snapshot, summaries, history, settings, quiet_brokers=quiet, snapshot_quiet=one_moment
+    )
     known = _Known(
         history=history,
+        metadata_committed_end_offset=max((s.file.end_offset for s in metadata.snapshots), default=None),
         quiet_brokers=quiet,
         snapshot_quiet=one_moment,
         cluster_stopped=stopped,
-        transactions=transaction_states(tables[TRANSACTION_STATE]),
-        transactions_known=bool(tables[TRANSACTION_STATE]),
-        commits=_by_partition(committed_offsets(tables[CONSUMER_OFFSETS])),
-        remote=_remote_by_partition(remote_segments(tables[REMOTE_LOG_METADATA])),
+        coordinators=coordinators,
+        transactions=coordinators.transactions,
+        transactions_known=bool(coordinators.tables(TRANSACTION_STATE)),
+        commits=_by_partition(committed_offsets(coordinators.tables(CONSUMER_OFFSETS))),
+        remote=_remote_by_partition(remote_segments(coordinators.tables(REMOTE_LOG_METADATA))),
         captured_at_ms=_captured_at(snapshot, summaries),
         answers=answers_by_partition(answers) if answers is not None else {},
-        settings=Settings(history, answers),
+        settings=settings,
+        names_hashed=snapshot.manifest.hashed_topics,
+        remote_records_whole=_from_the_start(files, REMOTE_LOG_METADATA),
+        ledger=read_ledger(snapshot.root, snapshot.manifest, unread),
     )
     replicas: dict[PartitionKey, list[ReplicaWork]] = {}
     rows: Rows = {"checkpoint_files": []}
@@ -143,21 +162,36 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
     keys = (
         replicas.keys()
         | known.commits.keys()
+        | coordinators.shares.keys()
+        | known.remote.keys()
         | {(t.name, p) for t in history.topics.values() if not t.deleted for p in t.partitions}
     )
     partitions = {key: _context(key, known) for key in sorted(keys)}
-    rows["brokers"] = [
-        _broker_row(b, files, known, [checkpoints[id(d)] for d in files.of_broker(b.broker_id)])
-        for b in snapshot.manifest.brokers
-    ]
-    rows["brokers"] += [
-        _absent_broker_row(b, known)
-        for b in sorted(history.brokers)
-        if b not in {c.broker_id for c in snapshot.manifest.brokers}
-    ]
+    segments = metadata_segments(summaries, snapshot.key)
+    rows |= metadata_rows(snapshot.root, files, metadata, segments, quiet=quiet, snapshot_quiet=one_moment)
+    rows["brokers"] = broker_rows(
+        BrokerFiles(
+            brokers=snapshot.manifest.brokers,
+            files=files,
+            checkpoints={
+                b.broker_id: [checkpoints[id(d)] for d in files.of_broker(b.broker_id)]
+                for b in snapshot.manifest.brokers
+            },
+            quiet=quiet,
+            seen_until_ms=last_seen(files, segments),
+        ),
+        history,
+    )
+    rows |= coordinators.rows(snapshot_quiet=one_moment)
     rows["topics"] = [_topic_row(t, known) for t in history.topics.values() if not t.deleted]
+    rows["broker_changes"] = broker_change_rows(history.broker_changes)
     unread += _absent(history, replicas, frozenset(b.broker_id for b in snapshot.manifest.brokers))
-    rows["remote_segments"] = [_remote_row(s) for of_partition in known.remote.values() for s in of_partition]
+    rows["partition_directories"] = [
+        {**row, "broker_quiet": one_moment or row["broker_id"] in quiet, "snapshot_quiet": one_moment}
+        for row in partition_directory_rows(
+            files, delete_delay_ms=lambda topic: int(settings.of_topic(topic, "file.delete.delay.ms")), unread=unread
+        )
+    ]
     if answers is not None:
         copies = led_copies(history, replicas)
         recomputed = Recomputed(
@@ -167,9 +201,10 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
             transactions=tuple(known.transactions.values()),
             led_copies=copies.keys(),
             replicated=replicated(copies, summaries, snapshot_key=snapshot.key, topic=TRANSACTION_STATE),
-            unreadable={topic for topic, of_topic in tables.items() if any(t.unreadable for t in of_topic)},
+            unreadable=coordinators.unreadable(),
         )
         rows["cluster_answers"] = cluster_answer_rows(answers, recomputed)
+    rows["fencing_epochs"] = cluster_epochs(rows)
     return SnapshotContext(
         partitions=partitions,
         gone={key: _context(key, known) for key in sorted(also) if key not in partitions},
@@ -177,7 +212,16 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
         rows=rows,
         unread=tuple(unread),
         captured_at_ms=known.captured_at_ms,
+        stored=stored_files(snapshot.root) if known.remote else None,
+        posture=posture_context(history, known.settings, stopped=stopped),
+        transactional_ids=coordinators.transactional_id_rows(),
     )
+
+
+def _from_the_start(files: SnapshotListing, topic: str) -> bool:
+    """No replica of a topic has lost the head of its log."""
+    replicas = [r for r in files.replicas() if r.topic == topic]
+    return bool(replicas) and all(r.segments and r.segments[0].base_offset == 0 for r in replicas)
 
 
 def _absent(
@@ -224,38 +268,6 @@ def _quiet_brokers(snapshot: ReadSnapshot, files: SnapshotListing) -> frozenset[
 
 def _with_capture(rows: Iterable[Row], known: _Known, *, broker_quiet: bool) -> list[Row]:
     return [{**row, "broker_quiet": broker_quiet, "snapshot_quiet": known.snapshot_quiet} for row in rows]
-
-
-def _coordinator_tables(
-    snapshot: ReadSnapshot, summaries: ds.Dataset, history: MetadataHistory
-) -> dict[str, list[CoordinatorTable]]:
-    """The coordinators' tables, each partition read from its leader's copy, or the newest one captured."""
-    tables: dict[str, list[CoordinatorTable]] = {CONSUMER_OFFSETS: [], TRANSACTION_STATE: [], REMOTE_LOG_METADATA: []}
-    found = summaries.to_table(
-        columns=[
-            "topic",
-            "partition",
-            "broker_id",
-            "directory",
-            "base_offset",
-            "valid_end_offset",
-            "coordinator_records",
-        ],
-        filter=(ds.field("snapshot") == snapshot.key) & ds.field("topic").isin(list(tables)),
-    ).to_pylist()
-    copies: dict[tuple[str, int], dict[int, list[dict[str, Any]]]] = {}
-    for row in found:
-        if row["coordinator_records"] is not None:
-            copies.setdefault((row["topic"], row["partition"]), {}).setdefault(row["broker_id"], []).append(row)
-    for (topic, partition), by_broker in sorted(copies.items()):
-        state = _state(history, (topic, partition))
-        leader = None if state is None else state.leader_id if state.leader_id is not None else state.last_leader_id
-        chosen = by_broker.get(leader) if leader is not None else None
-        if chosen is None:
-            chosen = max(by_broker.values(), key=lambda rows: max(r["valid_end_offset"] or 0 for r in rows))
-        ordered = sorted(chosen, key=lambda r: r["base_offset"])
-        tables[topic].append(merge_tables(pickle.loads(r["coordinator_records"]) for r in ordered))
-    return tables
 
 
 def _by_partition(commits: Iterable[OffsetCommit]) -> dict[PartitionKey, tuple[OffsetCommit, ...]]:
@@ -308,7 +320,14 @@ def _replica_work(
         if replica.state != "live" or key not in offsets:
             return None
         file = log_dir.files.get(name)
-        believed = is_of_this_log(history, *key, replica.broker_id, checkpoint=file, metadata=metadata)
+        believed = is_of_this_log(
+            history,
+            *key,
+            replica.broker_id,
+            checkpoint=file,
+            metadata=metadata,
+            clean_shutdown=log_dir.clean_shutdown,
+        )
         return offsets[key] if believed else None
 
     checkpoint = log_dir.files.get(REPLICATION_OFFSET_CHECKPOINT)
@@ -374,7 +393,7 @@ def _context(key: PartitionKey, known: _Known) -> PartitionContext:
         topic_id=topic.topic_id if topic is not None else None,
         metadata_known=state is not None,
         topic_deleted=topic is not None and topic.deleted,
-        topic_ids_deleted={t.topic_id: t.deleted for t in history.topics.values() if t.name == key[0]},
+        topic_ids_deleted={t.topic_id: t.deleted for t in history.lives(key[0])},
         leader_id=state.leader_id if state is not None else None,
         last_leader_id=state.last_leader_id if state is not None else None,
         leader_epoch=state.leader_epoch if state is not None else None,
@@ -386,6 +405,8 @@ def _context(key: PartitionKey, known: _Known) -> PartitionContext:
         adding_replicas=state.adding_replicas if state is not None else (),
         removing_replicas=state.removing_replicas if state is not None else (),
         changes=tuple(state.changes) if state is not None else (),
+        writer_releases=history.releases_by_epoch(state) if state is not None else {},
+        metadata_committed_end_offset=known.metadata_committed_end_offset if key[0] == CLUSTER_METADATA else None,
         epoch_leaders=dict(state.epoch_leaders) if state is not None else {},
         min_insync_replicas=known.settings.min_insync_replicas(key[0]),
         cleanup_policy=policy,
@@ -402,54 +423,36 @@ def _context(key: PartitionKey, known: _Known) -> PartitionContext:
         transaction_states_known=known.transactions_known,
         max_transaction_timeout_ms=known.settings.of_brokers("transaction.max.timeout.ms", MAX_TRANSACTION_TIMEOUT_MS),
         commits=known.commits.get(key, ()),
+        decisions=known.coordinators.decisions.get(key, ()),
+        shares=known.coordinators.shares.get(key, ()),
+        reached=known.coordinators.reached.get(key, {}),
+        names_hashed=known.names_hashed,
         remote_log_start_offset=min(
             (s.start_offset for s in known.remote.get(key, ()) if s.start_offset is not None and _readable(s)),
             default=None,
         ),
         captured_at_ms=known.captured_at_ms,
         answers=known.answers.get(key),
+        acknowledged=known.ledger.get(key, ()) if known.ledger is not None else None,
+        upkeep=_upkeep_context(key, known),
+    )
+
+
+def _upkeep_context(key: PartitionKey, known: _Known) -> UpkeepContext:
+    history, topic = known.history, known.history.topic_named(key[0])
+    topic_id = topic.topic_id if topic is not None else None
+    return UpkeepContext(
+        settings=log_settings(history, known.settings, key[0]),
+        oldest_releases=oldest_releases(history),
+        history_whole=history.start_offset == 0,
+        remote=tuple(s for s in known.remote.get(key, ()) if topic_id is None or s.topic_id == topic_id),
+        remote_known=bool(known.coordinators.tables(REMOTE_LOG_METADATA)),
+        remote_records_whole=known.remote_records_whole,
     )
 
 
 def _readable(segment: RemoteSegment) -> bool:
     return segment.state == "COPY_SEGMENT_FINISHED"
-
-
-def _broker_row(broker: BrokerCapture, files: SnapshotListing, known: _Known, checkpoints: list[Checkpoints]) -> Row:
-    state = known.history.brokers.get(broker.broker_id)
-    log_dirs = files.of_broker(broker.broker_id)
-    live = [r for d in log_dirs for r in d.replicas if r.state == "live"]
-    return {
-        **_registration(broker.broker_id, known),
-        "rack": state.rack if state is not None else broker.rack,
-        "cluster_id": next((c.cluster_id for c in checkpoints if c.cluster_id is not None), None),
-        "clean_shutdown_broker_epoch": next(
-            (c.clean_shutdown_broker_epoch for c in checkpoints if c.clean_shutdown_broker_epoch is not None), None
-        ),
-        "directory_ids": [d.directory_id for d in broker.log_dirs if d.directory_id is not None],
-        "log_dirs": [d.name for d in broker.log_dirs],
-        "clean_shutdown": bool(log_dirs) and all(d.clean_shutdown for d in log_dirs),
-        "captured": True,
-        "replica_count": len(live),
-        "size_bytes": sum(s.log.log_size_bytes for r in live for s in r.segments),
-        "read_started_at_ms": broker.read_started_at_ms,
-        "read_finished_at_ms": broker.read_finished_at_ms,
-    }
-
-
-def _registration(broker_id: int, known: _Known) -> Row:
-    state = known.history.brokers.get(broker_id)
-    return {
-        "broker_id": broker_id,
-        "rack": state.rack if state is not None else None,
-        "broker_epoch": state.epoch if state is not None else None,
-        "registered": state is not None,
-        "fenced": state.fenced if state is not None else None,
-    }
-
-
-def _absent_broker_row(broker_id: int, known: _Known) -> Row:
-    return {**_registration(broker_id, known), "captured": False}
 
 
 def _topic_row(topic: TopicState, known: _Known) -> Row:
@@ -470,21 +473,11 @@ def _topic_row(topic: TopicState, known: _Known) -> Row:
         "unclean_leader_election_enable": config("unclean.leader.election.enable") == "true",
         "remote_storage_enable": config("remote.storage.enable") == "true",
         "ever_compacted": "compact" in policy or topic.name in history.ever_compacted,
+        "missing_partitions": sorted(set(range(max(topic.partitions, default=-1) + 1)) - topic.partitions.keys()),
+        "namesakes": sum(1 for t in history.lives(topic.name) if not t.deleted and t is not topic),
+        "metadata_damaged": bool(history.damaged_offsets),
         "configs": json_list(
             {"name": name, "value": value} for name, value in sorted(history.configs.get((2, topic.name), {}).items())
         ),
     }
 
-
-def _remote_row(segment: RemoteSegment) -> Row:
-    return {
-        "topic": segment.topic,
-        "topic_id": segment.topic_id,
-        "partition": segment.partition,
-        "segment_id": segment.segment_id,
-        "start_offset": segment.start_offset,
-        "end_offset": segment.end_offset,
-        "state": segment.state,
-        "size_bytes": segment.size_bytes,
-        "max_timestamp_ms": segment.max_timestamp_ms,
-    }

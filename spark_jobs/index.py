@@ -9,10 +9,12 @@ import json
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 
+from snapshots.holes import read_written
 from snapshots.location import Location, location, open_bytes
 
 TARGET_PARTITION_BYTES: Final = 128 << 20
@@ -37,6 +39,8 @@ INDEX_SCHEMA: Final = pa.schema(
         ("summaries", pa.list_(pa.binary())),
         ("corruptions", pa.string()),
         ("indexes", pa.string()),
+        ("records", pa.string()),
+        ("index_spacing", pa.string()),
         ("coordinator_records", pa.binary()),
         ("error", pa.string()),
     ]
@@ -44,7 +48,7 @@ INDEX_SCHEMA: Final = pa.schema(
 """One row a segment. `snapshot` is the key among those audited together; `error` says why it could not be read.
 
 `path` is the log's and `stored_path` that of the file at hand, which is another one for a headers file. Sizes are the
-log's; `bytes_read` tells how much of the log is accounted for.
+log's; `bytes_read` tells how much of the log is accounted for. `records` is null where there are none at hand.
 """
 
 _LOG: Final = logging.getLogger(__name__)
@@ -126,6 +130,7 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
     from kafka_log.corruption import Corruption
     from kafka_log.indexes import parse_offset_index, parse_time_index
     from spark_jobs.facts.derived_files import SegmentIndexCheck
+    from spark_jobs.facts.record_check import RecordChecker
     from spark_jobs.facts.replica import CHAIN_DAMAGE
     from spark_jobs.facts.segment_fold import SummaryFold
     from spark_jobs.facts.summary_codec import encode_summary
@@ -133,20 +138,17 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
 
     root = location(task.root)
     offsets = times = None
-    if (data := _bytes(root, task.index_path)) is not None:
+    active = task.is_active or task.tail_may_be_stale
+    if (read := _index_bytes(root, task.index_path, active=active)) is not None:
+        data, zeros = read
         offsets = parse_offset_index(
-            data,
-            base_offset=task.base_offset,
-            log_size_bytes=task.size_bytes,
-            active=task.is_active or task.tail_may_be_stale,
+            data, base_offset=task.base_offset, log_size_bytes=task.size_bytes, active=active, zeros_behind=zeros
         )
-    if (data := _bytes(root, task.time_index_path)) is not None:
-        times = parse_time_index(
-            data,
-            base_offset=task.base_offset,
-            active=task.is_active or task.tail_may_be_stale,
-        )
+    if (read := _index_bytes(root, task.time_index_path, active=active)) is not None:
+        data, zeros = read
+        times = parse_time_index(data, base_offset=task.base_offset, active=active, zeros_behind=zeros)
     check = SegmentIndexCheck(offsets, times, tail_may_be_stale=task.tail_may_be_stale)
+    records = RecordChecker(log_size_bytes=task.size_bytes)
     fold = SummaryFold(ignore_sequences=task.ignore_sequences)
     cuts = sorted(c for c in task.cuts if c > task.base_offset)
     starts, summaries = [task.base_offset], []
@@ -156,7 +158,7 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
     newest: int | None = None
     with open_bytes(root / task.stored_path) as file:
         source = SegmentFile(task.stored_path, file, task.stored_bytes)
-        for block in source.blocks():
+        for block in source.blocks(records.take):
             corruptions.extend(block.corruptions)
             if break_position is None:
                 break_position = next((c.position for c in block.corruptions if c.kind in CHAIN_DAMAGE), None)
@@ -180,7 +182,7 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
     if source.broken is not None:
         return {**_identity(task), "error": source.broken, "bytes_read": 0}
     summaries.append(encode_summary(fold.summary()))
-    indexes = check.finish(sealed=not (task.is_active or task.tail_may_be_stale))
+    indexes = check.finish(sealed=not active)
     return {
         **_identity(task),
         "valid_bytes": break_position if break_position is not None else source.log_bytes,
@@ -197,17 +199,23 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
                 if path is not None and facts is not None
             ]
         ),
+        "records": json.dumps(asdict(records.found)) if source.has_records else None,
+        "index_spacing": json.dumps(asdict(check.spacing())),
         "coordinator_records": _coordinator_records(task) if task.with_records else None,
         "error": None,
     }
 
 
-def _bytes(root: Location, path: str | None) -> bytes | None:
-    """An index file; None if it is not there or cannot be read, which the gathering of small files has told of."""
+def _index_bytes(root: Location, path: str | None, *, active: bool) -> tuple[bytes, int] | None:
+    """An index file, and how many zeros follow what was read: an active one ends in preallocated room.
+
+    None if it is not there or cannot be read, which the gathering of small files has told of.
+    """
     if path is None:
         return None
+    file = root / path
     try:
-        return (root / path).read_bytes()
+        return read_written(file) if active and isinstance(file, Path) else (file.read_bytes(), 0)
     except OSError as error:
         _LOG.warning("index %s cannot be read: %s", path, error)
         return None

@@ -1,12 +1,15 @@
-"""Reading the metadata log of a snapshot: which node's copy, and from where.
+"""Reading the metadata logs of a snapshot: which node's copy is replayed, from where, and beside which snapshots.
 
-In: a snapshot's listing. Out: its `MetadataHistory`. The rule that must hold: the copy that reaches furthest is read,
-by leader epoch first; a controller's last words that no other node has are harmless, because they only concern
-itself.
+In: a snapshot's listing. Out: `MetadataRead`: the history, the image at its end, and what each node's snapshot files
+say. The rule that must hold: the copy that reaches furthest is read, by leader epoch first; a controller's last words
+that no other node has are harmless, because they only concern itself.
 """
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
+from kafka_log.control import LeaderChange, SnapshotFooter, decode_control_record
 from kafka_log.corruption import Corruption
 from kafka_log.internal_topics import CLUSTER_METADATA
 from kafka_log.log_dir import log_name, parse_metadata_checkpoint
@@ -14,51 +17,186 @@ from kafka_log.metadata_records import decode_metadata_record
 from snapshots.listing import ReplicaFiles, SnapshotListing
 from snapshots.location import Location, open_bytes
 from snapshots.manifest import LeftOut
-from spark_jobs.facts.metadata import LoggedRecord, MetadataHistory, replay
+from spark_jobs.facts.metadata import DamagedRecord, LoggedRecord, MetadataHistory
+from spark_jobs.facts.metadata_image import MetadataImage
+from spark_jobs.facts.metadata_replay import replay
+from spark_jobs.facts.metadata_rows import QuorumLeader
+from spark_jobs.facts.metadata_transactions import TransactionMarks
+from spark_jobs.facts.snapshot_check import SnapshotCheck, SnapshotContents, SnapshotFile, SnapshotVerdict
 from spark_jobs.segment_files import SegmentFile
 
 
-def read_metadata(root: Location, files: SnapshotListing, unread: list[LeftOut]) -> MetadataHistory:
+@dataclass(slots=True, kw_only=True)
+class LogRead:
+    """What a copy of the log told beside its records, up to where it was read."""
+
+    leaders: list[QuorumLeader] = field(default_factory=list)
+    transactions: TransactionMarks = field(default_factory=TransactionMarks)
+    undecoded: int = 0
+    end_offset: int = 0
+    """Offset after the last batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataRead:
+    """The metadata by the furthest copy. `node_id` None: no copy can be read."""
+
+    history: MetadataHistory
+    image: MetadataImage
+    node_id: int | None
+    log: LogRead
+    snapshots: tuple[SnapshotVerdict, ...]
+
+
+def metadata_copies(files: SnapshotListing) -> list[ReplicaFiles]:
+    """Every node's copy of `__cluster_metadata-0`."""
+    return [r for r in files.replicas() if r.topic == CLUSTER_METADATA and r.state == "live"]
+
+
+def read_metadata(root: Location, files: SnapshotListing, unread: list[LeftOut]) -> MetadataRead:
     """The history by the furthest copy of `__cluster_metadata-0`; empty if no copy can be read."""
-    copies = [r for r in files.replicas() if r.topic == CLUSTER_METADATA and r.state == "live"]
+    copies = metadata_copies(files)
     if not copies:
-        return MetadataHistory()
-    furthest = max(copies, key=lambda r: _reach(root, r))
-    first_base = furthest.segments[0].base_offset if furthest.segments else 0
-    start, snapshot = _start(root, furthest, first_base, unread)
-    log = (
-        logged
-        for segment in furthest.segments
-        for logged in _records(root, segment.log.path, unread)
-        if logged.offset >= start
+        return MetadataRead(history=MetadataHistory(), image=MetadataImage(), node_id=None, log=LogRead(), snapshots=())
+    furthest = furthest_copy(root, copies)
+    path, snapshot = starting_snapshot(root, furthest, unread)
+    start = snapshot[0].offset if snapshot else 0
+    log = LogRead()
+    records = log_records(root, furthest, unread, log, start=start)
+
+    def read(file: SnapshotFile) -> SnapshotContents | None:
+        return snapshot_contents(root, file.path, file.end_offset, unread)
+
+    check = SnapshotCheck([f for copy in copies for f in snapshot_files(copy)], read, begins_with=path)
+    history = replay(records, snapshot=snapshot, observer=check)
+    check.finish()
+    return MetadataRead(
+        history=history,
+        image=check.image,
+        node_id=furthest.broker_id,
+        log=log,
+        snapshots=tuple(check.verdicts),
     )
-    return replay(log, snapshot=snapshot)
 
 
-def _start(
-    root: Location, replica: ReplicaFiles, first_base: int, unread: list[LeftOut]
-) -> tuple[int, list[LoggedRecord]]:
-    """Where the replay begins, and the snapshot it begins with.
+def furthest_copy(root: Location, copies: Sequence[ReplicaFiles]) -> ReplicaFiles:
+    """The copy that reaches furthest; of several the one whose log reaches back furthest."""
+    return max(copies, key=lambda r: (*_reach(root, r), -r.segments[0].base_offset if r.segments else 0))
+
+
+def snapshot_files(copy: ReplicaFiles) -> list[SnapshotFile]:
+    """A copy's snapshots, oldest first, but for the one that it was formatted with, which is no snapshot of a log."""
+    named = [(parse_metadata_checkpoint(f.path.rsplit("/", 1)[-1]), f) for f in copy.metadata_checkpoints()]
+    found = [(n, f) for n, f in named if n is not None and n.end_offset > 0]
+    return [
+        SnapshotFile(
+            node_id=copy.broker_id,
+            path=f.path,
+            end_offset=n.end_offset,
+            leader_epoch=n.leader_epoch,
+            newest=at == len(found) - 1,
+        )
+        for at, (n, f) in enumerate(found)
+    ]
+
+
+def starting_snapshot(
+    root: Location, replica: ReplicaFiles, unread: list[LeftOut]
+) -> tuple[str | None, list[LoggedRecord]]:
+    """The snapshot that a replay begins with, and its path; none where the log is whole.
 
     With the head of the log gone, that is the oldest whole snapshot that reaches the log: it leaves most history to it.
     """
+    first_base = replica.segments[0].base_offset if replica.segments else 0
     if first_base == 0 and replica.segments:
-        return 0, []
-    candidates = []
-    for file in replica.metadata_checkpoints():
-        named = parse_metadata_checkpoint(file.path.rsplit("/", 1)[-1])
-        if named is not None and (named.end_offset >= first_base or not replica.segments):
-            candidates.append((named.end_offset, file))
+        return None, []
+    candidates = [f for f in snapshot_files(replica) if f.end_offset >= first_base or not replica.segments]
     # Without a log the newest snapshot is all there is.
-    for end_offset, file in candidates if replica.segments else reversed(candidates):
-        before = len(unread)
-        records = [
-            LoggedRecord(offset=end_offset, timestamp_ms=None, record=logged.record)
-            for logged in _records(root, file.path, unread)
-        ]
-        if len(unread) == before and records:
-            return end_offset, records
-    return first_base, []
+    for file in candidates if replica.segments else reversed(candidates):
+        contents = snapshot_contents(root, file.path, file.end_offset, unread)
+        if contents is not None and contents.whole and contents.records:
+            return file.path, list(contents.records)
+    return None, []
+
+
+def snapshot_contents(root: Location, path: str, end_offset: int, unread: list[LeftOut]) -> SnapshotContents | None:
+    """The records of a snapshot file, each at the snapshot's end offset; None if it cannot be opened."""
+    try:
+        with open_bytes(root / path) as file:
+            batches = list(SegmentFile(path, file).records())
+    except OSError as error:
+        unread.append(LeftOut(path=log_name(path), reason=f"cannot be read: {error.strerror or error}"))
+        return None
+    digest = hashlib.sha256()
+    found: list[LoggedRecord] = []
+    bad, footer = 0, False
+    for row, records in batches:
+        if isinstance(records, Corruption):
+            bad += 1
+            continue
+        for record in records:
+            if row["control_type"] != -1:
+                footer = isinstance(decode_control_record(record), SnapshotFooter)
+                continue
+            decoded = decode_metadata_record(record.value or b"")
+            digest.update(hashlib.sha256(record.value or b"").digest())
+            if isinstance(decoded, Corruption):
+                bad += 1
+            else:
+                found.append(LoggedRecord(offset=end_offset, timestamp_ms=None, record=decoded))
+    if bad:
+        _name_undecoded(unread, path, bad)
+    return SnapshotContents(records=tuple(found), whole=footer and not bad, digest=digest.digest())
+
+
+def log_records(
+    root: Location, replica: ReplicaFiles, unread: list[LeftOut], log: LogRead, *, start: int = 0
+) -> Iterator[LoggedRecord | DamagedRecord]:
+    """A copy's records from an offset on, and where some cannot be read; the rest of what it tells goes to `log`."""
+    expected: int | None = None
+    for segment in replica.segments:
+        before = log.undecoded
+        try:
+            with open_bytes(root / segment.log.path) as file:
+                batches = list(SegmentFile(segment.log.path, file, segment.log.size_bytes).records())
+        except OSError as error:
+            unread.append(LeftOut(path=log_name(segment.log.path), reason=f"cannot be read: {error.strerror or error}"))
+            continue  # The next segment's first batch tells that some are missing.
+        for row, records in batches:
+            base, last = int(row["base_offset"]), int(row["last_offset"])
+            if expected is not None and base > expected:
+                log.transactions.damaged()
+                if base > start:
+                    yield DamagedRecord(offset=expected)
+            expected = log.end_offset = last + 1
+            if isinstance(records, Corruption):
+                log.undecoded += 1
+                log.transactions.damaged()
+                yield DamagedRecord(offset=base)
+                continue
+            for record in records:
+                if row["control_type"] != -1:
+                    control = decode_control_record(record)
+                    if isinstance(control, LeaderChange):
+                        epoch = int(row["partition_leader_epoch"])
+                        log.leaders.append(QuorumLeader(offset=record.offset, leader_epoch=epoch, change=control))
+                        log.transactions.leader_changed()
+                    continue
+                decoded = decode_metadata_record(record.value or b"")
+                if isinstance(decoded, Corruption):
+                    log.undecoded += 1
+                    yield DamagedRecord(offset=record.offset)
+                elif record.offset >= start:
+                    log.transactions.record(record.offset, decoded.name)
+                    yield LoggedRecord(
+                        offset=record.offset, timestamp_ms=record.timestamp, record=decoded, batch_offset=base
+                    )
+        if log.undecoded > before:
+            _name_undecoded(unread, segment.log.path, log.undecoded - before)
+
+
+def _name_undecoded(unread: list[LeftOut], path: str, count: int) -> None:
+    unread.append(LeftOut(path=log_name(path), reason=f"{count} metadata records could not be decoded"))
 
 
 def _reach(root: Location, replica: ReplicaFiles) -> tuple[int, int]:
@@ -73,27 +211,5 @@ def _reach(root: Location, replica: ReplicaFiles) -> tuple[int, int]:
             continue  # Named as unread when its segments are indexed.
         if last is not None:
             return int(last["partition_leader_epoch"]), int(last["last_offset"]) + 1
-    named = [parse_metadata_checkpoint(f.path.rsplit("/", 1)[-1]) for f in replica.metadata_checkpoints()]
-    return max(((n.leader_epoch, n.end_offset) for n in named if n is not None), default=(-1, 0))
-
-
-def _records(root: Location, path: str, unread: list[LeftOut]) -> Iterator[LoggedRecord]:
-    try:
-        with open_bytes(root / path) as file:
-            batches = [b for b in SegmentFile(path, file).records() if b[0]["control_type"] == -1]
-    except OSError as error:
-        unread.append(LeftOut(path=log_name(path), reason=f"cannot be read: {error.strerror or error}"))
-        return
-    bad = 0
-    for _, records in batches:
-        if isinstance(records, Corruption):
-            bad += 1
-            continue
-        for record in records:
-            decoded = decode_metadata_record(record.value or b"")
-            if isinstance(decoded, Corruption):
-                bad += 1
-            else:
-                yield LoggedRecord(offset=record.offset, timestamp_ms=record.timestamp, record=decoded)
-    if bad:
-        unread.append(LeftOut(path=log_name(path), reason=f"{bad} metadata records could not be decoded"))
+    named = snapshot_files(replica)
+    return (named[-1].leader_epoch, named[-1].end_offset) if named else (-1, 0)

@@ -56,6 +56,11 @@ def _name(manifest: Manifest) -> str:
     return f"{manifest.cluster}/{manifest.snapshot_id}"
 
 
+def is_timed(manifest: Manifest) -> bool:
+    """Whether the manifest says when it was captured."""
+    return _finished(manifest) is not None
+
+
 def _finished(manifest: Manifest) -> int | None:
     """When the last broker of a capture had been read; None for a plain copy."""
     instants = [b.read_finished_at_ms for b in manifest.brokers]

@@ -7,20 +7,27 @@ are in it, Kafka's internal topics and the metadata log like any other; deleted 
 from collections.abc import Iterator
 from typing import Final
 
-from kafka_log.internal_topics import CLUSTER_METADATA, CONSUMER_OFFSETS, REMOTE_LOG_METADATA, TRANSACTION_STATE
+from kafka_log.internal_topics import (
+    CLUSTER_METADATA,
+    CONSUMER_OFFSETS,
+    REMOTE_LOG_METADATA,
+    SHARE_GROUP_STATE,
+    TRANSACTION_STATE,
+)
 from kafka_log.log_dir import log_name
 from snapshots.listing import LogDirListing, ReplicaFiles, SegmentFiles, listing
 from snapshots.manifest import Consistency, FileEntry
 from spark_jobs.index import SegmentTask
 from spark_jobs.run import AuditedSnapshot, ReadSnapshot, Run
 
-DECODED_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, REMOTE_LOG_METADATA})
+DECODED_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, REMOTE_LOG_METADATA})
 """Internal topics whose records are decoded while their segments are read."""
 
 
 def segment_tasks(run: Run) -> list[SegmentTask]:
-    """One task per segment of every replica that is judged, and of those that it is compared with."""
-    return [task for snapshot in run.snapshots for read in _read_for(snapshot) for task in _of_snapshot(read)]
+    """One task per segment of every replica that is judged, and of those that it is compared with, each once."""
+    read = {snapshot.key: snapshot for audited in run.snapshots for snapshot in _read_for(audited)}
+    return [task for snapshot in read.values() for task in _of_snapshot(snapshot)]
 
 
 def _read_for(snapshot: AuditedSnapshot) -> tuple[ReadSnapshot, ...]:
@@ -30,7 +37,7 @@ def _read_for(snapshot: AuditedSnapshot) -> tuple[ReadSnapshot, ...]:
 def _of_snapshot(snapshot: ReadSnapshot) -> Iterator[SegmentTask]:
     for log_dir in listing(snapshot.manifest).log_dirs:
         for replica in log_dir.replicas:
-            if replica.state in ("live", "future"):
+            if replica.state in ("live", "future") and replica.segments:
                 bases = [s.base_offset for s in replica.segments]
                 for segment, next_base in zip(replica.segments, [*bases[1:], None], strict=True):
                     rolled_meanwhile = next_base == bases[-1]

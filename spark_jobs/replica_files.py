@@ -21,7 +21,8 @@ from kafka_log.scan import BATCH_HEADER
 from kafka_log.transaction_index import parse_transaction_index
 from snapshots.location import Location, open_bytes
 from spark_jobs.facts.comparison import ReadBatches, rows_between
-from spark_jobs.facts.derived_files import IndexFileFacts
+from spark_jobs.facts.derived_files import IndexFileFacts, IndexSpacing
+from spark_jobs.facts.record_check import RecordCheck
 from spark_jobs.facts.replica import (
     IndexedFile,
     IndexedSegment,
@@ -137,6 +138,8 @@ def _segment(row: Mapping[str, Any]) -> IndexedSegment:
             for i in json.loads(row["indexes"] or "[]")
         ),
         bytes_read=row["bytes_read"],
+        records=RecordCheck(**json.loads(row["records"])) if row["records"] is not None else None,
+        index_spacing=IndexSpacing(**json.loads(row["index_spacing"])) if row["index_spacing"] is not None else None,
     )
 
 

@@ -23,10 +23,14 @@ def is_of_this_log(
     *,
     checkpoint: FileEntry | None,
     metadata: FileEntry | None,
+    clean_shutdown: bool = False,
 ) -> bool:
-    """Whether an entry for this partition in this checkpoint may be believed. `metadata`: its partition.metadata."""
+    """Whether an entry for this partition in this checkpoint may be believed. `metadata`: its partition.metadata.
+
+    A broker that stops in good order (`clean_shutdown`) writes every checkpoint once more.
+    """
     began_at_ms = _began_again_at_ms(history, topic, partition, broker_id)
-    if began_at_ms is None:
+    if began_at_ms is None or clean_shutdown:
         return True
     written = checkpoint.modified_at_ns if checkpoint is not None else None
     created = metadata.modified_at_ns if metadata is not None else None
@@ -43,14 +47,15 @@ def _began_again_at_ms(history: MetadataHistory, topic: str, partition: int, bro
 
     That log's topic may be deleted by now, too: the metadata log is read again after the logs.
     """
-    named = [t for t in history.topics.values() if t.name == topic]
     began: list[int] = []
-    for at, one in enumerate(named):
+    had_one = False
+    for one in history.lives(topic):
         state = one.partitions.get(partition)
-        held = at == 0
+        held = False
         for change in state.changes if state is not None else ():
             holds = broker_id in change.replicas
-            if holds and not held:
+            if holds and not held and had_one:
                 began.append(change.at_ms or 0)
             held = holds
+            had_one = had_one or holds
     return max(began, default=None)

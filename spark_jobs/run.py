@@ -11,6 +11,8 @@ rule that must hold: a step reads only what the steps before it wrote here, so t
 
 import json
 import os
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -47,13 +49,14 @@ class AuditedSnapshot(ReadSnapshot):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One audit. `store_url` None: the embedded Postgres; "none": publish nothing."""
+    """One audit. `store_url` None: the embedded Postgres; "none": publish nothing. `data_docs`: write pages too."""
 
     directory: Path
     snapshots: tuple[AuditedSnapshot, ...]
     store_url: str | None
     fail_on: str
     started_at_ms: int
+    data_docs: bool = True
 
     @property
     def work(self) -> Path:
@@ -79,37 +82,56 @@ def new_run(
     fail_on: str,
     started_at_ms: int,
     cluster: str | None = None,
-    previous: str | None = None,
+    previous: str | Mapping[str, str] | None = None,
+    data_docs: bool = True,
 ) -> Run:
     """Opens the snapshots and writes `run.json`. Raises `SnapshotError` for what cannot be audited.
 
     `cluster` names the cluster of a plain copy; a manifest says its own. `previous` is an earlier snapshot of the same
-    cluster, for a run of one snapshot.
+    cluster, for a run of one snapshot; or one for each of the inputs that it names.
     """
-    if previous is not None and len(inputs) != 1:
+    if isinstance(previous, str) and len(inputs) != 1:
         raise SnapshotError(
             f"--previous compares one snapshot with an earlier one, and {len(inputs)} are to be audited. "
             "Name one SNAPSHOT with it, or audit them one after the other."
         )
     opened = [open_snapshot(location(given), cluster=cluster) for given in inputs]
-    keys = [f"{s.manifest.cluster}/{s.manifest.snapshot_id}" for s in opened]
-    for key in keys:
-        if keys.count(key) > 1:
+    for key, times in Counter(f"{s.manifest.cluster}/{s.manifest.snapshot_id}" for s in opened).items():
+        if times > 1:
             raise SnapshotError(
                 f"Two of the snapshots are both {key}. Name each once, or adopt them with different --id."
             )
-    earlier = open_snapshot(location(previous), cluster=cluster) if previous is not None else None
-    if earlier is not None:
-        check_pair(opened[0].manifest, earlier.manifest)
+    named = {inputs[0]: previous} if isinstance(previous, str) else previous or {}
+    pairs = [(snapshot, _earlier(named.get(given), cluster)) for given, snapshot in zip(inputs, opened, strict=True)]
+    for snapshot, earlier in pairs:
+        if earlier is not None:
+            check_pair(snapshot.manifest, earlier.manifest)
+            _same_place(earlier, opened)
     run = Run(
         directory=directory,
-        snapshots=tuple(_audited(directory, snapshot, earlier, alone=len(opened) == 1) for snapshot in opened),
+        snapshots=tuple(_audited(directory, snapshot, earlier, alone=len(opened) == 1) for snapshot, earlier in pairs),
         store_url=store_url,
         fail_on=fail_on,
         started_at_ms=started_at_ms,
+        data_docs=data_docs,
     )
     save(run)
     return run
+
+
+def _earlier(given: str | None, cluster: str | None) -> Snapshot | None:
+    return open_snapshot(location(given), cluster=cluster) if given is not None else None
+
+
+def _same_place(earlier: Snapshot, opened: list[Snapshot]) -> None:
+    """One name must not stand for two directories of a run: each snapshot is read once."""
+    key = earlier.manifest.cluster, earlier.manifest.snapshot_id
+    for other in opened:
+        if (other.manifest.cluster, other.manifest.snapshot_id) == key and other.root != earlier.root:
+            raise SnapshotError(
+                f"{earlier.root} and {other.root} are both {'/'.join(key)}. Compare with the one that is audited, or "
+                "adopt one of them with another --id."
+            )
 
 
 def _audited(directory: Path, snapshot: Snapshot, earlier: Snapshot | None, *, alone: bool) -> AuditedSnapshot:
@@ -131,6 +153,7 @@ def save(run: Run) -> None:
         "store_url": run.store_url,
         "fail_on": run.fail_on,
         "started_at_ms": run.started_at_ms,
+        "data_docs": run.data_docs,
         "snapshots": [
             {
                 "root": str(s.root),
@@ -184,4 +207,5 @@ def load(directory: Path) -> Run:
         store_url=value["store_url"],
         fail_on=value["fail_on"],
         started_at_ms=value["started_at_ms"],
+        data_docs=value["data_docs"],
     )

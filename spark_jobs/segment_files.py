@@ -13,7 +13,7 @@ from kafka_log.corruption import Corruption
 from kafka_log.headers_file import HEADERS_FILE_DAMAGE, HeadersBlock, HeadersReader, kept_records
 from kafka_log.log_dir import is_headers_file
 from kafka_log.records import Record, records_in
-from kafka_log.scan import BATCH_HEADER, ScanBlock, scan_batches, scan_buffer
+from kafka_log.scan import BATCH_HEADER, OnRows, ScanBlock, scan_batches, scan_buffer
 
 BatchRecords = tuple[np.void, tuple[Record, ...] | Corruption]
 """A batch's row, and its records or why there are none."""
@@ -38,10 +38,15 @@ class SegmentFile:
         """How much of the log is accounted for, once `blocks` is at its end."""
         return self._given if self._headers is None else self._headers.log_size_bytes or 0
 
-    def blocks(self) -> Iterator[ScanBlock]:
-        """The log's batch headers and damage."""
+    @property
+    def has_records(self) -> bool:
+        """The broker's own bytes are at hand; of a headers file only control batches and internal topics would be."""
+        return self._headers is None
+
+    def blocks(self, on_rows: OnRows | None = None) -> Iterator[ScanBlock]:
+        """The log's batch headers and damage; `on_rows` is shown the bytes behind them where `has_records`."""
         if self._headers is None:
-            yield from scan_batches(self._readinto)
+            yield from scan_batches(self._readinto, on_rows=on_rows)
             return
         for block in self._headers.blocks():
             self.broken = _own_damage(block) or self.broken

@@ -50,6 +50,7 @@ LOG_MATCHING = Invariant(
         "compared_from_offset",
         "compared_to_end_offset",
         "divergence_offset",
+        "differing_batches",
     ),
     explanation=(
         "Broker {follower_id} and broker {leader_id} both hold offsets {compared_from_offset} up to "
@@ -65,7 +66,7 @@ LOG_MATCHING = Invariant(
     "leader_high_watermark END",
     details=("differing_batches",),
     next=_DUMP,
-    implies=("D10",),
+    implies=("D10", "G07"),
     reference="KIP-101, KIP-279; ReplicaVerificationTool compared CRCs on live brokers",
 )
 
@@ -81,7 +82,13 @@ EPOCH_OFFSET_IDENTITY = Invariant(
     applies_when=_SOMETHING_TO_COMPARE,
     unknown=(_COMPACTED,),
     breach_when="identity_violation_offset IS NOT NULL",
-    evidence=("identity_violation_offset", "first_differing_offset", "compared_from_offset", "compared_to_end_offset"),
+    evidence=(
+        "identity_violation_offset",
+        "first_differing_offset",
+        "compared_from_offset",
+        "compared_to_end_offset",
+        "differing_batches",
+    ),
     explanation=(
         "At offset {identity_violation_offset} of {topic}-{partition} broker {follower_id} and broker {leader_id} hold "
         "batches of the same leader epoch.",
@@ -91,7 +98,7 @@ EPOCH_OFFSET_IDENTITY = Invariant(
     start_offset="identity_violation_offset",
     details=("differing_batches",),
     next=_DUMP,
-    implies=("D02", "D07"),
+    implies=("D02", "D07", "G07"),
     reference="one leader per epoch: ReplicationControlManager, PartitionRegistration#merge",
 )
 
@@ -206,7 +213,7 @@ NO_COMMITTED_TRUNCATION = Invariant(
     end_offset="follower_log_end_offset",
     records="records_at_stake",
     next="keep broker {follower_id} down; " + _SALVAGE,
-    implies=("D02", "D05", "D09", "D15", "D18"),
+    implies=("D02", "D05", "D09", "D15", "D18", "D19", "J02"),
     reference="leader completeness: Partition#maybeIncrementLeaderHW; KIP-101, KIP-966",
 )
 
@@ -229,6 +236,7 @@ BYTES_BEFORE_DIVERGENCE_EQUAL = Invariant(
         "leader_last_leader_epoch",
         "compared_from_offset",
         "compared_to_end_offset",
+        "differing_batches",
     ),
     explanation=(
         "By leader epochs broker {follower_id} and broker {leader_id} hold the same log of {topic}-{partition} up to "

@@ -1,7 +1,7 @@
 """Family A, segment files: how the files of one log fit together, and whose log it is.
 
-In: the columns of `segments` and `replicas`. Out: invariants A11 to A18. The rule that must hold here: what cleaning,
-tiering and the deletion of topics do to a sound directory is no breach.
+In: the columns of `segments` and `replicas`. Out: invariants A11 to A13, A16, A18 and A19. The rule that must hold
+here: what cleaning, tiering and the deletion of topics do to a sound directory is no breach.
 """
 
 from typing import Final
@@ -115,6 +115,7 @@ NO_OFFSET_GAP = Invariant(
     ),
     next="kafka-dump-log.sh --files {path} | grep baseOffset",
     implies=(
+        "A15",
         "B02",
         "B11",
         "B14",
@@ -193,4 +194,34 @@ TOPIC_ID_MATCH = Invariant(
     next="kafka-topics.sh --bootstrap-server HOST:PORT --describe --topic {topic}",
     implies=("D02", "D03", "D05", "D06", "D07", "D10", "D14", "D15"),
     reference="UnifiedLog#initializeTopicId (InconsistentTopicIdException); KIP-516, KAFKA-14616, KAFKA-16814",
+)
+
+_TOO_LARGE: Final = (
+    "size_bytes > segment_limit_bytes AND batch_count > 1 AND NOT ever_compacted AND NOT "
+    "coalesce(segment_limit_changed_at_ms > max_timestamp_ms, FALSE)"
+)
+
+SEGMENT_SIZE = Invariant(
+    code="A19",
+    key="SEGMENT_SIZE",
+    name="SegmentSizeWithinLimit",
+    severity=Severity.INFO,
+    relation="segments",
+    statement="A segment of more than one batch is no larger than segment.bytes.",
+    because=(
+        "A broker rolls the log before an append that would not fit. A larger segment was written under another "
+        "setting than the one in force, or put together by something else than a broker."
+    ),
+    applies_when="batch_count > 0 AND segment_limit_bytes IS NOT NULL",
+    unknown=(Unknown(reason="setting not known", when=f"NOT segment_limit_known AND {_TOO_LARGE}"),),
+    breach_when=_TOO_LARGE,
+    evidence=("size_bytes", "segment_limit_bytes", "batch_count", "largest_batch_bytes", "segment_limit_changed_at_ms"),
+    explanation=(
+        "{path} has {size_bytes} bytes in {batch_count} batches; segment.bytes is {segment_limit_bytes}.",
+        "That was set at {segment_limit_changed_at_ms}, before the newest record in it.",
+        "Segments of one batch, those that a cleaner merged, and those from before a lower limit was set are allowed "
+        "for.",
+    ),
+    next="bin/kafka-configs.sh --bootstrap-server <host:port> --describe --entity-type topics --entity-name {topic}",
+    reference="LogSegment#shouldRoll, UnifiedLog#maybeRoll",
 )

@@ -318,7 +318,7 @@ COMMITTED_IMMUTABLE = Invariant(
     records=f"CASE WHEN {_LOST} THEN records_lost END",
     details=("changed_batches",),
     next=_SALVAGE,
-    implies=("C07", "C08", "C09", "C11", "D02"),
+    implies=("C07", "C08", "C09", "C11", "D02", "D19", "J02"),
     one_event_on_all_replicas=True,
     reference="log matching: KIP-101, KIP-279; Partition#maybeIncrementLeaderHW",
 )

@@ -1,7 +1,8 @@
 """Family B, indexes: `.index`, `.timeindex` and `.txnindex` against the segment they were derived from.
 
-In: the columns of `index_files`. Out: invariants B01 to B07. The rule that must hold here: an active segment's index is
-memory-mapped, preallocated, and not cut when the log is; what that leaves behind is no breach.
+In: the columns of `index_files`, for B03 of `segments`. Out: invariants B01 to B07. The rule that must hold here: an
+active segment's index is memory-mapped, preallocated, and not cut when the log is; what that leaves behind is no
+breach.
 """
 
 from typing import Final
@@ -41,7 +42,7 @@ OFFSET_INDEX_FORM = Invariant(
         "Zero padding and stale entries of an active segment are allowed for; this is neither.",
     ),
     next="kafka-dump-log.sh --files {path} --index-sanity-check",
-    implies=("B02",),
+    implies=("B02", "B03"),
     reference="OffsetIndex#append, OffsetIndex#sanityCheck; KAFKA-7283",
 )
 
@@ -68,6 +69,43 @@ OFFSET_INDEX_POINTS = Invariant(
     ),
     next="kafka-dump-log.sh --files {path} --verify-index-only",
     reference="LogSegment#append, LogSegment#translateOffset",
+)
+
+_WIDE: Final = "widest_index_gap_bytes > index_interval_bytes + largest_batch_bytes"
+
+OFFSET_INDEX_COMPLETE = Invariant(
+    code="B03",
+    key="OFFSET_INDEX_COMPLETE",
+    name="OffsetIndexComplete",
+    severity=Severity.INFO,
+    relation="segments",
+    statement="A closed segment's offset index has an entry after every index.interval.bytes, give or take a batch.",
+    because=(
+        "A lookup reads on from the last entry below its offset. Where there is none for megabytes, each fetch that "
+        "begins there reads them all. Nothing is lost; the index was emptied, or built under another setting."
+    ),
+    applies_when="NOT is_active AND batch_count > 0 AND index_interval_bytes IS NOT NULL",
+    unknown=(
+        Unknown(reason="log damaged", when=f"length_errors > 0 AND {_WIDE}"),
+        Unknown(reason="copy skew", when=f"NOT broker_quiet AND {_WIDE}"),
+        Unknown(reason="written append by append", when=f"index_entries > 0 AND NOT index_entry_per_batch AND {_WIDE}"),
+        Unknown(reason="release not known", when=f"index_entry_per_batch IS NULL AND {_WIDE}"),
+    ),
+    breach_when=_WIDE,
+    derived=(
+        ("no_file", "CASE WHEN index_entries IS NULL THEN 'no .index file' END"),
+        ("empty", "CASE WHEN index_entries = 0 THEN 'empty' END"),
+    ),
+    evidence=("index_entries", "widest_index_gap_bytes", "index_interval_bytes", "largest_batch_bytes", "size_bytes"),
+    explanation=(
+        "{path} ({size_bytes} bytes) has a stretch of {widest_index_gap_bytes} bytes without an entry in its offset "
+        "index.",
+        "There is {no_file} beside it.",
+        "Its .index is {empty}.",
+        "index.interval.bytes is {index_interval_bytes}, the largest batch has {largest_batch_bytes} bytes.",
+    ),
+    next="kafka-dump-log.sh --files {path} --index-sanity-check",
+    reference="LogSegment#append, LogSegment#recover",
 )
 
 TIME_INDEX = Invariant(

@@ -103,7 +103,7 @@ CLEAN_ELECTION = Invariant(
     ),
     records="CASE WHEN records_at_stake > 0 THEN records_at_stake END",
     next=_DESCRIBE,
-    implies=("D18", "C07", "C08"),
+    implies=("D18", "D19", "C07", "C08"),
     reference="PartitionChangeBuilder#electAnyLeader, #isValidNewLeader, KIP-966",
 )
 

@@ -105,7 +105,7 @@ PRODUCER_EPOCH_MONOTONIC = Invariant(
         "The producer's state had not expired in between, so the leader knew that the epoch was fenced.",
     ),
     next=_SHOW_PRODUCER,
-    implies=("F02",),
+    implies=("F02", "K19"),
     reference="ProducerAppendInfo#checkProducerEpoch; KIP-98, KIP-360",
 )
 

@@ -45,6 +45,7 @@ EPOCH_MONOTONIC_IN_LOG = Invariant(
         "D02",
         "D04",
         "D07",
+        "K19",
     ),
     reference="LeaderEpochFileCache#assign (drops what contradicts it, with a warning), KAFKA-18723",
 )

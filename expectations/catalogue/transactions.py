@@ -101,6 +101,47 @@ MARKER_EPOCH_TV2 = Invariant(
     reference="ProducerAppendInfo#checkProducerEpoch (strict at the leader since 4.2), KIP-890, KAFKA-19999",
 )
 
+DATA_EPOCH_AFTER_MARKER = Invariant(
+    code="F04",
+    key="DATA_EPOCH_AFTER_MARKER",
+    name="DataEpochNotBelowMarker",
+    severity=Severity.WARNING,
+    relation="transactions",
+    statement="Under transaction version 2 a producer's first data behind an end marker have at least its epoch, and "
+    "sequence 0.",
+    because="The marker raises the producer epoch, so that what was sent before it is refused when it comes late. "
+    "Data of an "
+    "older epoch behind it leaked into the next transaction, and share its outcome.",
+    applies_when="previous_marker_bumped AND client_transaction_version = 2",
+    breach_when="producer_epoch < previous_marker_producer_epoch OR first_sequence <> 0",
+    derived=(
+        ("stale", "CASE WHEN producer_epoch < previous_marker_producer_epoch THEN producer_epoch END"),
+        ("begins_with", "CASE WHEN first_sequence <> 0 THEN first_sequence END"),
+    ),
+    evidence=(
+        "transactional_id",
+        "producer_epoch",
+        "first_sequence",
+        "previous_marker_offset",
+        "previous_marker_producer_epoch",
+        "outcome",
+    ),
+    explanation=(
+        "Producer {producer_id}'s transaction before ended with the marker at {previous_marker_offset} of "
+        "{topic}-{partition}, producer epoch {previous_marker_producer_epoch}.",
+        "Its next data, from offset {first_offset} on, have producer epoch {stale}: they were sent before that marker.",
+        "Its next data, from offset {first_offset} on, begin with sequence {begins_with} instead of 0.",
+        "They became part of the next transaction, which is {outcome}.",
+    ),
+    start_offset="first_offset",
+    end_offset="last_offset + 1",
+    records="record_count",
+    next="bin/kafka-transactions.sh --bootstrap-server <host:port> describe-producers --topic {topic} --partition "
+    "{partition}",
+    implies=("E02", "E03", "F03", "K19"),
+    reference="ProducerAppendInfo#checkSequence, #checkProducerEpoch; KIP-890",
+)
+
 COORDINATOR_EPOCH_MONOTONIC = Invariant(
     code="F05",
     key="COORDINATOR_EPOCH_MONOTONIC",
@@ -125,6 +166,7 @@ COORDINATOR_EPOCH_MONOTONIC = Invariant(
     end_offset="marker_offset + 1",
     records="record_count",
     next="bin/kafka-transactions.sh --bootstrap-server <host:port> describe --transactional-id {transactional_id}",
+    implies=("K19",),
     reference="ProducerAppendInfo#checkCoordinatorEpoch (on followers it only logs)",
 )
 
@@ -213,6 +255,7 @@ HANGING_TXN = Invariant(
     records="record_count",
     next="bin/kafka-transactions.sh --bootstrap-server <host:port> abort --topic {topic} --partition {partition} "
     "--start-offset {first_offset}",
+    implies=("F12",),
     reference="kafka-transactions find-hanging, ProducerStateManager#hasLateTransaction, KIP-664",
 )
 
@@ -267,6 +310,6 @@ OPEN_TXN_KNOWN = Invariant(
     records="record_count",
     next="bin/kafka-transactions.sh --bootstrap-server <host:port> describe-producers --topic {topic} --partition "
     "{partition}",
-    implies=("F08",),
+    implies=("F08", "F14", "F04"),
     reference="AddPartitionsToTxnManager (transaction verification, KIP-890 part 1), KAFKA-14402",
 )

@@ -22,8 +22,8 @@ from snapshots.cluster_answers import (
     PartitionAnswer,
     TransactionAnswer,
 )
-from spark_jobs.facts.asked import AnswerTimes, PartitionKey, answer_times
-from spark_jobs.facts.context import PartitionChange, Row
+from spark_jobs.facts.asked import AnswerTimes, answer_times
+from spark_jobs.facts.context import PartitionChange, PartitionKey, Row
 from spark_jobs.facts.metadata import MetadataHistory, PartitionState
 
 NO_ANSWER: Final = "no answer"
@@ -318,8 +318,8 @@ class _Rows:
         ids = {t.topic_id for t in answered}
         return [
             t.partitions[partition]
-            for t in self.history.topics.values()
-            if t.name == topic and t.deleted and partition in t.partitions and (None in ids or t.topic_id in ids)
+            for t in self.history.lives(topic)
+            if t.deleted and partition in t.partitions and (None in ids or t.topic_id in ids)
         ]
 
     def _may_wait(self, state: TransactionState, keeper: int | None, said: Iterable[TransactionAnswer | None]) -> bool:

@@ -22,6 +22,7 @@ from spark_jobs.facts.lost_records import (
     lost_of,
     undecided,
 )
+from spark_jobs.facts.readers import readers_of
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.replica_set import ReplicaSet
 from spark_jobs.facts.row_basics import json_list, known
@@ -336,9 +337,9 @@ def _loss_row(context: PartitionContext, earlier: ReplicaSet, lost: LostRange) -
 def _groups(context: PartitionContext, earlier: ReplicaSet, lost: LostRange) -> set[str]:
     """Consumer groups that had committed past the first of the records, by either snapshot."""
     return {
-        c.group
-        for c in (*earlier.context.commits, *context.commits)
-        if c.offset > lost.start_offset and (c.leader_epoch is None or c.leader_epoch <= lost.leader_epoch)
+        group
+        for snapshot in (earlier.context, context)
+        for group in readers_of(snapshot, lost.start_offset, lost.leader_epoch)
     }
 
 

@@ -5,12 +5,21 @@ must hold: what the evidence does not tell is None, never a default.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from kafka_log.coordinator_records import OffsetCommit, TransactionState
-from spark_jobs.facts.asked import PartitionAnswers
 
+if TYPE_CHECKING:
+    from spark_jobs.facts.asked import PartitionAnswers
+    from spark_jobs.facts.coordinator_rows import Decided
+    from spark_jobs.facts.share_rows import PlacedShare
+    from spark_jobs.facts.upkeep_context import UpkeepContext
+
+PartitionKey = tuple[str, int]
+"""Topic and partition number."""
+Release = tuple[int, int]
+"""A release of Kafka, major and minor: they compare as they follow each other."""
 Row = dict[str, Any]
 """One row of a relation: column -> value, without the common columns."""
 Rows = dict[str, list[Row]]
@@ -39,6 +48,39 @@ class PartitionChange:
     removing_replicas: tuple[int, ...]
     recovering: bool
     election: str
+    created: bool = False
+    """The first record of a partition, in the log itself."""
+    restated: bool = False
+    """A PartitionRecord of a partition that is there already: it says all anew, epochs included."""
+    previous_leader_epoch: int | None = None
+    previous_partition_epoch: int | None = None
+    previous_recovering: bool | None = None
+    directories: tuple[str, ...] = ()
+    min_insync_replicas: int | None = None
+    """As it was in force then; None where the log does not tell."""
+    after_damage: bool = False
+    """Records before this one could not be read."""
+    migrated: bool = False
+    """The metadata came from ZooKeeper: its first epochs are any number."""
+    snapshot_end_offset: int | None = None
+    """End of a metadata snapshot that holds this state; of the first that contradicts it, if one does."""
+    snapshot_partition_epoch: int | None = None
+    snapshot_leader_epoch: int | None = None
+    out_of_place_offset: int | None = None
+    """The record from which on members were in the ISR that may not be."""
+    out_of_place_ms: int | None = None
+    """How long they were, up to the log's end."""
+    isr_inactive: tuple[int, ...] = ()
+    isr_without_directory: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledged:
+    """A batch that a producer with acks=all was told is written."""
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,4 +122,25 @@ class PartitionContext:
     commits: tuple[OffsetCommit, ...]
     remote_log_start_offset: int | None
     captured_at_ms: int | None
-    answers: PartitionAnswers | None = None
+    answers: "PartitionAnswers | None" = None
+    writer_releases: Mapping[int, Release | None] = field(default_factory=dict)
+    """Leader epoch -> the release of Kafka that its leader ran; not there for epochs that the metadata log lacks."""
+    metadata_committed_end_offset: int | None = None
+    """Of the metadata log: all below it is in a metadata snapshot of some node, so it was committed."""
+
+    upkeep: "UpkeepContext | None" = None
+    """How its logs are kept; None in tests of other things."""
+
+    decisions: "tuple[Decided, ...]" = ()
+    """What coordinators decided of transactions that list the partition, as far as their logs reach back."""
+    shares: "tuple[PlacedShare, ...]" = ()
+    """Share groups that consume it."""
+    reached: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """Group -> how far it had committed under each leader epoch that its commits name."""
+    names_hashed: bool = False
+    acknowledged: "tuple[Acknowledged, ...] | None" = None
+    """What a simulated cluster's ledger tells of it; None where there is no ledger."""
+
+    def writer_release(self, leader_epoch: int) -> Release | None:
+        """The release of Kafka that wrote the batches of a leader epoch; None if it is not known."""
+        return self.writer_releases.get(leader_epoch)

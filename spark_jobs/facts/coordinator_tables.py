@@ -1,9 +1,9 @@
 """Kafka's internal topics as tables: committed offsets, transactional ids, remote segments; the newest of each.
 
-In: the batches of a segment of `__consumer_offsets`, `__transaction_state` or `__remote_log_metadata`. Out: a
-`CoordinatorTable`, mergeable over adjacent segments. The rule that must hold: an offset committed inside a
-transaction counts when its transaction is committed, and not before (GroupMetadataManager#onTransactionCompleted,
-KIP-98).
+In: the batches of a segment of `__consumer_offsets`, `__transaction_state`, `__share_group_state` or
+`__remote_log_metadata`. Out: a `CoordinatorTable`, mergeable over adjacent segments. The rule that must hold: an offset
+committed inside a transaction counts when its transaction is committed, and not before
+(GroupMetadataManager#onTransactionCompleted, KIP-98).
 """
 
 from collections.abc import Iterable
@@ -19,14 +19,18 @@ from kafka_log.coordinator_records import (
     TransactionState,
     decode_offsets_record,
     decode_remote_log_record,
+    decode_share_state_record,
     decode_transaction_record,
 )
 from kafka_log.corruption import Corruption
-from kafka_log.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from kafka_log.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from kafka_log.records import Record
+from spark_jobs.facts.coordinator_history import CoordinatorHistory
 
 _ABORT: Final = 0
 _COMMIT: Final = 1
+_STATES_KEPT: Final = 32
+"""Of a remote segment's states: a sound one has four, and some of them again after a retry."""
 
 Key = tuple[str, str, int] | str
 Value = tuple[int, OffsetCommit | TransactionState | RemoteSegment]
@@ -37,13 +41,16 @@ Value = tuple[int, OffsetCommit | TransactionState | RemoteSegment]
 class CoordinatorTable:
     """Newest value per key; what open transactions have pending; and markers that end transactions begun before.
 
-    `unreadable` counts batches whose records could not be read.
+    `pending_epochs`: producer id -> the epoch that its open transaction began in. `unreadable` counts batches whose
+    records could not be read. `history` is what every key's records tell beside the newest.
     """
 
     latest: dict[Key, Value] = field(default_factory=dict)
     pending: dict[int, dict[Key, Value]] = field(default_factory=dict)
+    pending_epochs: dict[int, int] = field(default_factory=dict)
     leading_markers: dict[int, bool] = field(default_factory=dict)
     unreadable: int = 0
+    history: CoordinatorHistory = field(default_factory=CoordinatorHistory)
 
 
 def latest_records(topic: str, batches: Iterable[tuple[np.void, tuple[Record, ...] | Corruption]]) -> CoordinatorTable:
@@ -55,14 +62,19 @@ def latest_records(topic: str, batches: Iterable[tuple[np.void, tuple[Record, ..
             continue
         producer_id = int(row["producer_id"])
         if int(row["attributes"]) & CONTROL_BIT:
+            table.history.passed(int(row["base_offset"]), int(row["last_offset"]))
             control_type = int(row["control_type"])
             if control_type in (_ABORT, _COMMIT):
                 _settle(table, producer_id, committed=control_type == _COMMIT)
             continue
         transactional = bool(int(row["attributes"]) & TRANSACTIONAL_BIT)
         target = table.pending.setdefault(producer_id, {}) if transactional else table.latest
+        if transactional:
+            table.pending_epochs.setdefault(producer_id, int(row["producer_epoch"]))
         for record in records:
             decoded = _decoded(topic, record)
+            table.history.passed(record.offset, record.offset)
+            table.history.take(record.offset, decoded)
             if isinstance(decoded, OffsetCommit):
                 _take(target, {(decoded.group, decoded.topic, decoded.partition): (record.offset, decoded)})
             elif isinstance(decoded, TransactionState):
@@ -79,6 +91,8 @@ def _decoded(topic: str, record: Record) -> object:
         return decode_offsets_record(record.key, record.value)
     if topic == TRANSACTION_STATE:
         return decode_transaction_record(record.key, record.value)
+    if topic == SHARE_GROUP_STATE:
+        return decode_share_state_record(record.key, record.value)
     return decode_remote_log_record(record.value)
 
 
@@ -86,6 +100,7 @@ def _settle(table: CoordinatorTable, producer_id: int, *, committed: bool) -> No
     """A marker ends the producer's transaction: here, and if it is its first one, what segments before have pending."""
     table.leading_markers.setdefault(producer_id, committed)
     values = table.pending.pop(producer_id, {})
+    table.pending_epochs.pop(producer_id, None)
     if committed:
         _take(table.latest, values)
 
@@ -102,8 +117,11 @@ def _updated(
     before: OffsetCommit | TransactionState | RemoteSegment, now: OffsetCommit | TransactionState | RemoteSegment
 ) -> OffsetCommit | TransactionState | RemoteSegment:
     """The newer value; an update of a remote segment only brings its state."""
-    if isinstance(before, RemoteSegment) and isinstance(now, RemoteSegment) and now.start_offset is None:
-        return replace(before, state=now.state)
+    if isinstance(before, RemoteSegment) and isinstance(now, RemoteSegment):
+        states = (*before.states, *now.states)[-_STATES_KEPT:]
+        if now.start_offset is None:
+            return replace(before, state=now.state, states=states)
+        return replace(now, states=states)
     return now
 
 
@@ -116,7 +134,9 @@ def merge_tables(tables: Iterable[CoordinatorTable]) -> CoordinatorTable:
         _take(total.latest, table.latest)
         for producer_id, values in table.pending.items():
             _take(total.pending.setdefault(producer_id, {}), values)
+            total.pending_epochs.setdefault(producer_id, table.pending_epochs[producer_id])
         total.unreadable += table.unreadable
+        total.history.join(table.history)
     return total
 
 
@@ -143,11 +163,6 @@ def transaction_states(tables: Iterable[CoordinatorTable]) -> dict[int, Transact
 
 
 def remote_segments(tables: Iterable[CoordinatorTable]) -> tuple[RemoteSegment, ...]:
-    """Remote segments that are not deleted for good, by partition and start."""
-    found = [
-        value
-        for table in tables
-        for _, value in table.latest.values()
-        if isinstance(value, RemoteSegment) and value.state != "DELETE_SEGMENT_FINISHED"
-    ]
+    """Remote segments, those deleted for good too, by partition and start."""
+    found = [value for table in tables for _, value in table.latest.values() if isinstance(value, RemoteSegment)]
     return tuple(sorted(found, key=lambda s: (s.topic, s.partition, s.start_offset or 0)))

@@ -42,6 +42,8 @@ class IndexFileFacts:
     content_checkable: bool = True
     uncheckable_reason: str | None = None
     stale_tail: bool = False
+    aborted_unlisted: int | None = None
+    aborted_unmarked: int | None = None
     damages: list[dict[str, Any]] = field(default_factory=list)
 
     def note(self, kind: str, position: int | None, detail: str) -> None:
@@ -55,6 +57,18 @@ def _form(facts: IndexFileFacts, corruptions: Iterable[Corruption]) -> IndexFile
         facts.form_errors += 1
         facts.note("form", corruption.position, corruption.detail)
     return facts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexSpacing:
+    """How closely a segment's offset index follows its log; `entries` is None where there is no such file.
+
+    `widest_gap_bytes`: the most that a reader has to pass between one entry, or the start, and the next, or the end.
+    """
+
+    entries: int | None
+    widest_gap_bytes: int
+    largest_batch_bytes: int
 
 
 class SegmentIndexCheck:
@@ -73,12 +87,16 @@ class SegmentIndexCheck:
         self._pending: list[int] = []
         self._running_max = np.iinfo(np.int64).min
         self._max_at_end = np.iinfo(np.int64).min
+        self._end_position = 0
+        self._largest_batch = 0
 
     def add(self, headers: NDArray[Any]) -> None:
         """One block of the segment's batch headers, in file order."""
         if len(headers) == 0:
             return
         last_offsets = headers["last_offset"]
+        self._end_position = int(headers["position"][-1] + headers["size_bytes"][-1])
+        self._largest_batch = max(self._largest_batch, int(headers["size_bytes"].max()))
         if self._offsets is not None and len(self._offset_state):
             self._check_offsets(headers, last_offsets)
         if self._times is not None and len(self._time_state):
@@ -119,6 +137,17 @@ class SegmentIndexCheck:
             found = int(np.searchsorted(last_offsets, self._times.offsets[at]))
             if found < len(running) and running[found] == self._times.timestamps[at]:
                 self._time_state[at] = 1
+
+    def spacing(self) -> IndexSpacing:
+        """How far the entries of .index lie apart, once all blocks have been added."""
+        positions = self._offsets.positions if self._offsets is not None else np.zeros(0, dtype=np.int64)
+        inside = positions[positions < self._end_position]
+        places = np.concatenate([[0], inside, [self._end_position]])
+        return IndexSpacing(
+            entries=len(positions) if self._offsets is not None else None,
+            widest_gap_bytes=int(np.max(np.diff(places))),
+            largest_batch_bytes=self._largest_batch,
+        )
 
     def finish(self, *, sealed: bool) -> tuple[IndexFileFacts | None, IndexFileFacts | None]:
         """The facts of .index and .timeindex, None for a file that is not there."""
@@ -321,6 +350,14 @@ def check_producer_snapshot(
             and entry.current_transaction_first_offset < log_first_offset
         ):
             differing = [d for d in differing if not d.startswith("current_transaction_first_offset")]
+        if (
+            head_gone
+            and known.last_offset < 0
+            and log_first_offset is not None
+            and entry.last_offset < log_first_offset
+        ):
+            # Of what it wrote only an end marker is left.
+            differing = [d for d in differing if not d.startswith(("last_sequence", "last_offset", "offset_delta"))]
         if differing:
             facts.wrong_entries += 1
             facts.note("wrong", None, f"producer {producer_id}: {'; '.join(differing)}")

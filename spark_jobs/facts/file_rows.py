@@ -4,11 +4,18 @@ In: a replica's facts. Out: dictionaries column -> value. The rule that must hol
 explains is not told as damage.
 """
 
+from typing import Final
+
 from kafka_log.corruption import Corruption, Damage
+from kafka_log.internal_topics import CLUSTER_METADATA
 from spark_jobs.facts.context import PartitionContext, Row
+from spark_jobs.facts.record_check import RecordCheck
 from spark_jobs.facts.replica import CHAIN_DAMAGE, ReplicaFacts, SegmentRow
 from spark_jobs.facts.row_basics import capture, json_list, known, of_replica
 from spark_jobs.facts.segment_summary import FINDING_KINDS
+
+ENTRY_PER_BATCH: Final = (4, 1)
+"""From this release on an index gets its entries batch by batch; before, append by append (LogSegment#append)."""
 
 
 def segment_rows(context: PartitionContext, replica: ReplicaFacts, *, compacted: bool) -> list[Row]:
@@ -68,8 +75,44 @@ def _segment_row(
         "preallocate": context.preallocate,
         "cut_tail": _cut_tail(tail),
         "damages": json_list(_damages(row, explained=explained, compacted=compacted)),
+        **_record_columns(segment.records),
+        **_storage_columns(context, replica, row),
         **capture(context, replica),
     }
+
+
+def _record_columns(records: RecordCheck | None) -> Row:
+    if records is None:
+        return {}
+    return {
+        "record_batches_read": records.batches_read,
+        "record_batches_passed_over": records.batches_passed_over,
+        "record_form_errors": records.form_errors,
+        "record_offset_errors": records.offset_errors,
+        "record_timestamp_errors": records.timestamp_errors,
+    }
+
+
+def _storage_columns(context: PartitionContext, replica: ReplicaFacts, row: SegmentRow) -> Row:
+    """What decides how large a segment may be, and how closely its index must follow it."""
+    spacing, known = row.segment.index_spacing, context.upkeep
+    told: Row = {}
+    if spacing is not None:
+        told |= {
+            "index_entries": spacing.entries,
+            "widest_index_gap_bytes": spacing.widest_gap_bytes,
+            "largest_batch_bytes": spacing.largest_batch_bytes,
+        }
+    # The metadata log's segments are the quorum's: no topic's settings are theirs.
+    if known is not None and context.topic != CLUSTER_METADATA:
+        told |= {
+            "index_interval_bytes": known.settings.index_interval_bytes,
+            "index_entry_per_batch": known.ran_since(replica.broker_id, ENTRY_PER_BATCH),
+            "segment_limit_bytes": known.settings.segment_bytes,
+            "segment_limit_known": known.settings.segment_bytes_known,
+            "segment_limit_changed_at_ms": known.settings.segment_bytes_changed_at_ms,
+        }
+    return told
 
 
 def _damages(row: SegmentRow, *, explained: bool, compacted: bool) -> list[Row]:
@@ -92,6 +135,7 @@ def _damages(row: SegmentRow, *, explained: bool, compacted: bool) -> list[Row]:
                 "detail": _told(kind, int(finding["before"]), int(finding["found"])),
             }
         )
+    places += list(row.segment.records.places if row.segment.records is not None else ())
     places += [d for d in row.boundary_damages if d["kind"] not in hidden]
     return sorted(places, key=lambda p: p["position"])
 
@@ -171,6 +215,8 @@ def index_file_rows(context: PartitionContext, replica: ReplicaFacts, *, compact
                 "ever_compacted": compacted,
                 "local_log_start_offset": replica.local_log_start_offset,
                 "damages": json_list(facts.damages),
+                "aborted_unlisted": facts.aborted_unlisted,
+                "aborted_unmarked": facts.aborted_unmarked,
                 **capture(context, replica),
             }
         )

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from spark_jobs.facts.context import PartitionChange, PartitionContext, Row
 from spark_jobs.facts.divergence import Divergence
+from spark_jobs.facts.readers import readers_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +82,7 @@ def losses_of(context: PartitionContext, divergences: Sequence[Divergence], proo
                 "state": "at_risk",
                 "declared_committed": proof.records,
                 "cause": _cause(proof, longest),
-                "groups_affected": sorted(
-                    {
-                        c.group
-                        for c in context.commits
-                        if c.offset > start and (c.leader_epoch is None or epoch is None or c.leader_epoch <= epoch)
-                    }
-                ),
+                "groups_affected": sorted(readers_of(context, start, epoch)),
             }
         )
     return rows

@@ -1,23 +1,22 @@
-"""The metadata log replayed: brokers, topics, partitions, configs, and every partition's history of elections.
+"""What the metadata log says: brokers, topics, partitions, configs, and every partition's history of elections.
 
-In: records of `__cluster_metadata` in offset order, from its start or from a metadata snapshot. Out:
-`MetadataHistory`. The rule that must hold: a change record carries only what it changes (PartitionRegistration#merge):
-leader -2 is "as before", a new leader raises the leader epoch by one, every change raises the partition epoch by one.
-Records of a metadata transaction count once it has ended, and never if it was aborted (KIP-868, MetadataBatchLoader).
+In: nothing; these are the values that `spark_jobs.facts.metadata_replay` fills in. Out: `MetadataHistory`. The rule
+that must hold: what is gone from the log (its head, a damaged record) is told as not known, never made up.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 from kafka_log.metadata_records import MetadataRecord
-from spark_jobs.facts.context import PartitionChange
+from spark_jobs.facts.broker_history import BrokerChange
+from spark_jobs.facts.context import PartitionChange, Release
+from spark_jobs.facts.releases import release_of_level
 
-_TOPIC_RESOURCE: Final = 2
-_BROKER_RESOURCE: Final = 4
-_NO_CHANGE: Final = -2
-_RECOVERING: Final = 1
+TOPIC_RESOURCE: Final = 2
+BROKER_RESOURCE: Final = 4
 COMPACT: Final = "compact"
+METADATA_VERSION: Final = "metadata.version"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +26,15 @@ class LoggedRecord:
     offset: int
     timestamp_ms: int | None
     record: MetadataRecord
+    batch_offset: int | None = None
+    """Where its batch begins: what stands in one batch comes into force at once. None: a batch of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DamagedRecord:
+    """A place in the log where a record stood that cannot be read."""
+
+    offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +51,51 @@ class BrokerState:
 
 
 @dataclass(slots=True, kw_only=True)
+class Registration:
+    """One RegisterBrokerRecord: which process of which release, and what its successors said of it.
+
+    `metadata_version` is the highest metadata.version that the broker knows, which tells its release.
+    """
+
+    broker_id: int
+    metadata_offset: int
+    batch_offset: int
+    at_ms: int | None
+    from_snapshot: bool
+    epoch: int
+    incarnation_id: str
+    previous_epoch: int | None
+    previous_incarnation_id: str | None
+    metadata_version: int | None
+    after_damage: bool
+    stale_records: int = 0
+    first_stale_offset: int | None = None
+    """Records about this registration that carry the epoch of another one, and the first of them."""
+
+    @property
+    def release(self) -> Release | None:
+        """Kafka's release that the broker ran, major and minor; None if it does not tell."""
+        return release_of_level(self.metadata_version) if self.metadata_version is not None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureLevel:
+    """One FeatureLevelRecord."""
+
+    name: str
+    level: int
+    metadata_offset: int
+    at_ms: int | None
+
+
+@dataclass(slots=True, kw_only=True)
 class TopicState:
     """A topic; deleted ones are kept, so that a re-created name is not taken for the old one."""
 
     name: str
     topic_id: str
     deleted: bool = False
+    deleted_at_ms: int | None = None
     partitions: dict[int, "PartitionState"] = field(default_factory=dict)
 
 
@@ -89,23 +136,76 @@ class MetadataHistory:
     end_offset: int = 0
     last_record_at_ms: int | None = None
     """When its last record was written: the active controller writes one twice a second, whatever happens."""
+    broker_changes: list[BrokerChange] = field(default_factory=list)
     config_changed_at_ms: dict[tuple[int, str, str], int] = field(default_factory=dict)
     """(resource type, name, config) -> when it was last set or removed; not there for what a snapshot holds."""
 
+    registrations: dict[int, list[Registration]] = field(default_factory=dict)
+    """Every registration of each broker that the log still has, oldest first."""
+    feature_levels: list[FeatureLevel] = field(default_factory=list)
+    """Every change of a feature's level that the log still has, oldest first."""
+    start_offset: int = 0
+    """Where the replay began: above 0 the log's head is gone, and a snapshot stands for it."""
+    damaged_offsets: list[int] = field(default_factory=list)
+    """Where records could not be read: whatever comes after them may lack what they said."""
+    migrated_from_zookeeper: bool = False
+    """Its first epochs are ZooKeeper's, then, and may be any number."""
+    _by_name: dict[str, list[TopicState]] = field(default_factory=dict, repr=False)
+
+    def add_topic(self, topic: TopicState) -> None:
+        """A TopicRecord."""
+        self.topics[topic.topic_id] = topic
+        self._by_name.setdefault(topic.name, []).append(topic)
+
+    def lives(self, name: str) -> Sequence[TopicState]:
+        """Every topic that has had this name, oldest first; all but the last should be deleted."""
+        return self._by_name.get(name, ())
+
     def topic_named(self, name: str) -> TopicState | None:
         """The topic of that name: the living one, else the last deleted one."""
+        lives = self.lives(name)
+        return next((t for t in lives if not t.deleted), lives[-1] if lives else None)
+
+    def release_of(self, broker_id: int, at_ms: int | None) -> Release | None:
+        """Which release of Kafka a broker ran at an instant, by its registrations; None if the log does not tell.
+
+        An instant of None is one before the log begins: that of a metadata snapshot.
+        """
         found = None
-        for topic in self.topics.values():
-            if topic.name == name:
-                if not topic.deleted:
-                    return topic
-                found = topic
+        for registration in self.registrations.get(broker_id, ()):
+            if registration.at_ms is not None and (at_ms is None or registration.at_ms > at_ms):
+                break
+            found = registration
+        return found.release if found is not None else None
+
+    def releases_by_epoch(self, state: PartitionState) -> dict[int, Release | None]:
+        """Leader epoch -> the release that its leader ran, and that wrote its batches; of the epochs the log has."""
+        found: dict[int, Release | None] = {}
+        for change in state.changes:
+            if change.leader_id is not None and change.leader_epoch not in found:
+                found[change.leader_epoch] = self.release_of(change.leader_id, change.at_ms)
         return found
+
+    def level_at(self, feature: str, at_ms: int | None) -> int | None:
+        """A feature's level at an instant; 0 if it had none, None if the log does not tell."""
+        found = 0 if self.start_offset == 0 else None
+        for change in self.feature_levels:
+            if change.name != feature:
+                continue
+            if change.at_ms is not None and (at_ms is None or change.at_ms > at_ms):
+                break
+            found = change.level
+        return found
+
+    def is_alive(self, broker_id: int) -> bool:
+        """Whether a broker is registered, not fenced, not on its way out."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
 
     @property
     def alive_brokers(self) -> frozenset[int]:
         """Registered, not fenced, not on their way out."""
-        return frozenset(b.broker_id for b in self.brokers.values() if not b.fenced and not b.in_controlled_shutdown)
+        return frozenset(b for b in self.brokers if self.is_alive(b))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +223,14 @@ _DEFAULTS: Final[Mapping[str, tuple[str, str]]] = {
     "unclean.leader.election.enable": ("unclean.leader.election.enable", "false"),
     "remote.storage.enable": ("remote.storage.enable", "false"),
     "preallocate": ("log.preallocate", "false"),
+    "retention.ms": ("log.retention.ms", "604800000"),
+    "retention.bytes": ("log.retention.bytes", "-1"),
+    "segment.bytes": ("log.segment.bytes", "1073741824"),
+    "index.interval.bytes": ("log.index.interval.bytes", "4096"),
+    "file.delete.delay.ms": ("log.segment.delete.delay.ms", "60000"),
+    "delete.retention.ms": ("log.cleaner.delete.retention.ms", "86400000"),
+    "min.cleanable.dirty.ratio": ("log.cleaner.min.cleanable.ratio", "0.5"),
+    "min.compaction.lag.ms": ("log.cleaner.min.compaction.lag.ms", "0"),
 }
 
 
@@ -137,264 +245,11 @@ def effective_topic_config(history: MetadataHistory, topic: str, name: str) -> E
     A broker's properties file may set another default, which no file of a log dir tells; since KIP-966 the controller
     writes `min.insync.replicas` into the metadata log, where it matters most.
     """
-    own = history.configs.get((_TOPIC_RESOURCE, topic), {})
+    own = history.configs.get((TOPIC_RESOURCE, topic), {})
     if name in own:
         return EffectiveConfig(value=own[name], source="topic")
     broker_name, default = _DEFAULTS[name]
-    shared = history.configs.get((_BROKER_RESOURCE, ""), {})
+    shared = history.configs.get((BROKER_RESOURCE, ""), {})
     if broker_name in shared:
         return EffectiveConfig(value=shared[broker_name], source="broker")
     return EffectiveConfig(value=default, source="default")
-
-
-def replay(log: Iterable[LoggedRecord], *, snapshot: Iterable[LoggedRecord] = ()) -> MetadataHistory:
-    """Replays a metadata snapshot (if the log's head is gone) and the log behind it."""
-    history = MetadataHistory()
-    for logged in snapshot:
-        _apply(history, logged, from_snapshot=True)
-    for logged in _settled(history, log):
-        _apply(history, logged, from_snapshot=False)
-    return history
-
-
-def _settled(history: MetadataHistory, log: Iterable[LoggedRecord]) -> Iterator[LoggedRecord]:
-    """Records outside of metadata transactions, and those of a transaction when it ends."""
-    held: list[LoggedRecord] | None = None
-    for logged in log:
-        history.end_offset = max(history.end_offset, logged.offset + 1)
-        if logged.timestamp_ms is not None:
-            history.last_record_at_ms = max(history.last_record_at_ms or 0, logged.timestamp_ms)
-        match logged.record.name:
-            case "BeginTransactionRecord":
-                # A second one means that damage took the first one's end: what it held has long been in force.
-                yield from held or ()
-                held = []
-            case "EndTransactionRecord":
-                yield from held or ()
-                held = None
-            case "AbortTransactionRecord":
-                held = None
-            case _ if held is None:
-                yield logged
-            case _:
-                held.append(logged)
-    if held and held[-1].offset - held[0].offset >= len(held):
-        yield from held  # A hole: the end may be in it. Without one, the transaction is still open, and nobody saw it.
-
-
-def _apply(history: MetadataHistory, logged: LoggedRecord, *, from_snapshot: bool) -> None:
-    fields: Mapping[str, Any] = logged.record.fields
-    if from_snapshot:
-        history.end_offset = max(history.end_offset, logged.offset)
-    match logged.record.name:
-        case "TopicRecord":
-            history.topics[fields["topic_id"]] = TopicState(name=fields["name"], topic_id=fields["topic_id"])
-        case "RemoveTopicRecord":
-            topic = history.topics.get(fields["topic_id"])
-            if topic is not None:
-                topic.deleted = True
-                history.configs.pop((_TOPIC_RESOURCE, topic.name), None)
-                history.ever_compacted.discard(topic.name)
-        case "PartitionRecord":
-            _partition(history, logged, fields, from_snapshot=from_snapshot)
-        case "PartitionChangeRecord":
-            _partition_change(history, logged, fields)
-        case "ClearElrRecord":
-            _clear_elr(history, logged, fields["topic_name"])
-        case "ConfigRecord":
-            _config(history, fields)
-            if logged.timestamp_ms is not None:
-                changed = (fields["resource_type"], fields["resource_name"], fields["name"])
-                history.config_changed_at_ms[changed] = logged.timestamp_ms
-        case "FeatureLevelRecord":
-            history.features[fields["name"]] = fields["feature_level"]
-            if fields["feature_level"] == 0:
-                del history.features[fields["name"]]  # Level 0 takes a feature away (FeaturesDelta).
-        case "ProducerIdsRecord":
-            history.next_producer_id = max(history.next_producer_id or 0, fields["next_producer_id"])
-        case name if "Broker" in name:
-            _broker(history, name, fields)
-
-
-def _config(history: MetadataHistory, fields: Mapping[str, Any]) -> None:
-    key = (fields["resource_type"], fields["resource_name"])
-    configs = history.configs.setdefault(key, {})
-    if fields["value"] is None:
-        configs.pop(fields["name"], None)
-    else:
-        configs[fields["name"]] = fields["value"]
-        if key[0] == _TOPIC_RESOURCE and fields["name"] == "cleanup.policy" and COMPACT in fields["value"]:
-            history.ever_compacted.add(key[1])
-
-
-def _broker(history: MetadataHistory, name: str, fields: Mapping[str, Any]) -> None:
-    brokers = history.brokers
-    broker_id = fields.get("broker_id", fields.get("id"))
-    match name:
-        case "RegisterBrokerRecord":
-            brokers[broker_id] = BrokerState(
-                broker_id=broker_id,
-                epoch=fields["broker_epoch"],
-                rack=fields["rack"],
-                fenced=fields["fenced"],
-                in_controlled_shutdown=fields["in_controlled_shutdown"],
-                directory_ids=tuple(fields["log_dirs"]),
-                incarnation_id=fields["incarnation_id"],
-            )
-        case "UnregisterBrokerRecord":
-            brokers.pop(broker_id, None)
-        case "FenceBrokerRecord" | "UnfenceBrokerRecord" if broker_id in brokers:
-            brokers[broker_id] = replace(brokers[broker_id], fenced=name == "FenceBrokerRecord")
-        case "BrokerRegistrationChangeRecord" if broker_id in brokers:
-            state = brokers[broker_id]
-            # 1 fences, -1 unfences, 0 is no change (BrokerRegistrationFencingChange).
-            if fields["fenced"]:
-                state = replace(state, fenced=fields["fenced"] > 0)
-            if fields["in_controlled_shutdown"]:
-                state = replace(state, in_controlled_shutdown=fields["in_controlled_shutdown"] > 0)
-            if fields["log_dirs"]:
-                state = replace(state, directory_ids=tuple(fields["log_dirs"]))
-            brokers[broker_id] = state
-
-
-def _leader(value: int) -> int | None:
-    return value if value >= 0 else None
-
-
-def _partition(
-    history: MetadataHistory, logged: LoggedRecord, fields: Mapping[str, Any], *, from_snapshot: bool
-) -> None:
-    topic = history.topics.get(fields["topic_id"])
-    if topic is None:
-        return  # A partition of a topic whose record the damaged log lost: nothing to hang it on.
-    leader = _leader(fields["leader"])
-    last_known = tuple(fields["last_known_elr"] or ())
-    state = PartitionState(
-        leader_id=leader,
-        last_leader_id=leader if leader is not None else (last_known[0] if last_known else None),
-        leader_epoch=fields["leader_epoch"],
-        partition_epoch=fields["partition_epoch"],
-        replicas=tuple(fields["replicas"]),
-        isr=tuple(fields["isr"]),
-        elr=tuple(fields["eligible_leader_replicas"] or ()),
-        last_known_elr=last_known,
-        adding_replicas=tuple(fields["adding_replicas"]),
-        removing_replicas=tuple(fields["removing_replicas"]),
-        recovering=fields["leader_recovery_state"] == _RECOVERING,
-        directories=tuple(fields["directories"]),
-    )
-    before = topic.partitions.get(fields["partition_id"])
-    if before is not None:
-        state.changes, state.epoch_leaders = before.changes, before.epoch_leaders
-    topic.partitions[fields["partition_id"]] = state
-    if leader is not None:
-        state.epoch_leaders[state.leader_epoch] = leader
-    state.changes.append(_change(state, logged, before=None, election="none", from_snapshot=from_snapshot))
-
-
-def _partition_change(history: MetadataHistory, logged: LoggedRecord, fields: Mapping[str, Any]) -> None:
-    topic = history.topics.get(fields["topic_id"])
-    state = topic.partitions.get(fields["partition_id"]) if topic is not None else None
-    if topic is None or state is None:
-        return
-    before = replace(state, changes=[], epoch_leaders={})
-    for name, key in (
-        ("isr", "isr"),
-        ("replicas", "replicas"),
-        ("adding_replicas", "adding_replicas"),
-        ("removing_replicas", "removing_replicas"),
-        ("elr", "eligible_leader_replicas"),
-        ("last_known_elr", "last_known_elr"),
-        ("directories", "directories"),
-    ):
-        if fields[key] is not None:
-            setattr(state, name, tuple(fields[key]))
-    if fields["leader_recovery_state"] >= 0:
-        state.recovering = fields["leader_recovery_state"] == _RECOVERING
-    state.partition_epoch += 1
-    election = "none"
-    if fields["leader"] != _NO_CHANGE:
-        state.leader_epoch += 1
-        state.leader_id = _leader(fields["leader"])
-        if state.leader_id is not None:
-            allowed = effective_topic_config(history, topic.name, "unclean.leader.election.enable").value == "true"
-            election = _election(
-                before, state, state.leader_id, fields["leader_recovery_state"], unclean_allowed=allowed
-            )
-            state.last_leader_id = state.leader_id
-            state.epoch_leaders[state.leader_epoch] = state.leader_id
-    state.changes.append(_change(state, logged, before=before, election=election, from_snapshot=False))
-
-
-def _clear_elr(history: MetadataHistory, logged: LoggedRecord, topic_name: str) -> None:
-    """An empty name is every topic. A change like any other where there was something to clear (TopicDelta#replay)."""
-    for topic in history.topics.values():
-        if topic.deleted or topic_name not in ("", topic.name):
-            continue
-        for state in topic.partitions.values():
-            if state.elr or state.last_known_elr:
-                before = replace(state, changes=[], epoch_leaders={})
-                state.elr = state.last_known_elr = ()
-                state.partition_epoch += 1
-                state.changes.append(_change(state, logged, before=before, election="none", from_snapshot=False))
-
-
-def _election(
-    before: PartitionState, after: PartitionState, leader: int, recovery_state: int, *, unclean_allowed: bool
-) -> str:
-    """How a leader came to be (PartitionChangeBuilder#electAnyLeader, #completeReassignmentIfNeeded, KIP-966)."""
-    if leader == before.leader_id:
-        return "none"  # Its epoch was raised (an ISR member left, a move ended), nobody was elected.
-    # The record that makes it leader is also the one that takes a member out of the ELR that came back uncleanly.
-    elr_emptied = not before.elr or (not after.elr and not unclean_allowed)
-    if not before.isr and elr_emptied and before.last_known_elr == (leader,):
-        # After unclean shutdowns of all, who led last leads again (#canElectLastKnownLeader). Kafka marks it as
-        # recovering, for its disk may have lost what was not flushed; the election itself gives no record up.
-        return "last_known"
-    if recovery_state == _RECOVERING:
-        return "unclean"
-    if leader in before.isr:
-        return "clean"
-    if leader in before.elr:
-        return "elr"
-    if _ends_move(before, after) and leader in after.isr and not after.recovering:
-        # The old leader asked for it to join the ISR, and the same record gave it the lead: the ISR that it was elected
-        # from was never written down.
-        return "clean"
-    return "unclean"
-
-
-def _ends_move(before: PartitionState, after: PartitionState) -> bool:
-    """Whether a change ended a reassignment."""
-    was_moving = bool(before.adding_replicas or before.removing_replicas)
-    return was_moving and not after.adding_replicas and not after.removing_replicas
-
-
-def _change(
-    state: PartitionState,
-    logged: LoggedRecord,
-    *,
-    before: PartitionState | None,
-    election: str,
-    from_snapshot: bool,
-) -> PartitionChange:
-    return PartitionChange(
-        metadata_offset=logged.offset,
-        sequence_in_log=len(state.changes),
-        from_snapshot=from_snapshot,
-        at_ms=logged.timestamp_ms,
-        leader_id=state.leader_id,
-        previous_leader_id=before.leader_id if before is not None else None,
-        leader_epoch=state.leader_epoch,
-        partition_epoch=state.partition_epoch,
-        replicas=state.replicas,
-        isr=state.isr,
-        previous_isr=before.isr if before is not None else (),
-        elr=state.elr,
-        previous_elr=before.elr if before is not None else (),
-        last_known_elr=state.last_known_elr,
-        adding_replicas=state.adding_replicas,
-        removing_replicas=state.removing_replicas,
-        recovering=state.recovering,
-        election=election,
-    )

@@ -7,20 +7,32 @@ what is so and how it is known; whether that is right is for the catalogue.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from kafka_log.coordinator_records import OffsetCommit
+from spark_jobs.facts.acknowledged import acknowledged_columns
 from spark_jobs.facts.changes import Pairing, changes_of
 from spark_jobs.facts.comparison import ReadBatches
 from spark_jobs.facts.context import PartitionChange, PartitionContext, Row, Rows
 from spark_jobs.facts.divergence import Divergence
+from spark_jobs.facts.fencing import partition_epochs
 from spark_jobs.facts.file_rows import index_file_rows, segment_rows
+from spark_jobs.facts.holdings import expansion_columns, holding_columns
 from spark_jobs.facts.losses import losses_of
 from spark_jobs.facts.partition_answers import partition_answer_rows
 from spark_jobs.facts.partition_rows import divergence_row, epoch_span_rows, replica_row
+from spark_jobs.facts.producer_agreement import agreement_columns
 from spark_jobs.facts.producer_rows import producer_rows, transaction_rows
+from spark_jobs.facts.readers import reading_columns
 from spark_jobs.facts.replica import ReplicaFacts, ReplicaInput
 from spark_jobs.facts.replica_set import ReplicaSet, replica_set
+from spark_jobs.facts.share_rows import share_rows
+from spark_jobs.facts.stability import stability_columns
+from spark_jobs.facts.storage_rows import StoredBytes, storage_rows
+from spark_jobs.facts.transaction_ends import transaction_end_rows
 from spark_jobs.facts.watermarks import HighWatermarkBounds, last_stable_offset
+
+_NOTHING_STORED: Final = StoredBytes()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +45,12 @@ class Earlier:
 
 
 def partition_rows(
-    context: PartitionContext, replicas: Sequence[ReplicaInput], *, read: ReadBatches, earlier: Earlier | None = None
+    context: PartitionContext,
+    replicas: Sequence[ReplicaInput],
+    *,
+    read: ReadBatches,
+    earlier: Earlier | None = None,
+    stored: StoredBytes = _NOTHING_STORED,
 ) -> Rows:
     """All rows of one partition."""
     present = replica_set(context, replicas, read=read)
@@ -59,27 +76,45 @@ def partition_rows(
                 context, f, reference, live, divergence_offset=shared_end.get(f.broker_id), compacted=compacted
             )
         ],
-        "divergences": [divergence_row(context, d, present.proofs[d.follower.broker_id]) for d in divergences],
+        "divergences": [
+            divergence_row(context, d, present.proofs[d.follower.broker_id])
+            | expansion_columns(context, d)
+            | agreement_columns(d.leader, d.follower, shared_end=d.divergence_offset)
+            for d in divergences
+        ],
         "producers": [],
         "sequence_gaps": [],
         "transactions": transaction_rows(context, reference) if reference is not None else [],
+        "transaction_ends": transaction_end_rows(context, reference, bounds),
+        "share_states": list(share_rows(context, reference, bounds)),
         "index_files": [r for f in facts for r in index_file_rows(context, f, compacted=compacted)],
         "partition_changes": [_change_row(context, c, live, reference, divergences) for c in context.changes],
     }
     for f in live:
-        producers, gaps = producer_rows(context, f, compacted=compacted)
+        producers, gaps = producer_rows(context, f, compacted=compacted, read=read)
         rows["producers"] += producers
         rows["sequence_gaps"] += gaps
     if context.metadata_known and not context.topic_deleted:
-        rows["partitions"] = [_partition_row(context, live, reference, bounds)]
+        known = holding_columns(present) | acknowledged_columns(present)
+        rows["partitions"] = [_partition_row(context, live, reference, bounds) | known]
     loss_rows = losses_of(context, divergences, present.proofs)
     if earlier is not None:
         rows["changes"], lost = changes_of(
             present, earlier.replicas, earlier.pairing, read=read, read_earlier=earlier.read
         )
         loss_rows += lost
+        for change in rows["changes"]:
+            if reference is not None and change["broker_id"] == reference.broker_id:
+                change |= stability_columns(present, earlier.replicas)
     rows["losses"] = loss_rows
-    rows["committed_offsets"] = [_commit_row(context, c, reference, bounds, loss_rows) for c in context.commits]
+    rows |= storage_rows(
+        present, stored, earlier=earlier.replicas if earlier is not None else None, changes=rows.get("changes", [])
+    )
+    previous = {c.group: c for c in earlier.replicas.context.commits} if earlier is not None else {}
+    rows["committed_offsets"] = [
+        _commit_row(context, c, reference, bounds, loss_rows, previous.get(c.group)) for c in context.commits
+    ]
+    rows["fencing_epochs"] = partition_epochs(rows)
     if context.answers is not None:
         rows["cluster_answers"] = partition_answer_rows(context, context.answers, live)
     return rows
@@ -99,6 +134,7 @@ def _partition_row(
     bounds: HighWatermarkBounds,
 ) -> Row:
     log_start = None
+    reassigning = _reassigning_since_ms(context)
     unstable = stable = None
     if reference is not None:
         log_start = _log_start(context, reference, live)
@@ -134,7 +170,24 @@ def _partition_row(
         "active_replicas": len([b for b in context.replicas if b in context.alive_brokers]),
         "broker_quiet": reference.given.broker_quiet if reference is not None else context.snapshot_quiet,
         "snapshot_quiet": context.snapshot_quiet,
+        "reassigning_since_ms": reassigning,
+        "reassigning_ms": (
+            context.captured_at_ms - reassigning
+            if reassigning is not None and context.captured_at_ms is not None
+            else None
+        ),
     }
+
+
+def _reassigning_since_ms(context: PartitionContext) -> int | None:
+    """When the sets of a move that goes on became what they are: a move that gets on makes them smaller."""
+    since = None
+    moving = (context.adding_replicas, context.removing_replicas)
+    for change in reversed(context.changes if any(moving) else ()):
+        if (change.adding_replicas, change.removing_replicas) != moving:
+            break
+        since = change.at_ms
+    return since
 
 
 def _log_start(context: PartitionContext, reference: ReplicaFacts, live: Sequence[ReplicaFacts]) -> int:
@@ -207,6 +260,22 @@ def _change_row(
         "records_at_stake": at_stake,
         "records_at_stake_known": known,
         "old_lineage_holders": holders,
+        "created": change.created,
+        "restated": change.restated,
+        "previous_leader_epoch": change.previous_leader_epoch,
+        "previous_partition_epoch": change.previous_partition_epoch,
+        "previous_recovering": change.previous_recovering,
+        "min_insync_replicas": change.min_insync_replicas,
+        "directory_count": len(change.directories),
+        "snapshot_end_offset": change.snapshot_end_offset,
+        "snapshot_partition_epoch": change.snapshot_partition_epoch,
+        "snapshot_leader_epoch": change.snapshot_leader_epoch,
+        "isr_inactive": list(change.isr_inactive),
+        "isr_without_directory": list(change.isr_without_directory),
+        "out_of_place_offset": change.out_of_place_offset,
+        "out_of_place_ms": change.out_of_place_ms,
+        "migrated": change.migrated,
+        "after_damage": change.after_damage,
     }
 
 
@@ -216,6 +285,7 @@ def _commit_row(
     reference: ReplicaFacts | None,
     bounds: HighWatermarkBounds,
     losses: Sequence[Row],
+    previous: OffsetCommit | None,
 ) -> Row:
     start = reference.log_start_offset if reference is not None else None
     end = reference.log_end_offset if reference is not None else None
@@ -244,6 +314,12 @@ def _commit_row(
         "below_log_start": None if start is None else offset < start,
         "above_log_end": None if end is None else offset > end,
         "lost_from_offset": min(lost, default=None),
+        "metadata_leader_epoch": context.leader_epoch,
+        **reading_columns(context.reached.get(commit.group, {}), reference, commit.leader_epoch),
+        "previous_committed_offset": previous.offset if previous is not None else None,
+        "previous_committed_at_ms": previous.commit_timestamp_ms if previous is not None else None,
+        "previous_topic_id": previous.topic_id if previous is not None else None,
+        "names_hashed": context.names_hashed,
         "broker_quiet": reference.given.broker_quiet if reference is not None else context.snapshot_quiet,
         "snapshot_quiet": context.snapshot_quiet,
     }

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from spark_jobs.facts.context import PartitionContext, Row
 from spark_jobs.facts.divergence import Divergence
 from spark_jobs.facts.losses import Proof
+from spark_jobs.facts.producer_rows import live_producer_columns
 from spark_jobs.facts.producers import ProducerReplay
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.replica_set import of_deleted_topic
@@ -78,6 +79,7 @@ def replica_row(
         "snapshot_at_end": any(s.offset == replica.log_end_offset for s in given.snapshots),
         "open_first_unstable_offset": _open_first(replica.replay),
         "topic_id_deleted": None if metadata is None else context.topic_ids_deleted.get(metadata.topic_id or ""),
+        **live_producer_columns(context, replica),
         **capture(context, replica),
     }
 
@@ -245,4 +247,5 @@ def divergence_row(context: PartitionContext, divergence: Divergence, proof: Pro
         "broker_quiet": follower.given.broker_quiet and leader.given.broker_quiet,
         "snapshot_quiet": context.snapshot_quiet,
         "reference_led_last_epoch": led == leader.broker_id if led is not None else None,
+        "metadata_committed_end_offset": context.metadata_committed_end_offset,
     }

@@ -6,16 +6,24 @@ show it.
 """
 
 from collections import Counter
+from typing import Final
 
+from spark_jobs.facts.comparison import ReadBatches
 from spark_jobs.facts.context import PartitionContext, Row
 from spark_jobs.facts.producers import ProducerReplay, Transaction
+from spark_jobs.facts.repeats import NOTHING_REPEATED, Repeated, repeated_batches
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.row_basics import capture, json_list, known, of_replica
 
+_HOUR_MS: Final = 3_600_000
 
-def producer_rows(context: PartitionContext, replica: ReplicaFacts, *, compacted: bool) -> tuple[list[Row], list[Row]]:
+
+def producer_rows(
+    context: PartitionContext, replica: ReplicaFacts, *, compacted: bool, read: ReadBatches
+) -> tuple[list[Row], list[Row]]:
     """Rows of `producers` and `sequence_gaps`."""
     producers, gaps = [], []
+    repeated = repeated_batches(replica, read=read)
     open_first = {(t.producer_id, t.producer_epoch): t.first_offset for t in replica.replay.open_transactions}
     for (producer_id, producer_epoch), entry in sorted(replica.replay.epochs.items()):
         anomalies = [b for b in entry.breaks if not b.explained]
@@ -52,6 +60,9 @@ def producer_rows(context: PartitionContext, replica: ReplicaFacts, *, compacted
                     for b in sorted(anomalies, key=lambda b: b.offset)
                 ),
                 "ever_compacted": compacted,
+                "nontransactional_batches": entry.nontransactional_batches,
+                "nontransactional_offset": entry.nontransactional_offset,
+                **_repeats(repeated.get((producer_id, producer_epoch), NOTHING_REPEATED)),
                 **capture(context, replica),
             }
         )
@@ -69,6 +80,27 @@ def producer_rows(context: PartitionContext, replica: ReplicaFacts, *, compacted
             for b in entry.breaks
         ]
     return producers, gaps
+
+
+def _repeats(repeated: Repeated) -> Row:
+    return {
+        "repeated_batches": repeated.batches,
+        "repeated_offset": repeated.offset,
+        "repeats_offset": repeated.repeats_offset,
+        "repeats_unverified": repeated.unverified,
+    }
+
+
+def live_producer_columns(context: PartitionContext, replica: ReplicaFacts) -> Row:
+    """How many producers a broker remembers of a replica at the moment of the capture, and how many came lately."""
+    now, replay = context.captured_at_ms, replica.replay
+    if now is None:
+        return {"live_producer_ids": None, "new_producer_ids": None}
+    live = [p for p, s in replay.states.items() if now - s.timestamp < context.producer_expiration_ms]
+    return {
+        "live_producer_ids": len(live),
+        "new_producer_ids": sum(1 for p in live if now - replay.first_seen.get(p, 0) < _HOUR_MS),
+    }
 
 
 def transaction_rows(context: PartitionContext, replica: ReplicaFacts) -> list[Row]:
@@ -167,5 +199,17 @@ def _transaction_row(
         "max_transaction_timeout_ms": context.max_transaction_timeout_ms,
         "captured_at_ms": context.captured_at_ms,
         "log_start_offset": replica.log_start_offset,
+        **_start(transaction, compacted=replica.ever_compacted),
         **capture(context, replica),
+    }
+
+
+def _start(transaction: Transaction, *, compacted: bool) -> Row:
+    """How it begins, and after what. A cleaner may have taken its first batch."""
+    before, first = transaction.previous_marker, transaction.first_sequence
+    return {
+        "first_sequence": first if first is not None and first >= 0 and not (compacted and first > 0) else None,
+        "previous_marker_offset": before.offset if before is not None else None,
+        "previous_marker_producer_epoch": before.producer_epoch if before is not None else None,
+        "previous_marker_bumped": before.bumped if before is not None else None,
     }

@@ -14,110 +14,45 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from spark_jobs.facts.segment_summary import COMMIT, FORWARD_LIMIT, MARKER
+from spark_jobs.facts.producer_state import EndMarker, ProducerEpoch, ProducerState, SequenceBreak, Transaction
+from spark_jobs.facts.repeats import LastRun, Repeat
+from spark_jobs.facts.segment_summary import COMMIT, FORWARD_LIMIT, LOOKS, MARKER
 
 PRODUCER_EXPIRATION_MS: Final = 86_400_000
 """producer.id.expiration.ms, Kafka's default: an idle producer's state is forgotten after it."""
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
-EXPLAINED_CAUSES: Final = frozenset({"compacted", "retained", "expired", "coordinator"})
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerState:
-    """One producer as the broker remembers it: the fields of a producer snapshot entry."""
-
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    timestamp: int
-    coordinator_epoch: int
-    current_transaction_first_offset: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SequenceBreak:
-    """One break: the sequence that should have come, the one that came, where, and why."""
-
-    producer_id: int
-    producer_epoch: int
-    expected_sequence: int
-    found_sequence: int
-    offset: int
-    end_offset: int
-    previous_offset: int
-    cause: str
-
-    @property
-    def explained(self) -> bool:
-        """Something that Kafka does soundly accounts for it."""
-        return self.cause in EXPLAINED_CAUSES
-
-
-@dataclass(slots=True, kw_only=True)
-class Transaction:
-    """One transaction of one producer on one partition, while it is being replayed."""
-
-    producer_id: int
-    producer_epoch: int
-    first_offset: int
-    last_offset: int
-    records: int
-    first_timestamp: int
-    last_timestamp: int
-    outcome: str = "open"
-    marker_offset: int | None = None
-    marker_producer_epoch: int | None = None
-    coordinator_epoch: int | None = None
-    previous_coordinator_epoch: int | None = None
-    last_stable_offset: int | None = None
-    repeated_markers: int = 0
-    contradicting_markers: int = 0
-
-
-@dataclass(slots=True, kw_only=True)
-class ProducerEpoch:
-    """What one producer wrote in one producer epoch; sequences are None while it has only markers."""
-
-    producer_id: int
-    producer_epoch: int
-    first_sequence: int | None = None
-    last_sequence: int | None = None
-    first_offset: int
-    last_offset: int
-    last_timestamp: int
-    lost_gaps: int = 0
-    missing_sequences: int = 0
-    explained_gaps: int = 0
-    nonzero_starts: int = 0
-    epoch_regressions: int = 0
-    duplicate_batches: int = 0
-    overlapping_batches: int = 0
-    breaks: list[SequenceBreak] = field(default_factory=list)
-    highest_sequence: int | None = None
-    went_back: list[tuple[int, int]] = field(default_factory=list)
-    """(offset, highest sequence before it) of each batch that repeats what was written."""
+__all__ = ["PRODUCER_EXPIRATION_MS", "ProducerReplay", "ProducerState", "Transaction", "seeded"]
 
 
 @dataclass(slots=True)
 class ProducerReplay:
     """The producers of one replica's log, stretch after stretch.
 
-    `compacted`: cleaning may have removed batches. `ignore_sequences`: the coordinator writes this topic.
+    `compacted`: cleaning may have removed batches. `ignore_sequences`: the coordinator writes this topic. `head_gone`:
+    the log once began earlier (retention, DeleteRecords, a replica that was made later).
     """
 
     compacted: bool = False
+    head_gone: bool = False
     ignore_sequences: bool = False
     expiration_ms: int = PRODUCER_EXPIRATION_MS
     states: dict[int, ProducerState] = field(default_factory=dict)
     epochs: dict[tuple[int, int], ProducerEpoch] = field(default_factory=dict)
     completed: list[Transaction] = field(default_factory=list)
+    first_seen: dict[int, int] = field(default_factory=dict)
+    """Producer id -> timestamp of its first batch."""
+    repeats: list[Repeat] = field(default_factory=list)
+    """Batches that look like one of an older epoch of their producer."""
     _open: dict[int, Transaction] = field(default_factory=dict)
     _last_completed: dict[int, Transaction] = field(default_factory=dict)
     _idle_since_marker: set[int] = field(default_factory=set)
+    _only_marked: set[int] = field(default_factory=set)
+    """Producers of whom the log begins with an end marker: what they wrote before it is gone with the log's head."""
     _last_coordinator_epoch: dict[int, int] = field(default_factory=dict)
     _newest_epoch: dict[int, int] = field(default_factory=dict)
+    _last_marker: dict[int, EndMarker] = field(default_factory=dict)
+    _last_run: dict[int, LastRun] = field(default_factory=dict)
 
     def add(self, events: NDArray[Any], gaps: NDArray[Any]) -> None:
         """Replays one stretch; stretches come in log order."""
@@ -163,6 +98,7 @@ class ProducerReplay:
 
     def _epoch(self, event: dict[str, Any]) -> ProducerEpoch:
         key = (event["producer_id"], event["producer_epoch"])
+        self.first_seen.setdefault(key[0], event["first_timestamp"])
         entry = self.epochs.get(key)
         if entry is None:
             entry = self.epochs[key] = ProducerEpoch(
@@ -194,11 +130,15 @@ class ProducerReplay:
             entry.missing_sequences += event["missing_sequences"]
         before = self.states.get(producer_id)
         first = before.current_transaction_first_offset if before else None
+        if not event["transactional"] and producer_id in self._open:
+            entry.nontransactional_batches += event["batches"]
+            if entry.nontransactional_offset is None:
+                entry.nontransactional_offset = event["first_offset"]
         if event["transactional"]:
             self._idle_since_marker.discard(producer_id)
             transaction = self._open.get(producer_id)
             if transaction is None:
-                self._open[producer_id] = Transaction(
+                transaction = self._open[producer_id] = Transaction(
                     producer_id=producer_id,
                     producer_epoch=event["producer_epoch"],
                     first_offset=event["first_offset"],
@@ -206,12 +146,16 @@ class ProducerReplay:
                     records=event["records"],
                     first_timestamp=event["first_timestamp"],
                     last_timestamp=event["last_timestamp"],
+                    first_sequence=event["first_sequence"],
+                    previous_marker=self._last_marker.get(producer_id),
                 )
                 first = event["first_offset"]
             else:
                 transaction.last_offset = event["last_offset"]
                 transaction.records += event["records"]
                 transaction.last_timestamp = event["last_timestamp"]
+        self._note_look(event, self._open.get(producer_id) if event["transactional"] else None)
+        self._only_marked.discard(producer_id)
         self.states[producer_id] = ProducerState(
             producer_id=producer_id,
             producer_epoch=event["producer_epoch"],
@@ -221,6 +165,30 @@ class ProducerReplay:
             timestamp=event["last_timestamp"],
             coordinator_epoch=before.coordinator_epoch if before else -1,
             current_transaction_first_offset=first,
+        )
+
+    def _note_look(self, event: dict[str, Any], transaction: Transaction | None) -> None:
+        """Does the run's first batch look like one that ended the producer's run in an older epoch (E06)?"""
+        producer_id = event["producer_id"]
+        before = self._last_run.get(producer_id)
+        look = event["first_look"]
+        if before is not None and before.producer_epoch < event["producer_epoch"] and look and look in before.looks:
+            self.repeats.append(
+                Repeat(
+                    producer_id=producer_id,
+                    producer_epoch=event["producer_epoch"],
+                    offset=event["first_offset"],
+                    end_offset=event["last_offset"] + 1,
+                    before=before,
+                    transaction=transaction,
+                )
+            )
+        self._last_run[producer_id] = LastRun(
+            producer_epoch=event["producer_epoch"],
+            first_offset=event["first_offset"],
+            last_offset=event["last_offset"],
+            looks=tuple(event[name] for name in LOOKS),
+            transaction=transaction,
         )
 
     def _reached(self, event: dict[str, Any], *, expired: bool = False) -> None:
@@ -243,6 +211,8 @@ class ProducerReplay:
         highest = entry.highest_sequence
         if highest is None:
             if event["producer_epoch"] != before.producer_epoch or before.last_sequence < 0:
+                if event["producer_id"] in self._only_marked and event["producer_epoch"] == before.producer_epoch:
+                    return None
                 cause = "nonzero_start"
                 return self._break(event, entry, expected=0, cause=cause, before=before) if found != 0 else None
             highest = before.last_sequence
@@ -383,9 +353,17 @@ class ProducerReplay:
             self._idle_since_marker.add(producer_id)
         else:
             self._repeated(producer_id, event, outcome)
+        ended = transaction or self._last_completed.get(producer_id)
+        self._last_marker[producer_id] = EndMarker(
+            offset=event["first_offset"],
+            producer_epoch=event["producer_epoch"],
+            bumped=ended is not None and event["producer_epoch"] > ended.producer_epoch,
+        )
         self._last_coordinator_epoch[producer_id] = event["coordinator_epoch"]
         before = self.states.get(producer_id)
         same_epoch = before is not None and before.producer_epoch == event["producer_epoch"]
+        if before is None and self.head_gone:
+            self._only_marked.add(producer_id)
         # A marker of a newer producer epoch empties the batch metadata (ProducerStateEntry#maybeUpdateProducerEpoch).
         self.states[producer_id] = ProducerState(
             producer_id=producer_id,

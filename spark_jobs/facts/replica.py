@@ -15,9 +15,16 @@ from kafka_log.corruption import Corruption, Damage
 from kafka_log.producer_snapshot import ProducerSnapshot
 from kafka_log.properties import PartitionMetadata
 from kafka_log.transaction_index import TransactionIndex
-from spark_jobs.facts.derived_files import IndexFileFacts, check_producer_snapshot, check_transaction_index
+from spark_jobs.facts.cleaned_aborts import check_aborts_kept
+from spark_jobs.facts.derived_files import (
+    IndexFileFacts,
+    IndexSpacing,
+    check_producer_snapshot,
+    check_transaction_index,
+)
 from spark_jobs.facts.epochs import EpochVector, epoch_vector
 from spark_jobs.facts.producers import ProducerReplay, ProducerState, seeded
+from spark_jobs.facts.record_check import RecordCheck
 from spark_jobs.facts.segment_summary import FINDING_KINDS, SegmentSummary, empty_summary, merge
 
 CHAIN_DAMAGE: Final = frozenset({Damage.LENGTH, Damage.TORN_TAIL})
@@ -50,6 +57,9 @@ class IndexedSegment:
     ranges: tuple[tuple[int, SegmentSummary], ...]
     indexes: tuple[IndexedFile, ...]
     bytes_read: int
+    records: RecordCheck | None = None
+    """None: the snapshot holds no records of it."""
+    index_spacing: IndexSpacing | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,7 +322,12 @@ def _replayed(
     given: ReplicaInput, *, expiration_ms: int, compacted: bool
 ) -> tuple[ProducerReplay, dict[int, dict[int, ProducerState]]]:
     """The replay of the whole log, and the producers' state at each producer snapshot's offset."""
-    replay = ProducerReplay(compacted=compacted, ignore_sequences=given.ignore_sequences, expiration_ms=expiration_ms)
+    replay = ProducerReplay(
+        compacted=compacted,
+        head_gone=bool(given.segments) and given.segments[0].base_offset > 0,
+        ignore_sequences=given.ignore_sequences,
+        expiration_ms=expiration_ms,
+    )
     wanted = {s.offset for s in given.snapshots}
     states_at: dict[int, dict[int, ProducerState]] = {}
     for start, part in _ranges(given):
@@ -390,6 +405,14 @@ def _index_files(facts: ReplicaFacts) -> Iterator[IndexedFile]:
         if checked is None:
             continue
         _uncheckable(checked, compacted=facts.ever_compacted, damaged=bool(log_damaged or given.unread_bases))
+        if facts.ever_compacted:
+            check_aborts_kept(
+                checked,
+                file.content.entries if file is not None else (),
+                facts.replay,
+                segment=(base, row.next_base_offset),
+                log_end_offset=facts.log_end_offset,
+            )
         path = file.path if file is not None else f"{given.directory}/{base:020d}.txnindex"
         yield IndexedFile(path=path, size_bytes=file.size_bytes if file is not None else 0, facts=checked)
     taken_before = {start: part.max_timestamp_ms for start, part in _ranges(given) if part.batch_count}

@@ -17,6 +17,11 @@ def json_list(values: Iterable[Mapping[str, Any]]) -> str:
     return json.dumps(list(values)[:DETAIL_LIMIT], separators=(",", ":"))
 
 
+def json_text(value: Mapping[str, Any]) -> str:
+    """A `json` column of one object."""
+    return json.dumps(dict(value), separators=(",", ":"))
+
+
 def known(value: int) -> int | None:
     """-1 on disk and in summaries means "none"."""
     return value if value >= 0 else None

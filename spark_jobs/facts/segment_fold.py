@@ -83,6 +83,25 @@ def _mix(base: int, last: int, epoch: int, crc: int, size: int) -> Any:
 
 
 @numba.njit(cache=True)
+def _look(base_timestamp: int, size: int, count: int, delta: int) -> Any:
+    """What a batch that a client sends again has in common with the first one, in 32 bits; never 0."""
+    h = np.uint64(base_timestamp) * np.uint64(0x9E3779B97F4A7C15)
+    h ^= np.uint64(size) ^ (np.uint64(count) << np.uint64(24)) ^ (np.uint64(delta) << np.uint64(44))
+    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    return np.uint32((h ^ (h >> np.uint64(31))) & np.uint64(0xFFFFFFFF)) | np.uint32(1)
+
+
+@numba.njit(cache=True)
+def _seen(event: Any, look: Any) -> None:
+    """One more batch of a run."""
+    event.look_4 = event.look_3
+    event.look_3 = event.look_2
+    event.look_2 = event.look_1
+    event.look_1 = event.look_0
+    event.look_0 = look
+
+
+@numba.njit(cache=True)
 def _find(keys: NDArray[Any], producer_id: int) -> Any:
     """Slot of a producer in the open-addressing table, or of the free place for it."""
     mask = keys.shape[0] - 1
@@ -260,6 +279,7 @@ def _fold(
             event.records = row.record_count
             continue
         last_sequence = _sequence_after(row.base_sequence, last - base) if row.base_sequence >= 0 else row.base_sequence
+        look = _look(row.base_timestamp, row.size_bytes, row.record_count, last - base)
         if at != NONE:
             event = events[at]
             if (
@@ -289,6 +309,7 @@ def _fold(
                     event.last_offset_delta = last - base
                     event.batches += 1
                     event.records += row.record_count
+                    _seen(event, look)
                     continue
         event = events[state[_N_EVENTS]]
         last_event[slot] = state[_N_EVENTS]
@@ -310,6 +331,8 @@ def _fold(
         event.missing_sequences = 0
         event.batches = 1
         event.records = row.record_count
+        event.first_look = look
+        event.look_0 = look
 
 
 def _grown(array: NDArray[Any], needed: int) -> NDArray[Any]:

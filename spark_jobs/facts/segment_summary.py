@@ -82,8 +82,16 @@ EVENT: Final = np.dtype(
         ("missing_sequences", "i8"),
         ("batches", "i8"),
         ("records", "i8"),
+        # How the run's first batch looks, and its last five, the newest first; 0 where there is none (E06).
+        ("first_look", "u4"),
+        ("look_0", "u4"),
+        ("look_1", "u4"),
+        ("look_2", "u4"),
+        ("look_3", "u4"),
+        ("look_4", "u4"),
     ]
 )
+LOOKS: Final = ("look_0", "look_1", "look_2", "look_3", "look_4")
 GAP: Final = np.dtype(
     [
         ("producer_id", "i8"),
@@ -301,6 +309,9 @@ def _joined_events(
                 )
         for name in ("last_sequence", "last_offset", "last_timestamp", "last_offset_delta"):
             before[name] = after[name]
+        looks = [look for event in (after, before) for name in LOOKS if (look := event[name])]
+        for name, look in zip(LOOKS, looks, strict=False):
+            before[name] = look
         for name in ("gaps", "missing_sequences", "batches", "records"):
             before[name] += after[name]
         keep[len(left) + at] = False

@@ -9,7 +9,7 @@ a file may change is not taken for known where it matters.
 from collections.abc import Mapping
 
 from snapshots.cluster_answers import CapturedAnswers, ConfigAnswer
-from spark_jobs.facts.metadata import MetadataHistory, broker_config_of, effective_topic_config
+from spark_jobs.facts.metadata import EffectiveConfig, MetadataHistory, broker_config_of, effective_topic_config
 
 _BROKER_RESOURCE = 4
 _FROM_THE_CONTROLLER = "eligible.leader.replicas.version"
@@ -29,9 +29,13 @@ class Settings:
 
     def of_topic(self, topic: str, name: str) -> str:
         """A topic's setting."""
+        return self.sourced(topic, name).value
+
+    def sourced(self, topic: str, name: str) -> EffectiveConfig:
+        """A topic's setting with where it comes from: topic, broker, answered, or Kafka's default."""
         found = effective_topic_config(self._history, topic, name)
         answered = self._answered(topic, name) if found.source == "default" else None
-        return found.value if answered is None else answered
+        return found if answered is None else EffectiveConfig(value=answered, source="answered")
 
     def min_insync_replicas(self, topic: str) -> int | None:
         """The effective min.insync.replicas; None where a broker's properties may say otherwise than Kafka's default.

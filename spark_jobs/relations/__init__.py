@@ -25,6 +25,13 @@ from spark_jobs.relations.cluster import (
     REMOTE_SEGMENTS,
     TOPICS,
 )
+from spark_jobs.relations.coordinators import (
+    GROUPS,
+    SHARE_STATES,
+    TRANSACTION_ENDS,
+    TRANSACTION_OUTCOMES,
+    TRANSACTIONAL_IDS,
+)
 from spark_jobs.relations.logs import (
     DIVERGENCES,
     EPOCH_SPANS,
@@ -35,7 +42,16 @@ from spark_jobs.relations.logs import (
     SEQUENCE_GAPS,
     TRANSACTIONS,
 )
+from spark_jobs.relations.metadata import (
+    BROKER_REGISTRATIONS,
+    FENCING_EPOCHS,
+    METADATA_ENTRIES,
+    METADATA_LOGS,
+    METADATA_SNAPSHOTS,
+)
 from spark_jobs.relations.model import COMMON, DETAIL_LIMIT, Column, ColumnType, Relation
+from spark_jobs.relations.posture import BROKER_CHANGES, POSTURES, RISKS
+from spark_jobs.relations.storage import KEY_COMPARISONS, PARTITION_DIRECTORIES, UPKEEP, UPKEEP_CHANGES
 
 RELATIONS: Final[Mapping[str, Relation]] = {
     r.name: r
@@ -57,6 +73,23 @@ RELATIONS: Final[Mapping[str, Relation]] = {
         REMOTE_SEGMENTS,
         CHANGES,
         CLUSTER_ANSWERS,
+        METADATA_LOGS,
+        METADATA_SNAPSHOTS,
+        METADATA_ENTRIES,
+        BROKER_REGISTRATIONS,
+        FENCING_EPOCHS,
+        TRANSACTIONAL_IDS,
+        GROUPS,
+        SHARE_STATES,
+        TRANSACTION_ENDS,
+        TRANSACTION_OUTCOMES,
+        POSTURES,
+        RISKS,
+        BROKER_CHANGES,
+        PARTITION_DIRECTORIES,
+        UPKEEP,
+        UPKEEP_CHANGES,
+        KEY_COMPARISONS,
     )
 }
 

@@ -25,6 +25,19 @@ BROKERS: Final = Relation(
         size_bytes                  int64    bytes of its .log files
         read_started_at_ms          int64    when the capture began to read it (null for a plain copy)
         read_finished_at_ms         int64    when the capture finished reading it
+        cluster_ids                 string[] cluster.id of each log dir's meta.properties
+        expected_cluster_id         string   cluster id that most captured brokers have; null if none is ahead
+        node_ids                    int32[]  node.id of each log dir's meta.properties
+        shared_directory_ids        string[] directory.id values that another log dir of the snapshot has, too
+        foreign_directory_ids       string[] directory.id values that another broker has registered
+        unregistered_directory_ids  string[] directory.id values that no broker has registered; null where registrations name none
+        uncaptured_directories      int32    log dirs that it registered and that are not in the snapshot
+        alive                       bool     registered, not fenced, not in controlled shutdown at the log's end
+        seen_until_ms               int64    newest record in its own copy of the metadata log; null without one
+        stray_replicas              string[] partitions that it serves and that the metadata log does not assign to it, longer than a minute
+        missing_replicas            string[] partitions for which it was in the ISR, that it neither serves nor lists in its checkpoint
+        misplaced_replicas          string[] partitions that the metadata log places in another of its log dirs
+        unsettled_replicas          int32    of all these, how many may be about to be put right, or are not told by the copy
         """
     ),
 )
@@ -45,6 +58,9 @@ TOPICS: Final = Relation(
         remote_storage_enable          bool   effective remote.storage.enable
         ever_compacted                 bool   cleanup.policy has held "compact" at some time, or a replica shows traces of cleaning
         configs                        json   the topic's own configs as [{"name":…,"value":…}]
+        missing_partitions             int32[] partition numbers below the largest that the metadata log does not have
+        namesakes                      int32  other topics of this name that are not deleted
+        metadata_damaged               bool   records of the metadata log could not be read
         """
     ),
 )
@@ -82,6 +98,19 @@ PARTITIONS: Final = Relation(
         active_replicas       int32   registered, unfenced brokers among the replicas
         """
         + CAPTURE
+        + """
+        reassigning_since_ms  int64   when its adding and removing replicas became what they are; null if there are none, or the log does not tell
+        reassigning_ms        int64   how long that was before the capture
+        """
+        + """
+        holdings              json    [{"broker_id","log_start_offset","shared_end_offset","damaged"}]: what each captured replica holds of the reference's log, [log start, shared end)
+        complete_replicas     int32[] captured replicas that hold all of [log_start_offset, high_watermark_lower) undamaged; null where these offsets are not known
+        acknowledged_records  int64   records that producers with acks=all were told are written; null where no ledger was kept, as of any real cluster
+        acknowledged_missing  int64   of those, how many the leader, or the ISR member that lacks most, does not have; not those below its log start; null if the epochs do not tell
+        acknowledged_missing_on int32[] leader and ISR members that lack any
+        first_acknowledged_missing_offset int64 where the missing ones begin; null if none is missing
+        acknowledged_missing_end_offset int64 where they end
+        """
     ),
 )
 
@@ -119,6 +148,22 @@ PARTITION_CHANGES: Final = Relation(
         records_at_stake    int64   for an unclean election: records that replicas of the old lineage hold and the new leader does not (D18)
         records_at_stake_known bool all members of the ISR before it were captured, so that number is whole
         old_lineage_holders int32[] captured replicas that still hold them
+        created             bool    the record that creates the partition
+        restated            bool    a PartitionRecord of a partition that is there already
+        previous_leader_epoch int32 leader epoch before it; null if there was none
+        previous_partition_epoch int32 partition epoch before it
+        previous_recovering bool    RECOVERING before it
+        min_insync_replicas int32   min.insync.replicas in force then; null where the metadata log does not tell
+        directory_count     int32   directory ids that it has; 0 before metadata version 3.7
+        snapshot_end_offset int64   end of a metadata snapshot that holds this state: of the first that contradicts it, else of the last
+        snapshot_partition_epoch int32 partition epoch in that snapshot
+        snapshot_leader_epoch int32 leader epoch in that snapshot
+        isr_inactive        int32[] members of the ISR that were fenced, in controlled shutdown or unregistered while it was in force
+        isr_without_directory int32[] members of the ISR whose replica is in a directory that their broker does not have
+        out_of_place_offset int64   record since when that was so
+        out_of_place_ms     int64   for how long
+        migrated            bool    the metadata came from ZooKeeper
+        after_damage        bool    records before it could not be read
         """
     ),
 )
@@ -147,6 +192,17 @@ COMMITTED_OFFSETS: Final = Relation(
         lost_from_offset  int64  first offset of a loss that the group had read; null if none
         """
         + CAPTURE
+        + """
+        metadata_leader_epoch int32 leader epoch of the partition by the metadata log
+        read_leader_epoch int32  leader epoch under which the group had read furthest beyond what its log has of that epoch; null if nowhere
+        read_end_offset   int64  up to where it had committed in that epoch
+        epoch_end_offset  int64  where that epoch, or the one committed with the offset, ends in the reference replica; null if it has none
+        epoch_end_settled bool   a newer epoch starts there, so it will not move
+        previous_committed_offset int64 committed offset in the earlier snapshot; null if there is none
+        previous_committed_at_ms int64 its commit timestamp
+        previous_topic_id string topic id in the earlier commit
+        names_hashed      bool   names were replaced when the snapshot was taken
+        """
     ),
 )
 
@@ -172,6 +228,9 @@ CHECKPOINT_FILES: Final = Relation(
         duplicate_entries int32 entries for one partition twice
         """
         + CAPTURE
+        + """
+        entries_without_directory int32 entries for partitions of which the log dir holds no directory; of offset checkpoints
+        """
     ),
 )
 
@@ -191,6 +250,25 @@ REMOTE_SEGMENTS: Final = Relation(
         size_bytes   int64  size
         max_timestamp_ms int64 largest timestamp
         """
+        + """
+        broker_id    int32  broker that copied it
+        leader_epochs string[] its leader epochs, each as <epoch>@<start offset>
+        invalid_transitions int32 changes of its state that Kafka's rules do not know, over its records
+        states       string[] the states that its records went through
+        history_whole bool  the log of its records reaches back to the topic's creation, so its first one must say that the copy began
+        within_lineage bool its leader epochs are those of the reference replica (RemoteLogManager); null without one
+        lineage_reason string why it is not
+        lineage_cut  bool   an unclean election started an epoch above its last one: it may wait for its deletion
+        log_start_offset int64 log start of the reference replica
+        log_end_offset int64 log end of the reference replica
+        high_watermark_upper int64 upper bound of the high watermark
+        first_unstable_offset int64 smallest first offset of a transaction that is open there; null if none
+        store_captured bool the snapshot holds the remote store's files
+        missing_files string[] kinds of file that it should have there and has not
+        damaged_files int32 files of it there that are damaged
+        damages      json   [{"kind","path","detail"}]: what of them
+        """
+        + CAPTURE
     ),
 )
 
@@ -243,6 +321,15 @@ CHANGES: Final = Relation(
         + CAPTURE
         + """
         groups_affected         string[] consumer groups that had committed past the first of the records lost; null where these cannot be told
+        """
+        + """
+        previous_last_stable_offset int64 last stable offset in the earlier snapshot, recomputed
+        last_stable_offset      int64  last stable offset now
+        previous_captured_at_ms int64  newest instant known of the earlier capture
+        captured_at_ms          int64  newest instant known of the capture
+        max_transaction_timeout_ms int64 transaction.max.timeout.ms if known, else Kafka's default
+        stuck_producer_id       int64  producer of the transaction that is open at the last stable offset in both; null if there is none
+        stuck_since_at_ms       int64  timestamp of its last batch
         """
     ),
 )

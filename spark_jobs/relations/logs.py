@@ -49,6 +49,21 @@ SEGMENTS: Final = Relation(
         cut_tail                bool   the torn tail begins like a batch (its length reaches beyond the file, or too few bytes are left for a header), as an interrupted append or copy leaves it; null if there is none
         """
         + CAPTURE
+        + """
+        record_batches_read     int64  batches whose records were looked into; null where the snapshot holds no records of it
+        record_batches_passed_over int64 sound batches that were not, in a large segment
+        record_form_errors      int64  batches whose bytes are not the records that the header tells (A06)
+        record_offset_errors    int64  batches whose records' offsets do not rise, or leave the batch's range (A06)
+        record_timestamp_errors int64  batches whose largest timestamp is not that of their records (A10)
+        index_entries           int64  entries of .index; null if there is no such file
+        widest_index_gap_bytes  int64  most bytes between one of them, or the start, and the next, or the end
+        largest_batch_bytes     int64  size of the largest batch
+        index_interval_bytes    int64  index.interval.bytes in force
+        index_entry_per_batch   bool   the broker's release writes entries batch by batch (4.1 on); null if its release is not known
+        segment_limit_bytes     int64  segment.bytes in force
+        segment_limit_known     bool   it is no default that a broker's properties may have changed
+        segment_limit_changed_at_ms int64 when it was last set; null where the metadata log does not tell
+        """
     ),
 )
 
@@ -103,6 +118,10 @@ REPLICAS: Final = Relation(
         topic_id_deleted           bool   the topic id in partition.metadata was deleted by the metadata log; null if it does not know that id
         """
         + CAPTURE
+        + """
+        live_producer_ids          int64  producers whose state has not expired at the moment of the capture; null if that is not known (E08)
+        new_producer_ids           int64  of these, how many wrote for the first time in the hour before it
+        """
     ),
 )
 
@@ -204,6 +223,19 @@ DIVERGENCES: Final = Relation(
         + """
         reference_led_last_epoch  bool   the reference was elected leader for the epoch of the follower's last batch; null if no record says
         """
+        + """
+        metadata_committed_end_offset int64 of the metadata log: all below it is in a node's snapshot, so it was committed; null elsewhere
+        """
+        + """
+        compared_producer_snapshots int32 producer snapshots that both have at one offset and that can be read
+        producer_state_differences int32  producers of which two such snapshots say different things (D16)
+        differing_snapshot_offset  int64  offset of the first of them
+        differing_producer_id      int64  first producer in it
+        leader_producer_state      string what the reference's says of it
+        follower_producer_state    string what the follower's says
+        current_epoch_start_offset int64 where the reference, elected leader, began the partition's current leader epoch; null if its log does not say
+        joined_isr_in_current_epoch bool the follower came into the ISR after the leader of the current epoch was elected; null if no record says
+        """
     ),
 )
 
@@ -234,6 +266,14 @@ PRODUCERS: Final = Relation(
         ever_compacted       bool  the topic is or was compacted
         """
         + CAPTURE
+        + """
+        nontransactional_batches int32 data batches outside of a transaction while one of this producer is open (F01)
+        nontransactional_offset int64 base offset of the first of them
+        repeated_batches int32 batches whose records are byte for byte those of a batch that it wrote just before in an older epoch (E06)
+        repeated_offset int64 base offset of the first of them
+        repeats_offset  int64 base offset of the batch that it repeats
+        repeats_unverified int32 batches that look like such a repetition, and were too many to be compared
+        """
     ),
 )
 
@@ -291,6 +331,12 @@ TRANSACTIONS: Final = Relation(
         log_start_offset           int64  log start of the replica
         """
         + CAPTURE
+        + """
+        first_sequence             int32  sequence of its first record; null if not known
+        previous_marker_offset     int64  offset of the producer's end marker before it; null if there is none
+        previous_marker_producer_epoch int32 producer epoch of that marker
+        previous_marker_bumped     bool   that marker's epoch was above its data's: version 2, or a fenced producer
+        """
     ),
 )
 
@@ -329,5 +375,9 @@ INDEX_FILES: Final = Relation(
         local_log_start_offset    int64  base of the replica's first local segment
         """
         + CAPTURE
+        + """
+        aborted_unlisted          int32  of a compacted log: aborted transactions that still have records, and that it lacks (G08)
+        aborted_unmarked          int32  of a compacted log: transactions that it says were aborted, which still have records, and no end marker that aborts them (G08)
+        """
     ),
 )

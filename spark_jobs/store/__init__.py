@@ -5,29 +5,42 @@
     stage(url, run_id, "replicas", batches, part=…)  facts, by any number of tasks at once, each part once
     run_id = publish(url, run_id, report)            one transaction; from here on the views show it
     discard(url, run_id)                             the other way out
+    acknowledge(url, cluster, breach_id, …)          somebody's word on a breach; withdraw(…) takes it back
+
+    open_runs(url, [NewRun(…), …])                   many at once: of a small run the round trips are what takes time
+    stage_together(url, "replicas", {run_id: …})
+    discard(url, *run_ids)
 
 The rules that must hold: the views show whole runs only; of one (cluster, snapshot, ruleset version) they show one run;
 auditing a snapshot again changes nothing unless it finds something else. Every failure is a `StoreError` that names the
 store without its password.
 """
 
+from spark_jobs.store.acknowledgement import Acknowledgement, acknowledge, withdraw
 from spark_jobs.store.connection import connect, normalised
 from spark_jobs.store.publish import Report, publish
-from spark_jobs.store.runs import RunKey, discard, keep, known_breaches, open_run, release
-from spark_jobs.store.schema import migrate
-from spark_jobs.store.staging import stage
+from spark_jobs.store.runs import NewRun, RunKey, discard, keep, known_breaches, open_run, open_runs, release
+from spark_jobs.store.schema import grant_roles, migrate
+from spark_jobs.store.staging import stage, stage_together
 
 __all__ = [
+    "Acknowledgement",
+    "NewRun",
     "Report",
     "RunKey",
+    "acknowledge",
     "connect",
     "discard",
+    "grant_roles",
     "keep",
     "known_breaches",
     "migrate",
     "normalised",
     "open_run",
+    "open_runs",
     "publish",
     "release",
     "stage",
+    "stage_together",
+    "withdraw",
 ]

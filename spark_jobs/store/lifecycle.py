@@ -10,7 +10,7 @@ from typing import Any, Final
 
 _CONTENT: Final = (
     "code", "name", "severity", "subject", "start_offset", "end_offset", "records", "explanation", "evidence",
-    "implied_by", "next",
+    "implied_by", "next", "points_to", "believe", "diagnosis",
 )  # fmt: skip
 _LIFE: Final = ("state", "first_seen_run", "opened_run", "last_seen_run", "resolved_run", "times_opened")
 _COLUMNS: Final = ", ".join((*_LIFE, *_CONTENT))
@@ -67,3 +67,10 @@ def renew_breaches(cursor: Any, cluster: str, run_id: str) -> None:
     The caller holds the cluster's lock, so that no other run is published meanwhile.
     """
     cursor.execute(_LIVES, {"cluster": cluster, "run_id": run_id})
+
+
+def renew_summaries(cursor: Any, cluster: str, run_id: str | None) -> None:
+    """Counts a cluster anew for the views that count (`v_cluster`, `v_topic`, `v_breach_count`), in the caller's
+    transaction; `run_id` counts as published. After `renew_breaches`, and after whatever removes a run.
+    """
+    cursor.execute("SELECT tidegauge.renew_summaries(%s, %s)", (cluster, run_id))

@@ -15,7 +15,7 @@ from psycopg2.extras import execute_values
 from spark_jobs.errors import StoreError
 from spark_jobs.relations import COMMON, RELATIONS
 from spark_jobs.store.connection import connect, normalised, shown
-from spark_jobs.store.lifecycle import renew_breaches
+from spark_jobs.store.lifecycle import renew_breaches, renew_summaries
 from spark_jobs.store.rows import json_text, text_value
 from spark_jobs.store.runs import give_up, release, remove_facts
 
@@ -49,7 +49,7 @@ _RESULT_COLUMNS: Final = {
 _FINDING_COLUMNS: Final = {
     "breach_id": _TEXT, "code": _TEXT, "name": _TEXT, "severity": _TEXT, "subject": _JSON, "start_offset": _PLAIN,
     "end_offset": _PLAIN, "records": _PLAIN, "explanation": _TEXT, "evidence": _JSON, "implied_by": _TEXT,
-    "next": _TEXT,
+    "next": _TEXT, "points_to": _TEXT, "believe": _PLAIN, "diagnosis": _TEXT,
 }  # fmt: skip
 _LOSS_COLUMNS: Final = {
     "topic": _TEXT, "partition": _PLAIN, "start_offset": _PLAIN, "end_offset": _PLAIN, "records": _PLAIN,
@@ -134,6 +134,7 @@ def _publish(cursor: Any, run_id: str, report: Report, store: str) -> str:
     }
     cursor.execute(_TELL, told)
     renew_breaches(cursor, cluster, run_id)
+    renew_summaries(cursor, cluster, run_id)
     cursor.execute(_SWITCH, (run_id,))
     return run_id
 

@@ -10,6 +10,7 @@ lone `\.` on its line.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from io import BytesIO
 from typing import Any, Final
@@ -28,15 +29,16 @@ _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 
 
 class CopyStream:
-    """What `COPY … FROM STDIN` reads: `read(size)` over the rows of `batches`, one batch in memory at a time.
+    """What `COPY … FROM STDIN` reads: `read(size)` over the rows of `batches`, each with its run, one in memory at a
+    time. `rows` counts them by run.
 
     psycopg2 turns an exception out of `read` into a Postgres error; the true one waits in `failure`.
     """
 
-    def __init__(self, relation: Relation, run_id: str, batches: Iterable[pa.RecordBatch]) -> None:
-        self.rows = 0
+    def __init__(self, relation: Relation, batches: Iterable[tuple[str, pa.RecordBatch]]) -> None:
+        self.rows: Counter[str] = Counter()
         self.failure: Exception | None = None
-        self._chunks = self._encoded(relation, run_id, batches)
+        self._chunks = self._encoded(relation, batches)
         self._chunk = memoryview(b"")
 
     def read(self, size: int = 65536) -> bytes:
@@ -52,9 +54,9 @@ class CopyStream:
         taken, self._chunk = self._chunk[:size], self._chunk[size:]
         return bytes(taken)
 
-    def _encoded(self, relation: Relation, run_id: str, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
-        for batch in batches:
-            self.rows += batch.num_rows
+    def _encoded(self, relation: Relation, batches: Iterable[tuple[str, pa.RecordBatch]]) -> Iterator[bytes]:
+        for run_id, batch in batches:
+            self.rows[run_id] += batch.num_rows
             if batch.num_rows:
                 yield encode(relation, run_id, batch)
 

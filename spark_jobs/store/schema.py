@@ -11,7 +11,7 @@ from sqlalchemy.pool import NullPool
 
 import sql
 from spark_jobs.errors import StoreError
-from spark_jobs.store.connection import CONNECT_TIMEOUT_SECONDS, normalised, shown, store_errors
+from spark_jobs.store.connection import CONNECT_TIMEOUT_SECONDS, connect, normalised, shown, store_errors
 
 _ONE_AT_A_TIME: Final = text("SELECT pg_advisory_xact_lock(hashtextextended('tidegauge:migrate', 0))")
 
@@ -35,3 +35,12 @@ def migrate(url: str) -> None:
                 f"The store at {shown(where)} has a schema that this version of Tidegauge does not know ({error}). "
                 "A newer version made it: use that one, or another database."
             ) from None
+
+
+def grant_roles(url: str) -> None:
+    """Makes the two roles that are all that anybody but the owner needs, or gives them what is new: `tidegauge_reader`
+    for dashboards, `tidegauge_writer` for audits. Raises `StoreError`.
+    """
+    with connect(url, "make its roles") as connection, connection.cursor() as cursor:
+        for role in ("reader", "writer"):
+            cursor.execute((Path(sql.__file__).parent / "roles" / f"{role}.sql").read_text(encoding="utf-8"))

@@ -13,7 +13,9 @@ SCHEMA = "tidegauge"
 
 
 def _run(connection: Connection) -> None:
-    connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
+    if connection.execute(text("SELECT to_regnamespace(:schema)"), {"schema": SCHEMA}).scalar_one() is None:
+        # Only then: IF NOT EXISTS would still ask for the right to make one, which a role that writes rows has not.
+        connection.execute(text(f"CREATE SCHEMA {SCHEMA}"))
     context.configure(connection=connection, version_table_schema=SCHEMA)
     context.run_migrations()
     if context.get_head_revision() == context.get_context().get_current_revision():

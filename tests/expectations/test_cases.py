@@ -67,11 +67,11 @@ class Judged:
     def result(self, code: str, run_id: str) -> InvariantResult:
         invariant = CATALOGUE[code]
         query = sa.text(count_query(invariant.relation, [invariant], schema="cases"))
-        return results([invariant], self.connection.execute(query, {"run_id": run_id}).mappings().one())[0]
+        return results([invariant], self.connection.execute(query, {"run_ids": [run_id]}).mappings().one())[0]
 
     def breaches(self, code: str, run_id: str) -> list[Breach]:
         query = sa.text(breach_query(CATALOGUE[code], schema="cases"))
-        rows = self.connection.execute(query, {"run_id": run_id}).mappings()
+        rows = self.connection.execute(query, {"run_ids": [run_id]}).mappings()
         return [explain(CATALOGUE[code], row) for row in rows]
 
 
@@ -88,7 +88,8 @@ def judged(store_url: str) -> Iterator[Judged]:
                 row = {"cluster": "c", "snapshot_id": "s"} | DEFAULTS[invariant.relation] | case["row"]
                 for run_id in (f"{code}/{name}", code):
                     connection.execute(tables[invariant.relation].insert().values(run_id=run_id, **row))
-    validations = {c: validate(store_url, c, invariants=[i], schema="cases")[c] for c, i in CATALOGUE.items()}
+    validated = validate(store_url, list(CATALOGUE), schema="cases")
+    validations = {code: validated[code][code] for code in CATALOGUE}
     with engine.connect() as connection:
         yield Judged(connection=connection, validations=validations)
     engine.dispose()
@@ -131,7 +132,7 @@ def test_one_query_counts_all_invariants_of_a_relation(judged: Judged) -> None:
     for relation, members in by_relation(CATALOGUE.values()).items():
         for code in (i.code for i in members):
             query = sa.text(count_query(relation, members, schema="cases"))
-            together = results(members, judged.connection.execute(query, {"run_id": code}).mappings().one())
+            together = results(members, judged.connection.execute(query, {"run_ids": [code]}).mappings().one())
             alone = judged.result(code, code)
             assert alone in together
 

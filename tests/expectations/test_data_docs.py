@@ -107,7 +107,7 @@ def pages(tmp_path: Path, content: Mapping[str, Any], **validations: Validation)
 
 def test_every_invariant_has_a_page_that_says_what_why_and_what_to_do(tmp_path: Path) -> None:
     found = pages(tmp_path, report())
-    assert found.keys() == {"index.html", *(f"{code}.html" for code in CATALOGUE)}
+    assert found.keys() == {"index.html", "risks.html", *(f"{code}.html" for code in CATALOGUE)}
     for code, invariant in CATALOGUE.items():
         page = found[f"{code}.html"]
         for said in (invariant.statement, invariant.because, invariant.reference):

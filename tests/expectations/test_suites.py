@@ -46,7 +46,7 @@ def things(store_url: str) -> Iterator[str]:
 
 
 def judged(url: str, run_id: str, invariant: Invariant = INVARIANT) -> Validation:
-    return validate(url, run_id, invariants=[invariant], schema="suites")["X01"]
+    return validate(url, [run_id], invariants=[invariant], schema="suites")[run_id]["X01"]
 
 
 def result(breached: int) -> InvariantResult:
@@ -69,6 +69,13 @@ def test_a_run_is_judged_on_its_own_rows_only(things: str) -> None:
 
 def test_it_counts_all_breached_rows_beyond_the_library_s_limit_of_rows(things: str) -> None:
     assert judged(things, "a").unexpected_count == 250
+
+
+def test_many_runs_are_judged_at_once_and_each_on_its_own_rows(things: str) -> None:
+    found = validate(things, ["c", "a", "b", "none"], invariants=[INVARIANT], schema="suites")
+    assert {run_id: (v["X01"].unexpected_count, v["X01"].success) for run_id, v in found.items()} == {
+        "a": (250, False), "b": (1, False), "c": (0, True), "none": (0, True),
+    }  # fmt: skip
 
 
 def test_what_is_unknown_is_no_breach(things: str) -> None:

@@ -53,6 +53,7 @@ class Judge:
         """The results of every invariant of these families, and their breaches."""
         self._runs += 1
         run = {"run_id": f"run {self._runs}"}
+        bound = {"run_ids": [run["run_id"]]}
         chosen = [i for i in CATALOGUE.values() if i.code[0] in families]
         found: dict[str, InvariantResult] = {}
         breaches: list[Breach] = []
@@ -64,9 +65,9 @@ class Judge:
             ]
             if rows:
                 self._connection.execute(self._tables[relation].insert(), rows)
-            counted = self._connection.execute(sa.text(count_query(relation, members, schema=_SCHEMA)), run)
-            found |= {r.code: r for r in results(members, counted.mappings().one())}
+            counted = self._connection.execute(sa.text(count_query(relation, members, schema=_SCHEMA)), bound)
+            found |= {r.code: r for r in results(members, counted.mappings().one_or_none())}
             for invariant in members:
-                asked = self._connection.execute(sa.text(breach_query(invariant, schema=_SCHEMA)), run)
+                asked = self._connection.execute(sa.text(breach_query(invariant, schema=_SCHEMA)), bound)
                 breaches += [explain(invariant, row) for row in asked.mappings()]
         return found, breaches

@@ -10,20 +10,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.dataset as ds
-
 from snapshots.adopt import open_snapshot
 from snapshots.manifest import LeftOut, Manifest
-from spark_jobs.derive import derive_gone, derive_partition, snapshot_work
-from spark_jobs.fact_files import relation_table
 from spark_jobs.facts.context import Row, Rows
 from spark_jobs.facts.replica import ReplicaFacts, replica_facts
-from spark_jobs.gather import SnapshotContext, gather
-from spark_jobs.index import INDEX_SCHEMA, index_rows
-from spark_jobs.plan import segment_tasks
+from spark_jobs.gather import SnapshotContext
+from spark_jobs.in_process import derive_here
 from spark_jobs.replica_files import replica_input
-from spark_jobs.run import AuditedSnapshot, ReadSnapshot, Run
+from spark_jobs.run import AuditedSnapshot, ReadSnapshot
 
 Key = tuple[Any, ...]
 
@@ -85,27 +79,9 @@ def derived(directory: Path, *, cluster: str | None = None, previous: Path | Non
         manifest=opened.manifest,
         previous=ReadSnapshot(root=earlier.root, manifest=earlier.manifest) if earlier is not None else None,
     )
-    run = Run(directory=directory, snapshots=(snapshot,), store_url=None, fail_on="never", started_at_ms=0)
-    summaries = pa.Table.from_batches(list(index_rows(segment_tasks(run))), schema=INDEX_SCHEMA)
-    dataset = ds.dataset(summaries)
-    before = gather(snapshot.previous, dataset) if snapshot.previous is not None else None
-    context = gather(snapshot, dataset, also=before.replicas.keys() if before is not None else ())
-    work = snapshot_work(snapshot, context, before, directory)
-    own: dict[str, Row] = {}
-    of_earlier: dict[str, Row] = {}
-    for row in summaries.to_pylist():
-        (own if row["snapshot"] == snapshot.key else of_earlier)[row["path"]] = row
-    rows: Rows = {name: list(of_relation) for name, of_relation in context.rows.items()}
-    made = [derive_partition(work, partition, own, of_earlier) for partition in work.partitions.values()]
-    made += [derive_gone(work, key, of_earlier) for key in work.gone]
-    for of_partition in made:
-        for name, of_relation in of_partition.items():
-            rows.setdefault(name, []).extend(of_relation)
-    kept = {
-        name: relation_table(name, of_relation, cluster=work.cluster, snapshot_id=work.snapshot_id).to_pylist()
-        for name, of_relation in rows.items()
-    }
-    return Derived(manifest=opened.manifest, root=snapshot.root, context=context, index=own, rows=kept)
+    made = derive_here(snapshot)
+    kept = {name: table.to_pylist() for name, table in made.tables.items()}
+    return Derived(manifest=opened.manifest, root=snapshot.root, context=made.context, index=made.index, rows=kept)
 
 
 @cache

@@ -62,7 +62,7 @@ def test_one_break_and_what_it_makes_wrong(
 
 
 def rows_elsewhere(facts: Derived) -> dict[str, list[Any]]:
-    """Rows of every partition but the broken ones, without what the partitions of a broker share."""
+    """Rows of every partition but the broken ones, without what the partitions of a broker or a topic share."""
     shared = {"snapshot_id", "broker_quiet", "snapshot_quiet", "broker_alive", "clean_shutdown", "just_loaded"}
     shared |= {"follower_clean_shutdown", "leader_clean_shutdown", "stale_tail"}
     return {
@@ -72,7 +72,7 @@ def rows_elsewhere(facts: Derived) -> dict[str, list[Any]]:
             if (row.get("topic"), row.get("partition")) not in {("live", 0), ("livetx", 0), (None, None)}
         ]
         for relation, of_relation in facts.rows.items()
-        if relation != "brokers"
+        if relation not in ("brokers", "risks")
     }
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from kafka_log.metadata_records import MetadataRecord
 from snapshots.manifest import FileEntry
-from spark_jobs.facts.metadata import MetadataHistory, replay
+from spark_jobs.facts.metadata import MetadataHistory
+from spark_jobs.facts.metadata_replay import replay
 from spark_jobs.reused_names import is_of_this_log
 from tests.spark_jobs.facts.metadata_logs import TOPIC_ID, a_log, change, orders, record
 
@@ -39,8 +40,12 @@ def file(written_at_s: float | None) -> FileEntry:
     return FileEntry(path="f", size_bytes=1, sha256=None, modified_at_ns=at)
 
 
-def believed(known: MetadataHistory, *, checkpoint: Any = None, metadata: Any = None) -> bool:
-    return is_of_this_log(known, "orders", 0, 1, checkpoint=file(checkpoint), metadata=file(metadata))
+def believed(
+    known: MetadataHistory, *, checkpoint: Any = None, metadata: Any = None, clean_shutdown: bool = False
+) -> bool:
+    return is_of_this_log(
+        known, "orders", 0, 1, checkpoint=file(checkpoint), metadata=file(metadata), clean_shutdown=clean_shutdown
+    )
 
 
 def test_a_topic_that_was_created_once_is_believed_whatever_the_files_times_say() -> None:
@@ -67,6 +72,14 @@ def test_without_times_an_entry_counts_once_checkpoints_must_have_been_written_a
 def test_without_times_the_entry_of_a_dead_broker_is_not_believed() -> None:
     gone = record("FenceBrokerRecord", id=1, epoch=0)
     assert not believed(history(*made_again(), gone, quiet_s=100))
+
+
+def test_a_broker_that_stopped_in_good_order_has_written_its_checkpoints_anew() -> None:
+    assert believed(history(*made_again()), clean_shutdown=True)
+
+
+def test_a_replica_that_came_to_the_broker_later_has_no_predecessor() -> None:
+    assert believed(history(*orders(replicas=(2, 3)), change(replicas=(2, 3, 1))), checkpoint=5, metadata=9)
 
 
 def test_a_replica_that_was_moved_away_and_back_has_a_predecessor_too() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from sqlalchemy import create_engine, text
 import sql
 from spark_jobs import store
 from spark_jobs.errors import StoreError
+from spark_jobs.fact_files import relation_table
 from spark_jobs.relations import COMMON, LOSSES, RELATIONS, Relation
 from tidegauge.postgres import EmbeddedPostgres
 
@@ -177,3 +179,47 @@ def test_new_views_are_readable_by_the_reading_role(reader: str, migrated: str) 
         cursor.execute("UPDATE tidegauge.view_version SET digest = 'of an older version'")
     store.migrate(migrated)
     assert rows(reader, "SELECT count(*) FROM tidegauge.v_run") == [(0,)]
+
+
+@pytest.fixture
+def writer(migrated: str) -> Iterator[str]:
+    """The store's URL as somebody who may write results."""
+    store.grant_roles(migrated)
+    store.grant_roles(migrated)
+    with store.connect(migrated, "make the role") as connection, connection.cursor() as cursor:
+        cursor.execute("DROP ROLE IF EXISTS audits")
+        cursor.execute("CREATE ROLE audits LOGIN IN ROLE tidegauge_writer")
+    yield migrated.replace("postgres@", "audits@")
+    with store.connect(migrated, "remove the roles") as connection, connection.cursor() as cursor:
+        cursor.execute("DROP ROLE audits")
+        for role in ("tidegauge_reader", "tidegauge_writer"):
+            cursor.execute(f"DROP OWNED BY {role}")
+            cursor.execute(f"DROP ROLE {role}")
+
+
+def test_the_writing_role_publishes_a_run(writer: str) -> None:
+    store.migrate(writer)  # Finds everything as it should be, and needs no right for that.
+    key = store.RunKey(cluster="of-the-writer", snapshot_id="s1", ruleset_version="1")
+    now = datetime.now(UTC)
+    run_id = store.open_run(writer, key, consistency="fuzzy", source="captured", started_at=now, captured_at=now)
+    table = relation_table("brokers", [{"broker_id": 1}], cluster=key.cluster, snapshot_id=key.snapshot_id)
+    assert store.stage(writer, run_id, "brokers", table) == 1
+    report = store.Report(finished_at=now, invariants=[], breaches=[], losses=[], coverage={})
+    assert store.publish(writer, run_id, report) == run_id
+    assert rows(writer, "SELECT run_id FROM tidegauge.v_run WHERE cluster = %s", key.cluster) == [(run_id,)]
+
+
+@pytest.mark.parametrize(
+    "forbidden",
+    [
+        "CREATE TABLE tidegauge.mine (id int)",
+        "DROP TABLE tidegauge.breach",
+        "ALTER TABLE tidegauge.breach ADD COLUMN mine int",
+        "TRUNCATE tidegauge.breach",
+        "UPDATE tidegauge.alembic_version SET version_num = 'r0000'",
+        "CREATE ROLE mine",
+    ],
+)
+def test_the_writing_role_changes_no_table(writer: str, forbidden: str) -> None:
+    with pytest.raises(StoreError, match=r"permission denied|must be owner"):
+        rows(writer, forbidden)

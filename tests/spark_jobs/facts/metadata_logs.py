@@ -13,7 +13,7 @@ from spark_jobs.facts.metadata import LoggedRecord
 METADATA = "__cluster_metadata-0"
 TOPIC_ID = "t" * 22
 _SCHEMAS = {schema.name: schema for schema in METADATA_SCHEMAS.values()}
-_EMPTY: dict[str, Any] = {"string": "", "uuid": "A" * 22, "bool": False}
+_EMPTY: dict[str, Any] = {"string": "", "uuid": "A" * 22, "bool": False, "bytes": b""}
 
 
 def logged_records(file: Path, *, offset: int | None = None) -> Iterator[LoggedRecord]:

@@ -243,6 +243,15 @@ def test_who_may_be_missing_and_who_may_be_more() -> None:
     assert snapshot(STATE, stranger, compacted=True) == {}
 
 
+def test_of_a_producer_whose_data_went_with_the_logs_head_only_its_marker_is_compared() -> None:
+    marked = replace(STATE, last_sequence=-1, last_offset=-1, offset_delta=0)
+    gone: dict[str, Any] = {"states": {7: marked}, "head_gone": True, "log_first_offset": STATE.last_offset + 1}
+    assert snapshot(STATE, **gone) == {}
+    assert snapshot(replace(STATE, coordinator_epoch=2), **gone) == {"wrong_entries": 1}
+    assert snapshot(STATE, **gone | {"log_first_offset": STATE.last_offset}) == {"wrong_entries": 1}
+    assert snapshot(STATE, **gone | {"head_gone": False}) == {"wrong_entries": 1}
+
+
 def test_without_a_replay_nothing_is_compared() -> None:
     found = check_producer_snapshot(
         ProducerSnapshot(version=1, entries=(), corruptions=()),

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_log.metadata_records import METADATA_SCHEMAS
-from spark_jobs.facts.metadata import EffectiveConfig, MetadataHistory, PartitionState, effective_topic_config, replay
+from spark_jobs.facts.metadata import EffectiveConfig, MetadataHistory, PartitionState, effective_topic_config
+from spark_jobs.facts.metadata_replay import replay
 from tests.spark_jobs.facts.metadata_logs import (
     METADATA,
     TOPIC_ID,

@@ -168,6 +168,17 @@ def test_a_marker_ends_a_transaction_and_version_2_empties_the_batch_metadata(
     )
 
 
+def test_a_log_that_begins_with_an_end_marker_does_not_tell_which_sequence_is_due() -> None:
+    ended = marker(50, producer_id=9, producer_epoch=0)
+    goes_on = [ended, transactional(51, 9, 26), transactional(52, 9, 27)]
+    assert counted(replayed(goes_on, head_gone=True)) == {}
+    assert counted(replayed(goes_on)) == {"nonzero_starts": 1}
+    next_epoch = [ended, transactional(51, 9, 26, epoch=1)]
+    assert counted(replayed(next_epoch, head_gone=True)) == {"nonzero_starts": 1}
+    lost = [*goes_on, transactional(53, 9, 40)]
+    assert counted(replayed(lost, head_gone=True)) == {"lost_gaps": 1}
+
+
 def only(replay: ProducerReplay) -> Transaction:
     (transaction,) = replay.transactions
     return transaction

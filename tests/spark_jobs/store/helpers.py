@@ -133,8 +133,16 @@ def life(url: str, cluster: str, breach_id: str = "b1") -> tuple[Any, ...]:
 
 def leftovers(url: str, run_id: str) -> int:
     """Rows that a run has in any table but `audit_run`."""
-    names = [n for (n,) in rows(url, "SELECT tablename FROM pg_tables WHERE schemaname = 'tidegauge'")]
-    keyed = [n for n in names if n not in ("audit_run", "alembic_version", "view_version", "breach")]
+    keyed = [
+        name
+        for (name,) in rows(
+            url,
+            "SELECT c.table_name FROM information_schema.columns c JOIN pg_tables t "
+            "ON (t.schemaname, t.tablename) = (c.table_schema, c.table_name) "
+            "WHERE c.table_schema = 'tidegauge' AND c.column_name = 'run_id' "
+            "AND c.table_name NOT IN ('audit_run', 'cluster_summary')",
+        )
+    ]
     return sum(rows(url, f"SELECT count(*) FROM tidegauge.{n} WHERE run_id = %s", run_id)[0][0] for n in keyed)
 
 

@@ -1,0 +1,134 @@
+"""Invariants about committed offsets beside the log they are of: epochs, topic ids, an earlier snapshot (family J).
+
+In: rows of `committed_offsets`. The rule that must hold here: what an administrator may do (reset offsets, delete a
+topic and create it again) is not a breach, or is information.
+"""
+
+from expectations.catalogue.model import Invariant, Severity, Unknown
+
+COMMITTED_EPOCH_VALID = Invariant(
+    code="J02",
+    key="COMMITTED_EPOCH_VALID",
+    name="CommittedEpochInLog",
+    severity=Severity.CRITICAL,
+    relation="committed_offsets",
+    statement="Under a leader epoch that a group committed with an offset, the log reaches at least to that offset.",
+    because="A commit carries the leader epoch of the last record that was read. If that epoch ends below the "
+    "offset, the "
+    "group has read records that were cut off afterwards: what it did with them cannot be repeated by anybody who "
+    "reads "
+    "the topic now.",
+    applies_when="leader_epoch IS NOT NULL OR read_leader_epoch IS NOT NULL",
+    unknown=(
+        Unknown(reason="the partition's log was not captured", when="log_end_offset IS NULL"),
+        Unknown(
+            reason="the commit is of an earlier topic of that name",
+            when="topic_id <> metadata_topic_id AND read_end_offset > epoch_end_offset",
+        ),
+        Unknown(
+            reason="copy skew",
+            # Where the epoch is still the newest, its end in an older copy of the log proves nothing.
+            when="NOT snapshot_quiet AND NOT epoch_end_settled AND read_end_offset > epoch_end_offset",
+        ),
+    ),
+    breach_when="CASE WHEN epoch_end_offset IS NULL THEN NULL "
+    "ELSE coalesce(read_end_offset > epoch_end_offset, FALSE) END",
+    derived=(
+        ("cut_off", "read_end_offset - epoch_end_offset"),
+        ("moved_on", "CASE WHEN committed_offset <> read_end_offset THEN committed_offset END"),
+    ),
+    evidence=(
+        "committed_offset",
+        "leader_epoch",
+        "read_leader_epoch",
+        "read_end_offset",
+        "epoch_end_offset",
+        "lost_from_offset",
+        "metadata_leader_epoch",
+        "committed_at_ms",
+    ),
+    explanation=(
+        "Group {group} had committed {topic}-{partition} up to offset {read_end_offset} while it read records of "
+        "leader "
+        "epoch {read_leader_epoch}.",
+        "In the log as it is now, leader epoch {read_leader_epoch} ends at {epoch_end_offset}.",
+        "So the group read {cut_off} offsets, [{epoch_end_offset}, {read_end_offset}), that were cut off afterwards.",
+        "It has gone on since, and stands at {moved_on} now.",
+    ),
+    start_offset="epoch_end_offset",
+    end_offset="read_end_offset",
+    next="bin/kafka-consumer-groups.sh --bootstrap-server <host:port> --describe --group {group}",
+    implies=("J01",),
+    reference="KIP-320; LeaderEpochFileCache#endOffsetFor, OffsetsForLeaderEpochClient (checked by clients only)",
+)
+
+COMMITTED_TOPIC_ID = Invariant(
+    code="J03",
+    key="COMMITTED_TOPIC_ID",
+    name="CommittedTopicId",
+    severity=Severity.WARNING,
+    relation="committed_offsets",
+    statement="A committed offset is of the topic that has its name now.",
+    because="Offsets of a deleted topic mean nothing in another one that was created under its name. A group that "
+    "goes on "
+    "from them skips records of the new topic, or is out of range at once.",
+    applies_when="topic_id IS NOT NULL AND partition_exists",
+    unknown=(
+        # The offsets are removed when the group's coordinator learns of the deletion.
+        Unknown(reason="copy skew", when="topic_id <> metadata_topic_id AND NOT snapshot_quiet"),
+    ),
+    breach_when="topic_id <> metadata_topic_id",
+    evidence=(
+        "topic_id",
+        "metadata_topic_id",
+        "committed_offset",
+        "log_start_offset",
+        "log_end_offset",
+        "committed_at_ms",
+    ),
+    explanation=(
+        "Group {group} committed offset {committed_offset} of {topic}-{partition} at {committed_at_ms}, for topic id "
+        "{topic_id}.",
+        "The topic of that name has id {metadata_topic_id} now: it was deleted and created again.",
+        "The group's coordinator should have dropped the offset with the old topic.",
+    ),
+    next="bin/kafka-consumer-groups.sh --bootstrap-server <host:port> --describe --group {group}",
+    reference="OffsetMetadataManager#onPartitionsDeleted; KIP-848, KAFKA-12257",
+)
+
+COMMITTED_MONOTONIC = Invariant(
+    code="J04",
+    key="COMMITTED_MONOTONIC",
+    name="CommittedOffsetNeverFalls",
+    severity=Severity.INFO,
+    relation="committed_offsets",
+    statement="A group's committed offset is not below what it was in the earlier snapshot.",
+    because="Kafka takes any commit. One that goes back makes the group read again what it had read: somebody reset "
+    "its "
+    "offsets, a consumer went back, or an old member committed late.",
+    applies_when="previous_committed_offset IS NOT NULL",
+    unknown=(
+        Unknown(
+            reason="the topic was created again",
+            when="committed_offset < previous_committed_offset AND coalesce(topic_id <> previous_topic_id, FALSE)",
+        ),
+    ),
+    breach_when="committed_offset < previous_committed_offset",
+    derived=(("fallen", "previous_committed_offset - committed_offset"),),
+    evidence=(
+        "previous_committed_offset",
+        "committed_offset",
+        "previous_committed_at_ms",
+        "committed_at_ms",
+        "log_end_offset",
+    ),
+    explanation=(
+        "Group {group} had committed offset {previous_committed_offset} of {topic}-{partition} at "
+        "{previous_committed_at_ms}.",
+        "At {committed_at_ms} it committed {committed_offset}: it will read {fallen} offsets again.",
+    ),
+    start_offset="committed_offset",
+    end_offset="previous_committed_offset",
+    next="bin/kafka-consumer-groups.sh --bootstrap-server <host:port> --describe --group {group}",
+    reference="OffsetMetadataManager#commitOffset checks no offset",
+)

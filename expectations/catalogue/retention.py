@@ -1,0 +1,172 @@
+"""Family C, retention: what should be gone and is there, what is gone and should be there.
+
+In: the columns of `upkeep` and `upkeep_changes`. Out: invariants C04 to C06. The rule that must hold here: a setting
+that rests on Kafka's default, where a broker's properties file may say otherwise, decides nothing.
+"""
+
+from typing import Final
+
+from expectations.catalogue.model import Invariant, Severity, Unknown
+
+_STOPPED: Final = "(clean_shutdown OR NOT broker_alive)"
+_GRACE_MS: Final = 60_000
+"""What is due is done by a thread that runs once in a check interval, and it takes its time."""
+
+LOG_START_VS_SEGMENTS = Invariant(
+    code="C04",
+    key="LOG_START_VS_SEGMENTS",
+    name="LogStartInFirstSegment",
+    severity=Severity.INFO,
+    relation="upkeep",
+    statement="The log start lies in the first segment: segments wholly below it go within a check interval.",
+    because=(
+        "Below the log start nobody can read. Segments that stay there are deleted data that are still on the disk: "
+        "the thread that deletes is stuck, or its broker cannot delete files."
+    ),
+    applies_when="NOT remote_storage_enable AND first_base_offset IS NOT NULL",
+    unknown=(
+        Unknown(reason="broker stopped", when=f"segments_below_log_start > 0 AND {_STOPPED}"),
+        Unknown(
+            reason="since when is not known", when="segments_below_log_start > 0 AND below_log_start_since_ms IS NULL"
+        ),
+    ),
+    breach_when=(
+        "segments_below_log_start > 0 AND "
+        f"coalesce(below_log_start_since_ms, 0) > retention_check_interval_ms + {_GRACE_MS}"
+    ),
+    evidence=(
+        "log_start_offset",
+        "first_base_offset",
+        "segments_below_log_start",
+        "below_log_start_since_ms",
+        "retention_check_interval_ms",
+    ),
+    start_offset="first_base_offset",
+    end_offset="log_start_offset",
+    explanation=(
+        "Broker {broker_id}'s log of {topic}-{partition} starts at {log_start_offset}, its first segment at "
+        "{first_base_offset}.",
+        "{segments_below_log_start} whole segments lie below the log start, and did so {below_log_start_since_ms} ms "
+        "ago, in the earlier snapshot.",
+        "The broker looks for such segments every {retention_check_interval_ms} ms.",
+    ),
+    next="grep 'kafka-log-retention\\|Failed to delete' <broker {broker_id}'s server.log>",
+    reference="UnifiedLog#deleteLogStartOffsetBreachedSegments, LogManager#cleanupLogs",
+)
+
+RETENTION_HELD = Invariant(
+    code="C05",
+    key="RETENTION_HELD",
+    name="RetentionHeld",
+    severity=Severity.INFO,
+    relation="upkeep",
+    statement="No closed segment below the high watermark outlives retention.ms or retention.bytes by more than a "
+    "check interval.",
+    because=(
+        "What should have been deleted is still there: the disk fills, and data that must not be kept any longer are."
+    ),
+    applies_when="overdue_segments IS NOT NULL AND NOT remote_storage_enable",
+    unknown=(
+        Unknown(reason="broker stopped", when=f"overdue_segments > 0 AND {_STOPPED}"),
+        Unknown(reason="setting not known", when="overdue_segments > 0 AND NOT retention_known"),
+    ),
+    breach_when="overdue_segments > 0",
+    derived=(
+        ("limit_ms", "CASE WHEN overdue_by = 'time' THEN retention_ms END"),
+        ("limit_bytes", "CASE WHEN overdue_by = 'size' THEN retention_bytes END"),
+    ),
+    evidence=(
+        "overdue_segments",
+        "overdue_by",
+        "overdue_since_at_ms",
+        "retention_ms",
+        "retention_bytes",
+        "size_bytes",
+        "captured_at_ms",
+    ),
+    start_offset="log_start_offset",
+    end_offset="overdue_end_offset",
+    explanation=(
+        "The first {overdue_segments} segments of broker {broker_id}'s {topic}-{partition}, up to offset "
+        "{overdue_end_offset}, should have been deleted; their newest record is of {overdue_since_at_ms}.",
+        "retention.ms is {limit_ms}, the snapshot was taken at {captured_at_ms}.",
+        "retention.bytes is {limit_bytes}, the log has {size_bytes} bytes.",
+        "Records with timestamps in the future hold back a segment and those behind it; none does here.",
+    ),
+    next="bin/kafka-configs.sh --bootstrap-server <host:port> --describe --entity-type topics --entity-name {topic} "
+    "--all",
+    reference="UnifiedLog#deleteRetentionMsBreachedSegments, UnifiedLog#deleteRetentionSizeBreachedSegments",
+)
+
+_BY_TIME: Final = (
+    "(retention_ms >= 0 AND coalesce(removed_newest_at_ms <= captured_at_ms + 5000 - retention_ms, FALSE))"
+)
+_BY_SIZE: Final = "(retention_bytes >= 0 AND largest_size_bytes >= retention_bytes)"
+_UNEXPLAINED: Final = (
+    f"removed_start_offset IS NOT NULL AND NOT log_start_in_segment AND NOT {_BY_TIME} AND NOT {_BY_SIZE}"
+)
+
+RETENTION_NOT_EARLY = Invariant(
+    code="C06",
+    key="RETENTION_NOT_EARLY",
+    name="RetentionNotEarly",
+    severity=Severity.CRITICAL,
+    relation="upkeep_changes",
+    statement="What a log lost at its head since the earlier snapshot went by retention.ms, retention.bytes or "
+    "DeleteRecords.",
+    because=(
+        "Records that were to be kept longer are gone. A broker whose clock runs ahead, a segment whose timestamps are "
+        "wrong, or a hand on the files deletes without anybody noticing: no metric counts it."
+    ),
+    applies_when="NOT remote_storage_enable",
+    unknown=(
+        Unknown(reason="log damaged", when=f"damaged AND {_UNEXPLAINED}"),
+        Unknown(reason="log dir replaced", when=f"directory_replaced AND {_UNEXPLAINED}"),
+        Unknown(reason="setting not known", when=f"NOT retention_known AND {_UNEXPLAINED}"),
+        # The cleaner has made the log smaller since the deletion, so its size tells nothing of that moment.
+        Unknown(reason="compacted", when=f"compacted AND retention_bytes >= 0 AND {_UNEXPLAINED}"),
+        Unknown(
+            reason="log start not checkpointed",
+            when=f"NOT broker_quiet AND NOT checkpointed_log_start AND {_UNEXPLAINED}",
+        ),
+        Unknown(
+            reason="timestamps not known", when=f"retention_ms >= 0 AND removed_newest_at_ms IS NULL AND {_UNEXPLAINED}"
+        ),
+    ),
+    breach_when=_UNEXPLAINED,
+    derived=(
+        ("for_ever", "CASE WHEN retention_ms < 0 THEN 'for ever' END"),
+        ("kept_ms", "CASE WHEN retention_ms >= 0 THEN retention_ms END"),
+        ("kept_bytes", "CASE WHEN retention_bytes >= 0 THEN retention_bytes END"),
+        ("last_removed_offset", "removed_end_offset - 1"),
+    ),
+    evidence=(
+        "previous_snapshot_id",
+        "previous_log_start_offset",
+        "log_start_offset",
+        "removed_newest_at_ms",
+        "captured_at_ms",
+        "retention_ms",
+        "retention_bytes",
+        "largest_size_bytes",
+        "checkpointed_log_start",
+    ),
+    start_offset="removed_start_offset",
+    end_offset="removed_end_offset",
+    records="removed_end_offset - removed_start_offset",
+    explanation=(
+        "In snapshot {previous_snapshot_id} broker {broker_id} held {topic}-{partition} from "
+        "{previous_log_start_offset} on; now its log starts at {log_start_offset}.",
+        "Offsets {removed_start_offset}..{last_removed_offset} are gone; the newest of these records is of "
+        "{removed_newest_at_ms}.",
+        "The topic keeps records {for_ever}.",
+        "retention.ms is {kept_ms} and was no smaller then: by {captured_at_ms} they were not old enough.",
+        "retention.bytes is {kept_bytes}: the largest replica has only {largest_size_bytes} bytes left, so size did "
+        "not ask for it.",
+        "The log starts where a segment does, which is not how DeleteRecords usually leaves it.",
+    ),
+    next="tidegauge salvage <snapshot {previous_snapshot_id}> --topic {topic} --partition {partition} --from "
+    "{removed_start_offset} --to {removed_end_offset} --out salvaged",
+    one_event_on_all_replicas=True,
+    reference="UnifiedLog#deleteOldSegments, UnifiedLog#deletableSegments; KafkaAdminClient#deleteRecords",
+)

@@ -1,0 +1,150 @@
+"""The coordinators' logs of a snapshot: each partition read from one broker's copy, and what all of them tell.
+
+In: the index step's rows of Kafka's internal topics, the metadata history. Out: `Coordinators`. The rule that must
+hold: one copy speaks for a partition: its leader's, the last leader's where there is none, or the one that goes
+furthest.
+"""
+
+import pickle
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow.dataset as ds
+
+from kafka_log.coordinator_records import TransactionState
+from kafka_log.internal_topics import CONSUMER_OFFSETS, REMOTE_LOG_METADATA, SHARE_GROUP_STATE, TRANSACTION_STATE
+from spark_jobs.facts.context import PartitionKey, Row
+from spark_jobs.facts.coordinator_rows import (
+    CoordinatorLog,
+    Decided,
+    decisions_by_partition,
+    reached_by_partition,
+)
+from spark_jobs.facts.coordinator_tables import CoordinatorTable, merge_tables, transaction_states
+from spark_jobs.facts.metadata import MetadataHistory
+from spark_jobs.facts.settings import Settings
+from spark_jobs.facts.share_rows import LARGEST_DELIVERY_COUNT_LIMIT, PlacedShare, share_row
+from spark_jobs.run import ReadSnapshot
+
+TOPICS: Final = (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, REMOTE_LOG_METADATA)
+_DELIVERY_COUNT_LIMIT: Final = "group.share.max.delivery.count.limit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinators:
+    """Every coordinator's log in one snapshot, and what they tell of each partition."""
+
+    logs: Sequence[CoordinatorLog]
+    transactions: Mapping[int, TransactionState]
+    decisions: Mapping[PartitionKey, tuple[Decided, ...]]
+    reached: Mapping[PartitionKey, Mapping[str, Mapping[int, int]]]
+    shares: Mapping[PartitionKey, tuple[PlacedShare, ...]]
+    unplaced_shares: Sequence[PlacedShare]
+    """Of topics that the metadata log does not have."""
+
+    def tables(self, topic: str) -> list[CoordinatorTable]:
+        """The tables of a topic's partitions."""
+        return [log.table for log in self.logs if log.topic == topic]
+
+    def unreadable(self) -> set[str]:
+        """Topics of which a batch could not be read."""
+        return {log.topic for log in self.logs if log.table.unreadable}
+
+    def rows(self, *, snapshot_quiet: bool) -> Mapping[str, list[Row]]:
+        """The relations that no partition's task writes."""
+        known = bool(self._of(TRANSACTION_STATE))
+        groups = [r for log in self._of(CONSUMER_OFFSETS) for r in log.group_rows(self.transactions, known=known)]
+        shares = [share_row(s, snapshot_quiet=snapshot_quiet) for s in self.unplaced_shares]
+        return {"groups": groups, "share_states": shares}
+
+    def transactional_id_rows(self) -> tuple[Row, ...]:
+        """Of every transactional id; what only the partitions can tell of it is not there yet."""
+        return tuple(r for log in self._of(TRANSACTION_STATE) for r in log.transactional_id_rows())
+
+    def _of(self, topic: str) -> list[CoordinatorLog]:
+        return [log for log in self.logs if log.topic == topic]
+
+
+def read_coordinators(
+    snapshot: ReadSnapshot,
+    summaries: ds.Dataset,
+    history: MetadataHistory,
+    settings: Settings,
+    *,
+    quiet_brokers: frozenset[int],
+    snapshot_quiet: bool,
+) -> Coordinators:
+    """Reads the coordinators' logs."""
+    logs = list(_logs(snapshot, summaries, history, quiet_brokers=quiet_brokers, snapshot_quiet=snapshot_quiet))
+    states = [log for log in logs if log.topic == TRANSACTION_STATE]
+    limit = settings.of_brokers(_DELIVERY_COUNT_LIMIT, LARGEST_DELIVERY_COUNT_LIMIT)
+    names = {t.topic_id: t.name for t in history.topics.values() if not t.deleted}
+    placed: dict[PartitionKey, list[PlacedShare]] = defaultdict(list)
+    unplaced: list[PlacedShare] = []
+    for share in _shares([log for log in logs if log.topic == SHARE_GROUP_STATE], limit):
+        topic = names.get(share.topic_id)
+        (unplaced if topic is None else placed[topic, share.partition]).append(share)
+    return Coordinators(
+        logs=logs,
+        transactions=transaction_states(log.table for log in states),
+        decisions=decisions_by_partition(states),
+        reached=reached_by_partition(log for log in logs if log.topic == CONSUMER_OFFSETS),
+        shares={key: tuple(of_partition) for key, of_partition in placed.items()},
+        unplaced_shares=unplaced,
+    )
+
+
+def _shares(logs: Iterable[CoordinatorLog], limit: int) -> Iterator[PlacedShare]:
+    for log in logs:
+        for (group, topic_id, partition), history in sorted(log.table.history.shares.items()):
+            yield PlacedShare(
+                group=group,
+                topic_id=topic_id,
+                partition=partition,
+                state_partition=log.partition,
+                expected_state_partition=log.place_of(f"{group}:{topic_id}:{partition}"),
+                names_hashed=log.names_hashed,
+                delivery_count_limit=limit,
+                broker_quiet=log.broker_quiet,
+                history=history,
+            )
+
+
+def _logs(
+    snapshot: ReadSnapshot,
+    summaries: ds.Dataset,
+    history: MetadataHistory,
+    *,
+    quiet_brokers: frozenset[int],
+    snapshot_quiet: bool,
+) -> Iterator[CoordinatorLog]:
+    found = summaries.to_table(
+        columns=["topic", "partition", "broker_id", "base_offset", "valid_end_offset", "coordinator_records"],
+        filter=(ds.field("snapshot") == snapshot.key) & ds.field("topic").isin(list(TOPICS)),
+    ).to_pylist()
+    copies: dict[PartitionKey, dict[int, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for row in found:
+        if row["coordinator_records"] is not None:
+            copies[row["topic"], row["partition"]][row["broker_id"]].append(row)
+    for (name, partition), by_broker in sorted(copies.items()):
+        topic = history.topic_named(name)
+        state = topic.partitions.get(partition) if topic is not None else None
+        leader = None if state is None else state.leader_id if state.leader_id is not None else state.last_leader_id
+        broker_id = (
+            leader
+            if leader is not None and leader in by_broker
+            else max(by_broker, key=lambda b: max(r["valid_end_offset"] or 0 for r in by_broker[b]))
+        )
+        ordered = sorted(by_broker[broker_id], key=lambda r: r["base_offset"])
+        yield CoordinatorLog(
+            topic=name,
+            partition=partition,
+            broker_id=broker_id,
+            table=merge_tables(pickle.loads(r["coordinator_records"]) for r in ordered),
+            partition_count=len(topic.partitions) if topic is not None else None,
+            names_hashed=snapshot.manifest.hashed_topics,
+            broker_quiet=snapshot_quiet or broker_id in quiet_brokers,
+            snapshot_quiet=snapshot_quiet,
+        )

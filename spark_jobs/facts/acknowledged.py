@@ -1,0 +1,86 @@
+"""Acknowledged records: whether the leader, and every member of the ISR, has what producers were told is written.
+
+In: a ledger of acknowledgements, which no cluster keeps and a simulated one does; a partition's replicas. Out: columns
+of `partitions`. The rule that must hold: an acknowledgement names an offset, and the epoch of the leader that answered;
+a log has the record if in it that offset belongs to the epoch to which it belonged there. What retention or
+DeleteRecords took is not missing.
+
+The epoch is that of the answer, unless the offset lies below the start of that epoch: then an earlier leader had
+written the record, and the producer, who had not heard of it, sent it again (ProducerStateEntry#findDuplicateBatch).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from spark_jobs.facts.context import Acknowledged, Row
+from spark_jobs.facts.replica import ReplicaFacts
+from spark_jobs.facts.replica_set import ReplicaSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """What one replica lacks: how many records, and from where to where."""
+
+    broker_id: int
+    records: int
+    start_offset: int
+    end_offset: int
+
+
+def acknowledged_columns(replicas: ReplicaSet) -> Row:
+    """The columns; all null where nobody kept a ledger."""
+    told = replicas.context.acknowledged
+    if told is None:
+        return {}
+    must_have = set(replicas.context.isr) | {replicas.context.leader_id}
+    written = [_Written(told=a, leader_epoch=_written_in(a, replicas.live)) for a in told]
+    lacking = [m for f in replicas.live if f.broker_id in must_have and (m := _missing_from(f, written)) is not None]
+    undecided = any(_has(f, w) is None for f in replicas.live if f.broker_id in must_have for w in written)
+    return {
+        "acknowledged_records": sum(a.last_offset - a.base_offset + 1 for a in told),
+        "acknowledged_missing": max((m.records for m in lacking), default=None if undecided else 0),
+        "acknowledged_missing_on": sorted(m.broker_id for m in lacking),
+        "first_acknowledged_missing_offset": min((m.start_offset for m in lacking), default=None),
+        "acknowledged_missing_end_offset": max((m.end_offset for m in lacking), default=None),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Written:
+    """What was told, and the epoch in which it was written; None where no replica's epochs tell."""
+
+    told: Acknowledged
+    leader_epoch: int | None
+
+
+def _written_in(told: Acknowledged, replicas: Iterable[ReplicaFacts]) -> int | None:
+    for replica in replicas:
+        start = next((e.start_offset for e in replica.vector.entries if e.leader_epoch == told.leader_epoch), None)
+        if start is not None:
+            return told.leader_epoch if told.base_offset >= start else replica.vector.epoch_at(told.base_offset)
+    return None
+
+
+def _missing_from(replica: ReplicaFacts, written: Sequence[_Written]) -> Missing | None:
+    """What of it a replica lacks; None if nothing."""
+    gone = [w.told for w in written if w.told.base_offset >= replica.log_start_offset and _has(replica, w) is False]
+    if not gone:
+        return None
+    return Missing(
+        broker_id=replica.broker_id,
+        records=sum(a.last_offset - a.base_offset + 1 for a in gone),
+        start_offset=min(a.base_offset for a in gone),
+        end_offset=max(a.last_offset for a in gone) + 1,
+    )
+
+
+def _has(replica: ReplicaFacts, written: _Written) -> bool | None:
+    """None where the offset is of an older epoch than the answer, and no replica tells whether it was so then."""
+    told = written.told
+    epoch = replica.vector.epoch_at(told.base_offset)
+    if told.last_offset >= replica.log_end_offset or epoch is None:
+        return False
+    if written.leader_epoch is not None:
+        return epoch == written.leader_epoch
+    # An offset is written anew only in a higher epoch than that of the leader that had it.
+    return None if epoch < told.leader_epoch else epoch == told.leader_epoch

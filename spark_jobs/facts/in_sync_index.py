@@ -1,0 +1,124 @@
+"""Who is in an ISR and may not be: fenced, going down, gone, or with its replica in a directory that is no more.
+
+In: what became of partitions and brokers, record by record, and where records come into force together. Out: fields of
+the `PartitionChange` that left such a state, with how long it lasted. The rule that must hold: a state is judged where
+records come into force, never between two of one batch; and how long is too long is for the catalogue to say.
+
+Source: BrokersToIsrs, ReplicationControlManager#handleBrokerFenced, #handleDirectoriesOffline, DirectoryId.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from spark_jobs.facts.metadata import MetadataHistory, PartitionState
+
+RESERVED_DIRECTORIES: Final = frozenset({"AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"})
+"""Directory ids that name none: migrating, unassigned, lost."""
+
+_Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Standing:
+    """A state that should not be, since a record."""
+
+    change: int
+    offset: int
+    at_ms: int | None
+    inactive: tuple[int, ...]
+    without_directory: tuple[int, ...]
+
+
+class InSyncIndex:
+    """The partitions that each broker is in sync for, kept while a metadata log is replayed."""
+
+    def __init__(self, history: MetadataHistory) -> None:
+        self._history = history
+        self._isr: dict[_Key, tuple[int, ...]] = {}
+        self._partitions: dict[int, set[_Key]] = {}
+        self._touched: set[_Key] = set()
+        self._standing: dict[_Key, _Standing] = {}
+
+    def partition_changed(self, topic_id: str, partition: int, isr: tuple[int, ...]) -> None:
+        """A partition has this ISR now."""
+        key = (topic_id, partition)
+        self._touched.add(key)
+        before = self._isr.get(key, ())
+        if before == isr:
+            return
+        self._isr[key] = isr
+        for broker_id in before:
+            self._partitions[broker_id].discard(key)
+        for broker_id in isr:
+            self._partitions.setdefault(broker_id, set()).add(key)
+
+    def broker_changed(self, broker_id: int) -> None:
+        """A broker registered, was fenced, lost a directory, …"""
+        self._touched |= self._partitions.get(broker_id, set())
+
+    def topic_removed(self, topic_id: str, at_ms: int | None) -> None:
+        """A topic is gone, and its partitions with it."""
+        topic = self._history.topics[topic_id]
+        for partition in topic.partitions:
+            self.partition_changed(topic_id, partition, ())
+            self._end((topic_id, partition), at_ms)
+            self._touched.discard((topic_id, partition))
+
+    def settle(self, offset: int, at_ms: int | None) -> None:
+        """What was told so far is in force."""
+        for key in self._touched:
+            state = self._history.topics[key[0]].partitions[key[1]]
+            inactive, homeless = self._inactive(state), self._without_directory(state)
+            standing = self._standing.get(key)
+            if standing is not None and (inactive, homeless) == (standing.inactive, standing.without_directory):
+                continue
+            self._end(key, at_ms)
+            if inactive or homeless:
+                self._standing[key] = _Standing(
+                    change=len(state.changes) - 1,
+                    offset=offset,
+                    at_ms=at_ms,
+                    inactive=inactive,
+                    without_directory=homeless,
+                )
+        self._touched.clear()
+
+    def close(self, at_ms: int | None) -> None:
+        """The log ends."""
+        for key in list(self._standing):
+            self._end(key, at_ms)
+
+    def _end(self, key: _Key, at_ms: int | None) -> None:
+        standing = self._standing.pop(key, None)
+        if standing is None:
+            return
+        lasted = at_ms - standing.at_ms if at_ms is not None and standing.at_ms is not None else None
+        changes = self._history.topics[key[0]].partitions[key[1]].changes
+        before = changes[standing.change]
+        if before.out_of_place_ms is not None and lasted is not None and before.out_of_place_ms > lasted:
+            return  # The longest of several that one change left behind is told.
+        changes[standing.change] = replace(
+            before,
+            out_of_place_offset=standing.offset,
+            out_of_place_ms=lasted,
+            isr_inactive=standing.inactive,
+            isr_without_directory=standing.without_directory,
+        )
+
+    def _inactive(self, state: PartitionState) -> tuple[int, ...]:
+        if state.leader_id is None and len(state.isr) == 1:
+            return ()  # Without ELRs the last member stays when it goes, so that it is known who may lead next.
+        told = self._history.registrations  # Of a broker whose registration was lost to damage nothing is known.
+        return tuple(b for b in state.isr if b in told and not self._history.is_alive(b))
+
+    def _without_directory(self, state: PartitionState) -> tuple[int, ...]:
+        if len(state.directories) != len(state.replicas):
+            return ()
+        found = []
+        for broker_id, directory in zip(state.replicas, state.directories, strict=True):
+            broker = self._history.brokers.get(broker_id)
+            if broker_id not in state.isr or directory in RESERVED_DIRECTORIES or broker is None:
+                continue
+            if broker.directory_ids and directory not in broker.directory_ids:
+                found.append(broker_id)
+        return tuple(found)

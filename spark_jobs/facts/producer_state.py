@@ -1,0 +1,101 @@
+"""What a replay of producers keeps: states, epochs, breaks in sequences, transactions and their end markers.
+
+In: nothing; `producers` fills them. Out: values. The rule that must hold: what a broker would remember
+(`ProducerState`) is kept apart from what an auditor notes of it (all the others).
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+EXPLAINED_CAUSES: Final = frozenset({"compacted", "retained", "expired", "coordinator"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerState:
+    """One producer as the broker remembers it: the fields of a producer snapshot entry."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    coordinator_epoch: int
+    current_transaction_first_offset: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceBreak:
+    """One break: the sequence that should have come, the one that came, where, and why."""
+
+    producer_id: int
+    producer_epoch: int
+    expected_sequence: int
+    found_sequence: int
+    offset: int
+    end_offset: int
+    previous_offset: int
+    cause: str
+
+    @property
+    def explained(self) -> bool:
+        """Something that Kafka does soundly accounts for it."""
+        return self.cause in EXPLAINED_CAUSES
+
+
+@dataclass(slots=True, kw_only=True)
+class Transaction:
+    """One transaction of one producer on one partition, while it is being replayed."""
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    last_offset: int
+    records: int
+    first_timestamp: int
+    last_timestamp: int
+    outcome: str = "open"
+    marker_offset: int | None = None
+    marker_producer_epoch: int | None = None
+    coordinator_epoch: int | None = None
+    previous_coordinator_epoch: int | None = None
+    last_stable_offset: int | None = None
+    repeated_markers: int = 0
+    contradicting_markers: int = 0
+    first_sequence: int | None = None
+    previous_marker: "EndMarker | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndMarker:
+    """A producer's end marker; `bumped`: its epoch is above that of the data that it ended."""
+
+    offset: int
+    producer_epoch: int
+    bumped: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class ProducerEpoch:
+    """What one producer wrote in one producer epoch; sequences are None while it has only markers."""
+
+    producer_id: int
+    producer_epoch: int
+    first_sequence: int | None = None
+    last_sequence: int | None = None
+    first_offset: int
+    last_offset: int
+    last_timestamp: int
+    lost_gaps: int = 0
+    missing_sequences: int = 0
+    explained_gaps: int = 0
+    nonzero_starts: int = 0
+    epoch_regressions: int = 0
+    duplicate_batches: int = 0
+    overlapping_batches: int = 0
+    nontransactional_batches: int = 0
+    nontransactional_offset: int | None = None
+    breaks: list[SequenceBreak] = field(default_factory=list)
+    highest_sequence: int | None = None
+    went_back: list[tuple[int, int]] = field(default_factory=list)
+    """(offset, highest sequence before it) of each batch that repeats what was written."""

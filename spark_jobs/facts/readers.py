@@ -1,0 +1,106 @@
+"""Which groups had read what: commits against the leader epochs of the log (KIP-320).
+
+In: how far each group had committed in a partition, under each leader epoch that its commits name. Out: columns of
+`committed_offsets`, and the groups that a loss affects. The rule that must hold: a commit of offset o with leader epoch
+e proves that its group had read the record before o, written under e; where the log's epoch e ends below o, that record
+was cut off afterwards.
+
+A commit may also name an epoch without having read a record of it (a position that was just reset has the leader's
+epoch), and such an epoch disappears from the log when the next one starts at the same offset. So only an end below the
+committed offset proves anything.
+
+Sources: SubscriptionState.FetchPosition#offsetEpoch, LeaderEpochFileCache#endOffsetFor.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from spark_jobs.facts.context import PartitionContext, Row
+from spark_jobs.facts.coordinator_history import NO_EPOCH
+from spark_jobs.facts.epochs import EpochVector
+from spark_jobs.facts.replica import ReplicaFacts
+
+_NOTHING_TOLD: Row = {
+    "read_leader_epoch": None,
+    "read_end_offset": None,
+    "epoch_end_offset": None,
+    "epoch_end_settled": None,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _End:
+    """Where a leader epoch ends in a log; `settled`: a newer one begins there, so it will not move."""
+
+    offset: int
+    settled: bool
+
+
+def reading_columns(reached: Mapping[int, int], reference: ReplicaFacts | None, leader_epoch: int | None) -> Row:
+    """What a group's commits tell against the reference's epochs: of the one that was read furthest beyond its end.
+
+    Where none was, of the newest commit's own epoch.
+    """
+    if reference is None:
+        return _NOTHING_TOLD
+    vector = reference.vector
+    furthest: tuple[int, int, _End] | None = None
+    for epoch, offset in sorted(reached.items()):
+        if epoch == NO_EPOCH or offset <= vector.log_start_offset:
+            continue
+        end = _end_of(vector, epoch, offset)
+        if (
+            end is not None
+            and offset > end.offset
+            and (furthest is None or offset - end.offset > furthest[1] - furthest[2].offset)
+        ):
+            furthest = (epoch, offset, end)
+    if furthest is not None:
+        epoch, offset, end = furthest
+        return {
+            "read_leader_epoch": epoch,
+            "read_end_offset": offset,
+            "epoch_end_offset": end.offset,
+            "epoch_end_settled": end.settled,
+        }
+    own = _end_of(vector, leader_epoch, reached.get(leader_epoch, 0)) if leader_epoch is not None else None
+    return _NOTHING_TOLD | {
+        "epoch_end_offset": own.offset if own is not None else None,
+        "epoch_end_settled": own.settled if own is not None else None,
+    }
+
+
+def _end_of(vector: EpochVector, epoch: int, offset: int) -> _End | None:
+    """`endOffsetFor`; an epoch above all that the log has ends, for what lies inside the log, where that began."""
+    latest = vector.latest_epoch
+    if latest is None:
+        return None
+    if epoch <= latest:
+        found = vector.end_offset_for(epoch)
+        return _End(offset=int(found.end_offset), settled=epoch < latest) if found.end_offset is not None else None
+    if offset >= vector.log_end_offset:
+        # The log ends at or before it: it may have been copied before the epoch began.
+        return _End(offset=int(vector.log_end_offset), settled=False)
+    return _End(offset=int(vector.entries[-1].start_offset), settled=False)
+
+
+def readers_of(context: PartitionContext, start_offset: int, leader_epoch: int | None) -> frozenset[str]:
+    """Groups that had committed past `start_offset`, before an epoch newer than the lost records' began for them."""
+    standing = {c.group for c in context.commits if _had_read(c.leader_epoch, c.offset, start_offset, leader_epoch)}
+    return frozenset(standing) | {
+        group
+        for group, reached in context.reached.items()
+        if any(
+            epoch != NO_EPOCH and _had_read(epoch, offset, start_offset, leader_epoch)
+            for epoch, offset in reached.items()
+        )
+    }
+
+
+def _had_read(epoch: int | None, offset: int, start_offset: int, lost_epoch: int | None) -> bool:
+    return offset > start_offset and (epoch is None or lost_epoch is None or epoch <= lost_epoch)
+
+
+def merged_readers(*groups: Iterable[str]) -> list[str]:
+    """In order, each once."""
+    return sorted(set().union(*groups))

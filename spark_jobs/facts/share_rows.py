@@ -1,0 +1,79 @@
+"""Rows of `share_states`: how far a share group is with a partition, against that partition's log.
+
+In: the histories of `__share_group_state`, and what is known of the partition that is consumed. Out: dictionaries
+column -> value. The rule that must hold: a count of what was delivered is only said where a snapshot record is there to
+count from.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from spark_jobs.facts.context import PartitionContext, Row
+from spark_jobs.facts.replica import ReplicaFacts
+from spark_jobs.facts.row_basics import json_list
+from spark_jobs.facts.share_history import ShareHistory
+from spark_jobs.facts.watermarks import HighWatermarkBounds
+
+LARGEST_DELIVERY_COUNT_LIMIT: Final = 25
+"""What group.share.max.delivery.count.limit may be set to at most (ShareGroupConfig)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedShare:
+    """A share partition's history, and where in `__share_group_state` it was found."""
+
+    group: str
+    topic_id: str
+    partition: int
+    state_partition: int
+    expected_state_partition: int | None
+    names_hashed: bool
+    delivery_count_limit: int
+    broker_quiet: bool
+    history: ShareHistory
+
+
+def share_rows(context: PartitionContext, reference: ReplicaFacts | None, bounds: HighWatermarkBounds) -> Iterable[Row]:
+    """A row for each share group that consumes the partition."""
+    for placed in context.shares:
+        yield {
+            **share_row(placed, snapshot_quiet=context.snapshot_quiet),
+            "topic": context.topic,
+            "metadata_leader_epoch": context.leader_epoch,
+            "log_start_offset": reference.log_start_offset if reference is not None else None,
+            "high_watermark_upper": None if bounds.upper is None else max(bounds.upper, bounds.lower or 0),
+            "log_end_offset": reference.log_end_offset if reference is not None else None,
+        }
+
+
+def share_row(placed: PlacedShare, *, snapshot_quiet: bool) -> Row:
+    """What the history alone tells."""
+    history = placed.history
+    epochs = history.last_epochs or (None, None, None)
+    return {
+        "group": placed.group,
+        "topic": None,
+        "topic_id": placed.topic_id,
+        "partition": placed.partition,
+        "state_partition": placed.state_partition,
+        "expected_state_partition": placed.expected_state_partition,
+        "names_hashed": placed.names_hashed,
+        "first_record_offset": history.first_offset,
+        "last_record_offset": history.last_offset,
+        "record_count": history.records,
+        "deleted": history.tombstone,
+        "snapshot_epoch": epochs[0],
+        "state_epoch": epochs[1],
+        "leader_epoch": epochs[2] if epochs[2] is not None and epochs[2] >= 0 else None,
+        "start_offset": history.start_offset,
+        "delivery_complete_count": history.delivery_complete_count,
+        "completed_offsets": history.completed_offsets,
+        "largest_delivery_count": history.largest_delivery_count,
+        "delivery_count_limit": placed.delivery_count_limit,
+        "range_faults": history.range_faults,
+        "epoch_faults": history.epoch_faults,
+        "anomalies": json_list({"kind": f.kind, "offset": f.offset, "detail": f.detail} for f in history.faults),
+        "broker_quiet": placed.broker_quiet,
+        "snapshot_quiet": snapshot_quiet,
+    }

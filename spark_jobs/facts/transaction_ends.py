@@ -1,0 +1,182 @@
+"""A coordinator's decisions against the end markers in a partition: which marker belongs to which decision.
+
+In: the decisions that list a partition, in the order of their log, and the markers in its reference replica. Out: rows
+of `transaction_ends`. The rule that must hold: where producer id and epoch name one transaction (version 2, or a fenced
+producer) they decide; where many transactions share them (version 1), each marker is given to one decision, by outcome
+and time, and a marker that is left over was sent again by a new coordinator, which is sound.
+
+    decided      PrepareCommit or PrepareAbort is in the log
+    completed    the coordinator took the marker of every partition as written (all in-sync replicas have it)
+"""
+
+from bisect import bisect_left
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from spark_jobs.facts.context import PartitionContext, Row
+from spark_jobs.facts.replica import ReplicaFacts
+from spark_jobs.facts.segment_summary import COMMIT, EVENT, MARKER
+from spark_jobs.facts.transactional_ids import Decision
+from spark_jobs.facts.watermarks import HighWatermarkBounds
+
+CLOCK_MARGIN_MS: Final = 5_000
+"""How far the clocks of a coordinator and of a partition's leader may be apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Marker:
+    offset: int
+    outcome: str
+    at_ms: int
+
+
+@dataclass(slots=True)
+class _Found:
+    """The marker of a decision, and how many speak of it."""
+
+    marker: _Marker | None = None
+    count: int = 0
+
+
+def transaction_end_rows(
+    context: PartitionContext, reference: ReplicaFacts | None, bounds: HighWatermarkBounds
+) -> list[Row]:
+    """A row for each decision that lists the partition."""
+    if not context.decisions:
+        return []
+    found = _matched([d for _, d in context.decisions], _markers(reference) if reference is not None else {})
+    opened = {}
+    if reference is not None:
+        _ended_by_another([d for _, d in context.decisions], found, reference)
+        opened = {t.producer_id: t.first_offset for t in reference.replay.open_transactions}
+    created = context.changes[0].at_ms if context.changes and not context.changes[0].from_snapshot else None
+    rows = []
+    for (record_partition, decision), end in zip(context.decisions, found, strict=True):
+        rows.append(
+            {
+                "topic": context.topic,
+                "partition": context.partition,
+                "broker_id": reference.broker_id if reference is not None else None,
+                "transactional_id": decision.transactional_id,
+                "producer_id": decision.producer_id,
+                "marker_epoch": decision.marker_epoch,
+                "client_transaction_version": decision.client_transaction_version,
+                "decided_outcome": decision.outcome,
+                "record_partition": record_partition,
+                "record_offset": decision.record_offset,
+                "decided_at_ms": decision.decided_at_ms,
+                "completed": decision.completed_offset is not None,
+                "completed_at_ms": decision.completed_at_ms,
+                "marker_offset": end.marker.offset if end.marker is not None else None,
+                "marker_outcome": end.marker.outcome if end.marker is not None else None,
+                "marker_count": end.count,
+                "open_first_offset": opened.get(decision.producer_id) if end.marker is None else None,
+                "first_held_offset": _first_held(reference) if reference is not None else None,
+                "log_end_offset": reference.log_end_offset if reference is not None else None,
+                "high_watermark_upper": bounds.upper,
+                "created_at_ms": created,
+                "unclean_election_at_ms": max(
+                    (c.at_ms for c in context.changes if c.election == "unclean" and c.at_ms is not None), default=None
+                ),
+                "log_damaged": reference is not None
+                and bool(reference.damaged_batches or reference.given.unread_bases),
+                "ever_compacted": context.topic_compacted or (reference is not None and reference.ever_compacted),
+                "captured_at_ms": context.captured_at_ms,
+                "broker_quiet": reference.given.broker_quiet if reference is not None else context.snapshot_quiet,
+                "snapshot_quiet": context.snapshot_quiet,
+            }
+        )
+    return rows
+
+
+def _first_held(reference: ReplicaFacts) -> int:
+    """Below it markers may be gone, or in the remote tier."""
+    return max(reference.log_start_offset, reference.local_log_start_offset)
+
+
+def _markers(reference: ReplicaFacts) -> Mapping[tuple[int, int], list[_Marker]]:
+    """By producer id and epoch, in log order."""
+    parts = [part.events for segment in reference.given.segments for _, part in segment.ranges]
+    events = np.concatenate(parts) if parts else np.zeros(0, dtype=EVENT)
+    found: dict[tuple[int, int], list[_Marker]] = defaultdict(list)
+    for event in events[events["kind"] == MARKER]:
+        found[int(event["producer_id"]), int(event["producer_epoch"])].append(
+            _Marker(
+                offset=int(event["first_offset"]),
+                outcome="committed" if event["marker_type"] == COMMIT else "aborted",
+                at_ms=int(event["last_timestamp"]),
+            )
+        )
+    return found
+
+
+def _matched(decisions: Sequence[Decision], markers: Mapping[tuple[int, int], list[_Marker]]) -> list[_Found]:
+    found = [_Found() for _ in decisions]
+    shared: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for at, decision in enumerate(decisions):
+        key = (decision.producer_id, decision.marker_epoch)
+        if (decision.client_transaction_version or 0) >= 2:
+            found[at] = _of_one(decision, markers.get(key, ()))
+        else:
+            shared[key].append(at)
+    for key, places in shared.items():
+        _share_out([(decisions[at], found[at]) for at in places], markers.get(key, ()))
+    return found
+
+
+def _of_one(decision: Decision, own: Sequence[_Marker]) -> _Found:
+    """Producer id and epoch name the transaction: a marker of the other outcome is a contradiction."""
+    contradicting = [m for m in own if m.outcome != decision.outcome]
+    return _Found(marker=next(iter(contradicting or own), None), count=len(own))
+
+
+def _ended_by_another(decisions: Sequence[Decision], found: Sequence[_Found], reference: ReplicaFacts) -> None:
+    """A transaction that a marker of another epoch ended has its end; that the epoch is wrong is told of the marker."""
+    wrong = {
+        (t.producer_id, t.producer_epoch): t
+        for t in reference.replay.completed
+        if t.marker_producer_epoch not in (t.producer_epoch, t.producer_epoch + 1)
+    }
+    for decision, end in zip(decisions, found, strict=True):
+        version_2 = (decision.client_transaction_version or 0) >= 2
+        ended = wrong.get((decision.producer_id, decision.marker_epoch - version_2))
+        if end.marker is None and ended is not None and ended.marker_offset is not None:
+            end.marker = _Marker(offset=ended.marker_offset, outcome=ended.outcome, at_ms=ended.last_timestamp)
+            end.count = 1
+
+
+def _share_out(wanting: Sequence[tuple[Decision, _Found]], own: Sequence[_Marker]) -> None:
+    """Each decision takes the first marker of its outcome in its time; what finds none, one of the other outcome.
+
+    Decisions and markers both come in the order of time, so one walk along each is enough.
+    """
+    queues = {o: deque(m for m in own if m.outcome == o) for o in ("committed", "aborted")}
+    left: list[_Marker] = []
+    for decision, found in wanting:
+        queue = queues[decision.outcome]
+        while queue and queue[0].at_ms < _earliest(decision):
+            left.append(queue.popleft())
+        if queue and queue[0].at_ms <= _latest(decision):
+            found.marker, found.count = queue.popleft(), 1
+    left = sorted([*left, *(m for queue in queues.values() for m in queue)], key=lambda m: m.at_ms)
+    times = [m.at_ms for m in left]
+    taken: set[int] = set()
+    for decision, found in wanting:
+        at = bisect_left(times, _earliest(decision))
+        while found.marker is None and at < len(left) and times[at] <= _latest(decision):
+            if at not in taken:
+                taken.add(at)
+                found.marker, found.count = left[at], 1
+            at += 1
+
+
+def _earliest(decision: Decision) -> int:
+    return decision.decided_at_ms - CLOCK_MARGIN_MS if decision.decided_at_ms is not None else 0
+
+
+def _latest(decision: Decision) -> float:
+    return decision.completed_at_ms + CLOCK_MARGIN_MS if decision.completed_at_ms is not None else float("inf")

@@ -1,0 +1,234 @@
+"""What retention, the cleaner and the remote tier have made of each replica's log: rows of `upkeep`.
+
+In: a partition's replicas, its settings, a way to read a compacted log's keys. Out: rows. The rules that must hold:
+time and size are what Kafka's own deletion looks at, from the first segment on and only as far as the high watermark
+(UnifiedLog#deleteRetentionMsBreachedSegments); records are asked for only where a cleaner works.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from kafka_log.internal_topics import CLUSTER_METADATA
+from spark_jobs.facts.context import PartitionContext, Row
+from spark_jobs.facts.key_table import KeyTable, duplicates_below, key_count
+from spark_jobs.facts.lost_records import blind_stretches
+from spark_jobs.facts.metadata import COMPACT
+from spark_jobs.facts.remote_tier import first_hole, remote_end
+from spark_jobs.facts.replica import ReplicaFacts, SegmentRow
+from spark_jobs.facts.replica_set import ReplicaSet
+from spark_jobs.facts.row_basics import capture, of_replica
+from spark_jobs.facts.upkeep_context import LogSettings, UpkeepContext
+
+ReadKeys = Callable[[ReplicaFacts], KeyTable | str]
+"""A compacted replica's table, or why there is none."""
+NOT_COMPACTED: Final = "not compacted"
+_DELETE: Final = "delete"
+
+
+def upkeep_rows(present: ReplicaSet, keys: ReadKeys, *, earlier: ReplicaSet | None = None) -> list[Row]:
+    """A row for each replica that a broker serves; the metadata log is kept by rules of its own."""
+    if present.context.topic == CLUSTER_METADATA:
+        return []
+    before = {f.broker_id: f for f in earlier.live} if earlier is not None else {}
+    elapsed = elapsed_ms(present, earlier) if earlier is not None else None
+    return [_row(present, f, keys, before.get(f.broker_id), elapsed) for f in present.live]
+
+
+def elapsed_ms(present: ReplicaSet, earlier: ReplicaSet) -> int | None:
+    """Between two captures."""
+    then, now = earlier.context.captured_at_ms, present.context.captured_at_ms
+    return None if then is None or now is None else now - then
+
+
+def _row(
+    present: ReplicaSet, replica: ReplicaFacts, keys: ReadKeys, before: ReplicaFacts | None, elapsed: int | None
+) -> Row:
+    context, given = present.context, replica.given
+    known = context.upkeep or UpkeepContext()
+    first = replica.segments[0].segment.base_offset if replica.segments else None
+    active = replica.segments[-1].segment.base_offset if replica.segments else None
+    below = _below_log_start(replica)
+    hole = None
+    if context.remote_storage_enable and known.remote_known and first is not None and present.reference is not None:
+        vector = present.reference.vector
+        hole = first_hole(known.remote, vector, log_start_offset=replica.log_start_offset, local_start_offset=first)
+    return {
+        **of_replica(replica),
+        "cleanup_policy": context.cleanup_policy,
+        "remote_storage_enable": context.remote_storage_enable,
+        "clean_shutdown": given.clean_shutdown,
+        "broker_alive": replica.broker_id in context.alive_brokers,
+        "damaged": is_damaged(replica),
+        "captured_at_ms": context.captured_at_ms,
+        "log_start_offset": replica.log_start_offset,
+        "checkpoint_log_start_offset": given.checkpoint_log_start_offset,
+        "first_base_offset": first,
+        "active_base_offset": active,
+        "log_end_offset": replica.log_end_offset,
+        "high_watermark": given.high_watermark,
+        "open_first_offset": replica.replay.first_unstable_offset(None),
+        "size_bytes": size_of(replica),
+        "segments_below_log_start": below,
+        "below_log_start_since_ms": (
+            elapsed if below and before is not None and _reached(before, replica, below) else None
+        ),
+        **_retention(known.settings, replica, context),
+        "cleaner_offset": given.cleaner_offset,
+        **_keys(context, replica, keys, known),
+        **_producers(context, replica),
+        "remote_known": known.remote_known,
+        "remote_end_offset": (
+            remote_end(known.remote, present.reference.vector) if present.reference is not None else None
+        ),
+        "remote_gap_start_offset": hole[0] if hole is not None else None,
+        "remote_gap_end_offset": hole[1] if hole is not None else None,
+        **capture(context, replica),
+    }
+
+
+def size_of(replica: ReplicaFacts) -> int:
+    """Bytes of its .log files."""
+    return sum(s.segment.size_bytes for s in replica.segments)
+
+
+def is_damaged(replica: ReplicaFacts) -> bool:
+    """A place of its log could not be read."""
+    return bool(blind_stretches(replica)) or bool(replica.given.unread_bases)
+
+
+def _below_log_start(replica: ReplicaFacts) -> int:
+    """Segments that end at or below the log start."""
+    return sum(
+        1 for s in replica.segments if s.next_base_offset is not None and s.next_base_offset <= replica.log_start_offset
+    )
+
+
+def _reached(before: ReplicaFacts, now: ReplicaFacts, below: int) -> bool:
+    """In the earlier snapshot, too, the log started behind the first segment that is still there."""
+    end = now.segments[0].next_base_offset
+    return below > 0 and end is not None and before.log_start_offset >= end
+
+
+def _retention(settings: LogSettings, replica: ReplicaFacts, context: PartitionContext) -> Row:
+    told: Row = {
+        "retention_check_interval_ms": settings.retention_check_interval_ms,
+        "retention_ms": settings.retention_ms,
+        "retention_bytes": settings.retention_bytes,
+        "retention_known": settings.retention_known,
+    }
+    now = context.captured_at_ms
+    if now is None or _DELETE not in (context.cleanup_policy or ""):
+        return told
+    told["overdue_segments"] = 0
+    closed = [
+        s
+        for s in replica.segments[:-1]
+        if s.next_base_offset is not None and s.next_base_offset <= (replica.given.high_watermark or 0)
+    ]
+    for why, overdue in (
+        ("time", _by_time(closed, settings, now)),
+        ("size", _by_size(closed, settings, now)),
+    ):
+        if overdue > told["overdue_segments"]:
+            told |= {
+                "overdue_segments": overdue,
+                "overdue_end_offset": closed[overdue - 1].next_base_offset,
+                "overdue_since_at_ms": max(s.summary.max_timestamp_ms for s in closed[:overdue]),
+                "overdue_by": why,
+            }
+    return told
+
+
+def _by_time(closed: list[SegmentRow], settings: LogSettings, now: int) -> int:
+    if settings.retention_ms < 0:
+        return 0
+    latest = now - settings.retention_ms - settings.retention_check_interval_ms
+    count = 0
+    for row in closed:
+        if not 0 <= row.summary.max_timestamp_ms < latest:
+            break
+        count += 1
+    return count
+
+
+def _by_size(closed: list[SegmentRow], settings: LogSettings, now: int) -> int:
+    """Counts only what was there a check interval ago, so that the deletion had its chance."""
+    if settings.retention_bytes < 0:
+        return 0
+    old = [s for s in closed if 0 <= s.summary.max_timestamp_ms < now - settings.retention_check_interval_ms]
+    excess = sum(s.segment.size_bytes for s in old) - settings.retention_bytes
+    count = 0
+    for row in closed:
+        excess -= row.segment.size_bytes
+        if excess < 0:
+            break
+        count += 1
+    return count
+
+
+def _keys(context: PartitionContext, replica: ReplicaFacts, keys: ReadKeys, known: UpkeepContext) -> Row:
+    told: Row = {
+        "policy_changed_at_ms": known.settings.policy_changed_at_ms,
+        "policy_history_known": known.history_whole,
+    }
+    if not works_on(context, replica):
+        return told | {"key_incomparable_reason": NOT_COMPACTED}
+    table = keys(replica)
+    if isinstance(table, str):
+        return told | {"key_incomparable_reason": table}
+    cleaner = replica.given.cleaner_offset
+    duplicates, first = duplicates_below(table, cleaner) if cleaner is not None else (0, None)
+    return told | {
+        "keys_sampled_permille": table.permille,
+        "keys": key_count(table),
+        "duplicate_keys": duplicates,
+        "first_duplicate_offset": first,
+        # Where the policy was compact once and is no more, records may come without keys.
+        "unkeyed_records": table.unkeyed_records if COMPACT in (context.cleanup_policy or "") else None,
+        "first_unkeyed_offset": table.first_unkeyed_offset,
+        "first_unkeyed_at_ms": table.first_unkeyed_at_ms,
+    }
+
+
+def works_on(context: PartitionContext, replica: ReplicaFacts) -> bool:
+    """Whether a cleaner works on a replica, or did."""
+    return context.topic_compacted or replica.given.cleaner_offset is not None or replica.ever_compacted
+
+
+def _producers(context: PartitionContext, replica: ReplicaFacts) -> Row:
+    """Producers whose last batch the newest producer snapshot names, and which the log has not.
+
+    Only of a compacted log; elsewhere the snapshot's content is compared with the log as it is (B11).
+    """
+    if not works_on(context, replica):
+        return {}
+    usable = [
+        s
+        for s in replica.given.snapshots
+        if max(replica.log_start_offset, replica.local_log_start_offset) < s.offset <= replica.log_end_offset
+        and not s.content.corruptions
+        and s.offset in replica.states_at
+    ]
+    if not usable:
+        return {}
+    newest = max(usable, key=lambda s: s.offset)
+    start = max(replica.log_start_offset, replica.local_log_start_offset)
+    states = replica.states_at[newest.offset]
+    missing: list[tuple[int, int]] = []
+    expired = 0
+    for entry in newest.content.entries:
+        if entry.last_offset < start:
+            continue  # Behind a marker of version 2 it names no batch; or retention took it.
+        state, last = states.get(entry.producer_id), replica.replay.states.get(entry.producer_id)
+        if state is not None and state.last_offset >= entry.last_offset:
+            continue
+        if last is not None and last.last_offset > entry.last_offset:
+            continue  # It wrote on behind the snapshot: the cleaner keeps that batch instead.
+        if (context.captured_at_ms or 0) - entry.timestamp >= context.producer_expiration_ms:
+            expired += 1
+        else:
+            missing.append((entry.last_offset, entry.producer_id))
+    told: Row = {"producers_without_batch": len(missing), "expired_producers": expired}
+    if missing:
+        told |= {"first_missing_offset": min(missing)[0], "first_missing_producer_id": min(missing)[1]}
+    return told

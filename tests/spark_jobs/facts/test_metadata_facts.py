@@ -1,0 +1,240 @@
+"""Facts about the metadata log that no capture shows by itself: releases, standing in the ISR, placement, snapshots."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from spark_jobs.facts.in_sync_index import RESERVED_DIRECTORIES
+from spark_jobs.facts.metadata import DamagedRecord, LoggedRecord, MetadataHistory, PartitionState
+from spark_jobs.facts.metadata_replay import replay
+from spark_jobs.facts.metadata_transactions import TransactionMarks
+from spark_jobs.facts.placement import HeldReplicas, Placement, placement
+from spark_jobs.facts.releases import release_of_level
+from spark_jobs.facts.snapshot_check import (
+    BEGINS_WITH_IT,
+    BEYOND,
+    HEAD_GONE,
+    SnapshotCheck,
+    SnapshotContents,
+    SnapshotFile,
+    nodes_otherwise,
+)
+from tests.spark_jobs.facts.metadata_logs import TOPIC_ID, a_log, change, orders, record
+
+MINUTE_MS = 60_000
+DIRECTORY = "d" * 22
+
+
+def registered(broker_id: int, epoch: int, level: int = 33, **fields: Any) -> Any:
+    features = ({"name": "metadata.version", "min_supported_version": 7, "max_supported_version": level},)
+    given = {"broker_id": broker_id, "broker_epoch": epoch, "fenced": False, "features": features}
+    return record("RegisterBrokerRecord", **{**given, **fields})
+
+
+def three_brokers(**fields: Any) -> list[Any]:
+    return [registered(broker, broker - 1, **fields) for broker in (1, 2, 3)]
+
+
+def only(history: MetadataHistory) -> PartitionState:
+    return history.topics[TOPIC_ID].partitions[0]
+
+
+@pytest.mark.parametrize(
+    ("level", "release"),
+    [(0, None), (1, (3, 0)), (7, (3, 3)), (21, (3, 9)), (25, (4, 0)), (27, (4, 1)), (33, (4, 4)), (99, (4, 5))],
+)
+def test_a_level_is_of_one_release(level: int, release: tuple[int, int] | None) -> None:
+    assert release_of_level(level) == release
+
+
+def test_a_brokers_release_is_that_of_its_registration_at_the_time() -> None:
+    old, new = registered(1, 0, 27), registered(1, 4, 33)
+    history = replay(a_log([old, *orders(), change(leader=1), new, change(leader=2), change(leader=1)]))
+    assert [history.release_of(1, at) for at in (0, 3999, 4000)] == [(4, 1), (4, 1), (4, 4)]
+    assert history.release_of(2, 4000) is None, "it never registered"
+    assert history.releases_by_epoch(only(history)) == {0: (4, 1), 1: (4, 1), 2: None, 3: (4, 4)}
+
+
+def test_a_feature_has_the_level_of_the_time_and_before_a_lost_head_none_is_known() -> None:
+    levels = [record("FeatureLevelRecord", name="metadata.version", feature_level=n) for n in (21, 33)]
+    history = replay(a_log(levels, start=1))
+    assert [history.level_at("metadata.version", at) for at in (0, 1000, 2000)] == [0, 21, 33]
+    behind = replay(a_log(levels[1:], start=9), snapshot=at_end(8, []))
+    assert [behind.level_at("metadata.version", at) for at in (8000, 9000)] == [0, 33]
+    from_snapshot = replay([], snapshot=at_end(8, [record("NoOpRecord")]))
+    assert from_snapshot.level_at("metadata.version", 8000) is None
+
+
+def at_end(offset: int, records: Iterable[Any]) -> list[LoggedRecord]:
+    return [LoggedRecord(offset=offset, timestamp_ms=None, record=each) for each in records]
+
+
+def test_a_name_has_all_its_lives() -> None:
+    again = record("TopicRecord", name="orders", topic_id="u" * 22)
+    history = replay(a_log([*orders(), record("RemoveTopicRecord", topic_id=TOPIC_ID), again]))
+    assert [t.topic_id for t in history.lives("orders")] == [TOPIC_ID, "u" * 22]
+    assert (history.topics[TOPIC_ID].deleted_at_ms, history.lives("payments")) == (2000, ())
+
+
+def test_who_is_fenced_and_stays_in_the_isr_is_told_with_how_long() -> None:
+    fence = record("BrokerRegistrationChangeRecord", broker_id=2, broker_epoch=1, fenced=1)
+    log = a_log([*three_brokers(), *orders(), fence, record("NoOpRecord"), change(isr=(1, 3))])
+    (first, last) = only(replay(log)).changes
+    assert (first.isr_inactive, first.out_of_place_offset, first.out_of_place_ms) == ((2,), 5, 2000)
+    assert last.isr_inactive == ()
+
+
+def test_records_of_one_batch_come_into_force_together() -> None:
+    fence = record("BrokerRegistrationChangeRecord", broker_id=2, broker_epoch=1, fenced=1)
+    log = [*a_log([*three_brokers(), *orders()])]
+    log += [
+        LoggedRecord(offset=at, timestamp_ms=9000, record=each, batch_offset=5)
+        for at, each in ((5, fence), (6, change(isr=(1, 3))))
+    ]
+    assert [c.isr_inactive for c in only(replay(log)).changes] == [(), ()]
+
+
+def test_the_last_member_may_stay_when_it_goes() -> None:
+    fence = record("BrokerRegistrationChangeRecord", broker_id=1, broker_epoch=0, fenced=1)
+    log = a_log([*three_brokers(), *orders(), change(isr=(1,)), change(leader=-1), fence, record("NoOpRecord")])
+    assert [c.isr_inactive for c in only(replay(log)).changes] == [(), (), ()]
+
+
+def test_a_replica_on_a_disk_that_is_gone_is_told() -> None:
+    brokers = three_brokers(log_dirs=(DIRECTORY,))
+    some = {"directories": (DIRECTORY, *sorted(RESERVED_DIRECTORIES)[:2])}
+    lost = record("BrokerRegistrationChangeRecord", broker_id=1, broker_epoch=0, log_dirs=("e" * 22,))
+    (state,) = only(replay(a_log([*brokers, *orders(**some), lost, record("NoOpRecord")]))).changes
+    assert (state.isr_without_directory, state.out_of_place_ms) == ((1,), 1000)
+
+
+def test_a_registration_counts_the_records_that_are_not_about_it() -> None:
+    stale = record("BrokerRegistrationChangeRecord", broker_id=1, broker_epoch=77, fenced=-1)
+    history = replay(a_log([*three_brokers(), stale, stale, registered(1, 5)]))
+    first, second = history.registrations[1]
+    assert (first.stale_records, first.first_stale_offset, second.stale_records) == (2, 3, 0)
+    assert (second.previous_epoch, second.batch_offset) == (0, 5)
+
+
+def test_what_comes_after_damage_says_so() -> None:
+    log: list[LoggedRecord | DamagedRecord] = list(a_log([*three_brokers(), *orders()]))
+    log += [DamagedRecord(offset=5), *a_log([change(isr=(1, 2))], start=6)]
+    assert [c.after_damage for c in only(replay(log)).changes] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("names", "errors", "open_offset"),
+    [
+        (["Begin", "Topic", "End", "Begin", "Abort"], 0, None),
+        (["Begin", "Topic"], 0, 0),
+        (["Begin", "Begin", "End"], 1, None),
+        (["Topic", "End"], 1, None),
+        (["Begin", "leader", "Abort"], 0, None),
+        (["Begin", "leader", "End"], 1, None),
+        (["Begin", "leader", "Topic"], 1, 0),
+    ],
+)
+def test_transactions_end_before_anything_else(names: list[str], errors: int, open_offset: int | None) -> None:
+    marks = TransactionMarks()
+    records = {"Begin": "BeginTransactionRecord", "End": "EndTransactionRecord", "Abort": "AbortTransactionRecord"}
+    for offset, name in enumerate(names):
+        if name == "leader":
+            marks.leader_changed()
+        else:
+            marks.record(offset, records.get(name, "TopicRecord"))
+    assert (marks.errors, marks.open_offset) == (errors, open_offset)
+
+
+def held(**fields: Any) -> HeldReplicas:
+    given: dict[str, Any] = {
+        "served": {("orders", 0): DIRECTORY},
+        "future": (),
+        "listed": {("orders", 0)},
+        "whole": True,
+        "quiet": True,
+        "seen_until_ms": 10 * MINUTE_MS,
+    }
+    return HeldReplicas(**{**given, **fields})
+
+
+def placed(broker_id: int = 1, records: Iterable[Any] = (), **fields: Any) -> Placement:
+    return placement(replay(a_log([*three_brokers(), *orders(), *records])), broker_id, held(**fields))
+
+
+ELSEWHERE = {("payments", 0): DIRECTORY, ("orders", 0): DIRECTORY}
+
+
+@pytest.mark.parametrize(
+    ("found", "stray", "missing", "unsettled"),
+    [
+        (placed(), (), (), 0),
+        (placed(broker_id=4), (("orders", 0),), (), 0),
+        (placed(broker_id=4, seen_until_ms=MINUTE_MS), (), (), 1),
+        (placed(broker_id=4, seen_until_ms=None), (), (), 1),
+        (placed(served=ELSEWHERE), (("payments", 0),), (), 0),
+        (placed(served=ELSEWHERE, quiet=False), (), (), 1),
+        (placed(served={}, listed={("payments", 0)}), (), (("orders", 0),), 0),
+        (placed(served={}), (), (), 1),
+        (placed(served={}, listed=()), (), (), 1),
+        (placed(served={}, listed={("payments", 0)}, whole=False), (), (), 1),
+        (placed(served={}, future={("orders", 0)}), (), (), 0),
+        (placed(broker_id=3, records=[change(isr=(1, 2))], served={}, listed={("a", 0)}), (), (("orders", 0),), 0),
+    ],
+)
+def test_a_replica_is_wrong_only_where_nothing_can_put_it_right(
+    found: Placement, stray: Any, missing: Any, unsettled: int
+) -> None:
+    assert (found.stray, found.missing, found.unsettled) == (stray, missing, unsettled)
+
+
+def test_a_replica_in_another_log_dir_is_misplaced() -> None:
+    directories = {"directories": (DIRECTORY,) * 3}
+    history = replay(a_log([*three_brokers(), *orders(**directories)]))
+    assert placement(history, 1, held(served={("orders", 0): "e" * 22})).misplaced == (("orders", 0),)
+    assert placement(history, 1, held()).misplaced == ()
+
+
+def test_a_snapshot_is_compared_at_its_end_and_only_where_the_replay_passes_it() -> None:
+    quota = {"key": "producer_byte_rate", "entity": ({"entity_type": "user", "entity_name": "alice"},)}
+    log = a_log([record("ClientQuotaRecord", **quota, value=float(n)) for n in range(6)], start=10)
+    contents = {
+        5: [],
+        10: [record("NoOpRecord")],
+        12: [record("ClientQuotaRecord", **quota, value=1.0)],
+        13: [record("ClientQuotaRecord", **quota, value=9.0)],
+        16: [record("ClientQuotaRecord", **quota, value=7.0)],
+        20: [],
+    }
+    files = [
+        SnapshotFile(node_id=2, path=f"{end}", end_offset=end, leader_epoch=1, newest=end == 16) for end in contents
+    ]
+
+    def read(file: SnapshotFile) -> SnapshotContents:
+        records = tuple(at_end(file.end_offset, contents[file.end_offset]))
+        return SnapshotContents(records=records, whole=True, digest=file.path.encode())
+
+    check = SnapshotCheck(files, read, begins_with="10")
+    replay(log, snapshot=at_end(10, contents[10]), observer=check)
+    check.finish()
+    told = {v.file.end_offset: (v.reason, [d.kind for d in v.found]) for v in check.verdicts}
+    assert told == {
+        5: (HEAD_GONE, []),
+        10: (BEGINS_WITH_IT, []),
+        12: (None, []),
+        13: (None, ["quota"]),
+        16: (None, ["quota"]),
+        20: (BEYOND, []),
+    }
+    assert nodes_otherwise(check.verdicts, check.image) == {("quota", "user=alice/producer_byte_rate"): {2}}
+
+
+def test_what_the_log_has_written_since_is_the_same_on_every_node() -> None:
+    quota = {"key": "producer_byte_rate", "entity": ()}
+    log = a_log([record("ClientQuotaRecord", **quota, value=1.0), record("ClientQuotaRecord", **quota, value=2.0)])
+    files = [SnapshotFile(node_id=2, path="1", end_offset=1, leader_epoch=1, newest=True)]
+    other = tuple(at_end(1, [record("ClientQuotaRecord", **quota, value=9.0)]))
+    check = SnapshotCheck(files, lambda _: SnapshotContents(records=other, whole=True, digest=b""), begins_with=None)
+    replay(log, observer=check)
+    assert [len(v.found) for v in check.verdicts] == [1]
+    assert nodes_otherwise(check.verdicts, check.image) == {}

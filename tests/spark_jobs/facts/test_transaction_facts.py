@@ -1,0 +1,179 @@
+"""Facts about transactions and their producers: repetitions, plain writes, decisions and markers, live producers."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from kafka_log.batch_writer import write_batch
+from kafka_log.crc32c import crc32c, shifted
+from kafka_log.records import Record, RecordBatch
+from kafka_log.scan import scan_buffer
+from kafka_log.types import TopicPartition
+from spark_jobs.facts.producer_rows import live_producer_columns, producer_rows, transaction_rows
+from spark_jobs.facts.replica import ReplicaFacts
+from spark_jobs.facts.transaction_ends import transaction_end_rows
+from spark_jobs.facts.transactional_ids import Decision
+from spark_jobs.facts.watermarks import HighWatermarkBounds
+from tests.spark_jobs.facts.logs import ABORT, COMMIT, Disks, batch, context, headers, marker, replica
+
+NO_BOUNDS = HighWatermarkBounds(lower=None, upper=None)
+TRANSACTIONAL = 0x10
+
+
+def written(offset: int, epoch: int, text: bytes, *, at: int = 1_000, sequence: int = 0, bits: int = 0) -> bytes:
+    """A batch of one record of producer 7, as a client writes it."""
+    return write_batch(
+        RecordBatch(
+            base_offset=offset, last_offset=offset, partition_leader_epoch=0, crc=0, attributes=bits, base_timestamp=at,
+            max_timestamp=at, producer_id=7, producer_epoch=epoch, base_sequence=sequence,
+            records=(Record(offset=offset, timestamp=at, key=None, value=text),),
+        )
+    )  # fmt: skip
+
+
+def repeated(rows: NDArray[Any]) -> dict[int, tuple[Any, ...]]:
+    """By producer epoch: batches repeated, the first, what it repeats."""
+    facts = replica(rows)
+    producers, _ = producer_rows(context(), facts, compacted=False, read=Disks(broker_1=headers(rows)))
+    names = ("repeated_batches", "repeated_offset", "repeats_offset", "repeats_unverified")
+    return {row["producer_epoch"]: tuple(row[name] for name in names) for row in producers}
+
+
+def log_of(*parts: bytes) -> NDArray[Any]:
+    return scan_buffer(b"".join(parts))[0].copy()
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 4096])
+def test_a_difference_of_checksums_survives_what_comes_behind(size: int) -> None:
+    one, other, behind = b"a" * 40, b"b" * 40, bytes(range(256)) * (size // 256) + bytes(size % 256)
+    assert crc32c(one + behind) ^ crc32c(other + behind) == shifted(crc32c(one) ^ crc32c(other), len(behind))
+
+
+def test_a_batch_sent_again_in_a_new_epoch_is_known_by_its_header_alone() -> None:
+    rows = log_of(
+        written(0, 0, b"a"), written(1, 0, b"b", sequence=1), written(2, 1, b"b"), written(3, 1, b"c", sequence=1)
+    )
+    assert repeated(rows) == {0: (0, None, None, 0), 1: (1, 2, 1, 0)}
+
+
+def test_other_records_of_the_same_size_and_instant_are_no_repetition() -> None:
+    assert repeated(log_of(written(0, 0, b"a"), written(1, 1, b"b")))[1] == (0, None, None, 0)
+
+
+def test_the_same_records_at_another_instant_are_written_anew() -> None:
+    assert repeated(log_of(written(0, 0, b"a"), written(1, 1, b"a", at=1_001)))[1] == (0, None, None, 0)
+
+
+def test_what_was_aborted_may_be_written_again() -> None:
+    first = log_of(written(0, 0, b"a", bits=TRANSACTIONAL))
+    again = log_of(written(2, 1, b"a", bits=TRANSACTIONAL))
+    for kind, expected in ((ABORT, 0), (COMMIT, 1)):
+        rows = np.concatenate([first, marker(1, producer_id=7, producer_epoch=1, kind=kind), again])
+        assert repeated(rows)[1][0] == expected
+
+
+def test_plain_batches_inside_a_transaction_are_counted() -> None:
+    rows = [
+        batch(0, producer_id=7, sequence=0, transactional=True),
+        batch(1, producer_id=7, sequence=1),
+        batch(2, producer_id=7, sequence=2, transactional=True),
+        marker(3, producer_id=7, producer_epoch=1),
+        batch(4, producer_id=7, producer_epoch=1, sequence=0),
+    ]
+    producers, _ = producer_rows(context(), replica(*rows), compacted=False, read=Disks(broker_1=headers(*rows)))
+    found = {r["producer_epoch"]: (r["nontransactional_batches"], r["nontransactional_offset"]) for r in producers}
+    assert found == {0: (1, 1), 1: (0, None)}
+
+
+def test_a_transaction_knows_the_marker_before_it() -> None:
+    rows = [
+        batch(0, producer_id=7, sequence=0, transactional=True),
+        marker(1, producer_id=7, producer_epoch=1),
+        batch(2, producer_id=7, producer_epoch=1, sequence=4, transactional=True),
+    ]
+    first, second = transaction_rows(context(), replica(*rows))
+    names = ("previous_marker_offset", "previous_marker_producer_epoch", "previous_marker_bumped", "first_sequence")
+    assert [first[n] for n in names] == [None, None, None, 0]
+    assert [second[n] for n in names] == [1, 1, True, 4]
+    compacted = transaction_rows(context(), replica(*rows, compacted=True))[1]
+    assert compacted["first_sequence"] is None, "a cleaner may have taken the batches before"
+
+
+def test_producers_that_live_and_that_are_new() -> None:
+    now, hour = 100_000_000, 3_600_000
+    rows = [
+        batch(at, producer_id=at, sequence=0, timestamp=when)
+        for at, when in enumerate((1, now - 2 * hour, now - 60_000, now - 30_000))
+    ]
+    told = live_producer_columns(context(captured_at_ms=now), replica(*rows))
+    assert told == {"live_producer_ids": 3, "new_producer_ids": 2}
+    assert live_producer_columns(context(captured_at_ms=None), replica(*rows))["live_producer_ids"] is None
+
+
+# ------------------------------------------------------------------------------------------- decisions and markers
+
+
+def decision(
+    outcome: str, at_ms: int, *, epoch: int = 0, version: int | None = None, offset: int = 0
+) -> tuple[int, Decision]:
+    return 0, Decision(
+        transactional_id="tx",
+        producer_id=7,
+        marker_epoch=epoch,
+        outcome=outcome,
+        partitions=(TopicPartition(topic="t", partition=0),),
+        client_transaction_version=version,
+        record_offset=offset,
+        decided_at_ms=at_ms,
+        completed_offset=offset + 1,
+        completed_at_ms=at_ms + 10,
+    )
+
+
+def ends(reference: ReplicaFacts, *decisions: tuple[int, Decision]) -> list[tuple[Any, ...]]:
+    rows = transaction_end_rows(context(decisions=decisions), reference, NO_BOUNDS)
+    return [(r["marker_offset"], r["marker_outcome"], r["open_first_offset"]) for r in rows]
+
+
+def version_1(*ends_at: tuple[int, int]) -> ReplicaFacts:
+    """Transactions of one epoch: a batch and the marker behind it, of this kind, at this instant."""
+    rows = []
+    for at, (kind, when) in enumerate(ends_at):
+        rows += [batch(2 * at, producer_id=7, sequence=at, transactional=True, timestamp=when)]
+        rows += [marker(2 * at + 1, producer_id=7, kind=kind, timestamp=when)]
+    return replica(*rows)
+
+
+def test_each_version_1_transaction_gets_its_own_marker() -> None:
+    log = version_1((COMMIT, 10_000), (ABORT, 10_020), (COMMIT, 10_040))
+    told = ends(log, decision("committed", 10_000), decision("aborted", 10_020), decision("committed", 10_040))
+    assert told == [(1, "committed", None), (3, "aborted", None), (5, "committed", None)]
+
+
+def test_a_missing_version_1_marker_is_not_made_up_by_its_neighbours() -> None:
+    log = version_1((COMMIT, 10_000), (COMMIT, 10_040))
+    told = ends(log, decision("committed", 10_000), decision("committed", 10_020), decision("committed", 10_040))
+    assert [offset for offset, _, _ in told] == [1, 3, None]
+
+
+def test_a_version_1_marker_of_the_other_kind_contradicts_its_decision() -> None:
+    told = ends(
+        version_1((COMMIT, 10_000), (ABORT, 90_000)), decision("committed", 10_000), decision("committed", 90_000)
+    )
+    assert told == [(1, "committed", None), (3, "aborted", None)]
+
+
+def test_a_version_2_marker_is_named_by_its_epoch() -> None:
+    rows = [batch(0, producer_id=7, sequence=0, transactional=True), marker(1, producer_id=7, producer_epoch=1)]
+    log = replica(*rows, marker(2, producer_id=7, producer_epoch=1, coordinator_epoch=1))
+    (row,) = transaction_end_rows(context(decisions=(decision("committed", 0, epoch=1, version=2),)), log, NO_BOUNDS)
+    assert (row["marker_offset"], row["marker_outcome"], row["marker_count"]) == (1, "committed", 2)
+    told = ends(replica(rows[0]), decision("aborted", 0, epoch=1, version=2))
+    assert told == [(None, None, 0)], "the data are open from offset 0 on"
+
+
+def test_a_marker_of_a_wrong_epoch_is_an_end_all_the_same() -> None:
+    rows = [batch(0, producer_id=7, sequence=0, transactional=True), marker(1, producer_id=7, producer_epoch=3)]
+    assert ends(replica(*rows), decision("committed", 0, epoch=1, version=2)) == [(1, "committed", None)]

@@ -1,0 +1,254 @@
+"""One thing changed in the metadata of a real cluster's copy, and the invariant that alone tells of it as a root."""
+
+import re
+import shutil
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from expectations.catalogue.registry import CATALOGUE
+from expectations.verdicts import Breach, fold
+from kafka_log.metadata_records import MetadataRecord
+from kafka_log.schemas import FieldValue
+from tests.conftest import Golden
+from tests.spark_jobs.damage import batches, copy_of, place
+from tests.spark_jobs.judging import Judge
+from tests.spark_jobs.metadata_damage import (
+    at,
+    metadata_logs,
+    metadata_record,
+    metadata_snapshots,
+    records_of,
+    rewrite,
+    without_head,
+)
+from tests.spark_jobs.pipeline import Derived, derived
+
+FAMILIES = "ABCDEFGHJKL"
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture(scope="module")
+def judge(store_url: str) -> Iterator[Judge]:
+    engine = sa.create_engine(store_url)
+    with engine.connect() as connection:
+        yield Judge(connection)
+    engine.dispose()
+
+
+def topic_id(directory: Path, topic: str) -> FieldValue:
+    records = (r for _, r in records_of(metadata_logs(directory)[0]) if r.name == "TopicRecord")
+    return next(r.fields["topic_id"] for r in records if r.fields["name"] == topic)
+
+
+def idle(directory: Path, after: int, *, place_in_line: int = 0) -> int:
+    """The offset of a record that says nothing, to put another in its place."""
+    found = [o for o, r in records_of(metadata_logs(directory)[0]) if r.name == "NoOpRecord" and o >= after]
+    return found[place_in_line]
+
+
+def said(record: MetadataRecord, **fields: FieldValue) -> MetadataRecord:
+    return replace(record, fields={**record.fields, **fields})
+
+
+def partition_change(directory: Path, topic: str, partition: int = 0, **fields: FieldValue) -> MetadataRecord:
+    return metadata_record(
+        "PartitionChangeRecord", 2, topic_id=topic_id(directory, topic), partition_id=partition, **fields
+    )
+
+
+def broker_epoch(directory: Path, broker_id: int) -> FieldValue:
+    records = (r for _, r in records_of(metadata_logs(directory)[0]) if r.name == "RegisterBrokerRecord")
+    return [r.fields["broker_epoch"] for r in records if r.fields["broker_id"] == broker_id][-1]
+
+
+def bad_records(directory: Path) -> set[str]:
+    """What a controller gone wrong would write, on every node alike."""
+    logs = metadata_logs(directory)
+    nothing = metadata_record("NoOpRecord", 0)
+    retained = topic_id(directory, "plain")
+    wrong = {
+        0: partition_change(directory, "live", 0, isr=(1, 2), eligible_leader_replicas=(3,)),
+        1: partition_change(directory, "live", 1, leader_recovery_state=1),
+        2: partition_change(directory, "live", 2, directories=("AAAAAAAAAAAAAAAAAAAAAQ",) * 2),
+        3: metadata_record("EndTransactionRecord", 0),
+    }
+    for number, record in wrong.items():
+        rewrite(logs, at(idle(directory, 300, place_in_line=number), record))
+
+    def everywhere(_: int, record: MetadataRecord) -> MetadataRecord:
+        if record.name == "BrokerRegistrationChangeRecord" and record.fields["broker_id"] == 2:
+            return said(record, broker_epoch=7)
+        gone = record.name == "PartitionRecord" and record.fields["topic_id"] == retained
+        return nothing if gone and record.fields["partition_id"] == 1 else record
+
+    rewrite([*logs, *metadata_snapshots(directory)], everywhere)
+    return {"K06", "K08", "K12", "K17", "K11", "K13"}
+
+
+def bad_snapshot(directory: Path) -> set[str]:
+    """What one node counted and kept otherwise than the log, and a vote that it never gave."""
+    counted, elected = topic_id(directory, "live"), topic_id(directory, "plain")
+
+    def otherwise(_: int, record: MetadataRecord) -> MetadataRecord:
+        fields = record.fields
+        if record.name == "PartitionRecord" and fields["topic_id"] == counted and fields["partition_id"] == 0:
+            return said(record, partition_epoch=7)
+        if record.name == "PartitionRecord" and fields["topic_id"] == elected and fields["partition_id"] == 0:
+            return said(record, leader_epoch=3)
+        if record.name == "ConfigRecord" and fields["resource_name"] == "live":
+            return said(record, value="77")
+        return record
+
+    rewrite([metadata_snapshots(directory)[1]], otherwise)
+    path = directory / "broker-2/__cluster_metadata-0/quorum-state"  # The leader of epoch 2 was elected with its vote.
+    text = path.read_text().replace('"votedId":1', '"votedId":3')
+    path.unlink()
+    path.write_text(text)
+    return {"K01", "K02", "K03", "K16"}
+
+
+def fenced_in_sync(directory: Path) -> set[str]:
+    fence = metadata_record(
+        "BrokerRegistrationChangeRecord", 3, broker_id=3, broker_epoch=broker_epoch(directory, 3), fenced=1
+    )
+    rewrite(metadata_logs(directory), at(idle(directory, 300), fence))
+    return {"K09"}
+
+
+def another_quota(directory: Path) -> set[str]:
+    quota = metadata_record(
+        "ClientQuotaRecord",
+        0,
+        entity=({"entity_type": "user", "entity_name": "alice"},),
+        key="producer_byte_rate",
+        value=1024.0,
+    )
+    snapshot = metadata_snapshots(directory)[1]
+    first = next(o for o, r in records_of(snapshot) if r.name == "RegisterControllerRecord")
+    rewrite([snapshot], at(first, quota))
+    return {"K20"}
+
+
+def older_epoch_goes_on(directory: Path) -> set[str]:
+    for path in metadata_logs(directory):
+        rows = batches(path)
+        data = bytearray(path.read_bytes())
+        struct.pack_into(">i", data, place(rows[len(rows) // 2])[0] + 12, 0)
+        path.unlink()
+        path.write_bytes(data)
+    return {"K14"}
+
+
+def another_record(directory: Path) -> set[str]:
+    other = metadata_record("ClearElrRecord", 0, topic_name="nobody")
+    rewrite([metadata_logs(directory)[1]], at(idle(directory, 300), other))
+    return {"K15"}
+
+
+def foreign_disk(directory: Path) -> set[str]:
+    """A clone of broker 1's disk in broker 2, and a replica that came back with an old one."""
+    (own,) = re.findall(r"directory.id=.*", (directory / "broker-1/meta.properties").read_text())
+    path = directory / "broker-2/meta.properties"
+    path.write_text(re.sub(r"directory.id=.*", lambda _: own, path.read_text()))
+    shutil.copytree(directory / "broker-3/rf1-0", directory / "broker-1/rf1-0")
+    return {"B22", "D17"}
+
+
+def stuck_move(directory: Path) -> set[str]:
+    logs = metadata_logs(directory)
+    change = partition_change(directory, "pay", adding_replicas=(3,))
+    rewrite(logs, at(idle(directory, 100), change), later_ms=-25 * HOUR_MS)
+    return {"K18"}
+
+
+def restated(directory: Path) -> set[str]:
+    """A record that says all of a partition anew, with a partition epoch of before."""
+    offset = idle(directory, 420)
+    rows = derived(directory).all("partition_changes", topic="busy", partition=0)
+    now = [row for row in rows if row["metadata_offset"] < offset][-1]
+    first = next(
+        r
+        for _, r in records_of(metadata_logs(directory)[0])
+        if r.name == "PartitionRecord" and r.fields["topic_id"] == now["topic_id"] and r.fields["partition_id"] == 0
+    )
+    again = said(
+        first,
+        isr=tuple(now["isr"]),
+        leader=now["leader_id"],
+        leader_epoch=now["leader_epoch"],
+        partition_epoch=now["partition_epoch"] - 2,
+    )
+    rewrite(metadata_logs(directory), at(offset, again))
+    return {"K19"}
+
+
+def judged(judge: Judge, directory: Path) -> tuple[Derived, tuple[Breach, ...]]:
+    facts = derived(directory)
+    return facts, fold(judge.verdicts(facts, FAMILIES)[1], CATALOGUE)
+
+
+LEFT_OUT: dict[str, set[str]] = {}
+
+
+def left_out(judge: Judge, copy: Path, name: str) -> set[str]:
+    """What a copy of one partition has to say for itself, before anything is broken in it."""
+    if name not in LEFT_OUT:
+        LEFT_OUT[name] = {breach.code for breach in judged(judge, copy)[1]}
+    return LEFT_OUT[name]
+
+
+@pytest.mark.parametrize(
+    ("capture", "partition", "break_it"),
+    [
+        ("healthy", "live-0", bad_records),
+        ("healthy", "live-0", bad_snapshot),
+        ("healthy", "live-0", fenced_in_sync),
+        ("healthy", "live-0", another_quota),
+        ("healthy", "live-0", older_epoch_goes_on),
+        ("healthy", "live-0", another_record),
+        ("healthy", "rf1-0", foreign_disk),
+        ("hanging-txn", "pay-0", stuck_move),
+        ("epochs", "busy-0", restated),
+    ],
+)
+def test_what_is_wrong_is_the_root_and_nothing_else_is(
+    judge: Judge, golden: Golden, tmp_path: Path, capture: str, partition: str, break_it: Callable[[Path], set[str]]
+) -> None:
+    copy = copy_of(golden(capture), tmp_path / "copy", "__cluster_metadata-0", partition)
+    before = left_out(judge, copy, f"{capture} {partition}")
+    expected = break_it(copy)
+    _, found = judged(judge, copy)
+    assert {breach.code for breach in found if breach.implied_by is None} - before == expected
+
+
+def test_a_log_whose_head_is_gone_is_judged_from_its_snapshots_on(judge: Judge, golden: Golden, tmp_path: Path) -> None:
+    copy = copy_of(golden("pair-clean-b2"), tmp_path / "copy", "__cluster_metadata-0", "plain-0")
+    whole, _ = judged(judge, copy)
+    without_head(copy, 200)
+    facts, found = judged(judge, copy)
+    assert {b.code for b in found if b.severity != "info"} == set()
+    reasons = {row["end_offset"]: row["incomparable_reason"] for row in facts.rows["metadata_snapshots"]}
+    assert reasons[821] is None, "the log behind the oldest snapshot leads to the later ones"
+    (last,) = [r for r in facts.all("partition_changes", topic="plain", partition=0) if r["snapshot_end_offset"] == 821]
+    assert last["snapshot_partition_epoch"] == last["partition_epoch"]
+    entries = [{k: v for k, v in r.items() if k in ("kind", "name", "value")} for r in facts.rows["metadata_entries"]]
+    assert entries == [{k: r[k] for k in ("kind", "name", "value")} for r in whole.rows["metadata_entries"]]
+
+
+def test_damage_to_the_log_makes_what_follows_from_it_unknown(judge: Judge, golden: Golden, tmp_path: Path) -> None:
+    copy = copy_of(golden("healthy"), tmp_path / "copy", "__cluster_metadata-0", "live-0")
+    for log in metadata_logs(copy):
+        data = bytearray(log.read_bytes())
+        row = next(r for r in batches(log) if r["base_offset"] <= 118 <= r["last_offset"])
+        _, end = place(row)
+        data[end - 3] ^= 0x55
+        log.unlink()
+        log.write_bytes(data)
+    results, breaches = judge.verdicts(derived(copy), FAMILIES)
+    assert {b.code for b in breaches if b.severity != "info"} <= {"A03", "A16"}
+    assert results["K03"].reasons == {"metadata log damaged": 3}

@@ -1,0 +1,318 @@
+"""One thing broken in what coordinators, groups and transactional producers wrote: what an audit calls the root."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from expectations.catalogue.registry import CATALOGUE
+from expectations.verdicts import Breach, fold
+from kafka_log import batch as layout
+from kafka_log.coordinator_records import OtherCoordinatorRecord
+from sim_engine.rendering.write_snapshot import write_snapshot
+from sim_engine.scenarios.registry import SCENARIOS
+from snapshots.adopt import adopt
+from snapshots.manifest import Consistency
+from tests.conftest import Golden
+from tests.spark_jobs.coordinator_breaks import (
+    BROKERS,
+    each,
+    everywhere,
+    flipped_marker,
+    header,
+    nth,
+    records,
+    renamed,
+    snapshot_sequence,
+    without_index_entry,
+)
+from tests.spark_jobs.damage import batches, copy_of, segments
+from tests.spark_jobs.judging import Judge
+from tests.spark_jobs.pipeline import derived
+
+pytestmark = pytest.mark.slow
+
+METADATA = "__cluster_metadata-0"
+STATES = ("__transaction_state-0", "__transaction_state-1", "__transaction_state-2")
+OFFSETS = ("__consumer_offsets-0", "__consumer_offsets-1", "__consumer_offsets-2")
+SHARES = ("__share_group_state-0", "__share_group_state-1", "__share_group_state-2", "plain-0", "plain-1", "plain-2")
+Wanted = Callable[[OtherCoordinatorRecord], bool]
+
+
+@pytest.fixture(scope="module")
+def judge(store_url: str) -> Iterator[Judge]:
+    engine = sa.create_engine(store_url)
+    with engine.connect() as connection:
+        yield Judge(connection)
+    engine.dispose()
+
+
+def roots(judge: Judge, directory: Path, previous: Path | None = None) -> list[Breach]:
+    """Breaches that follow from no other."""
+    _, breaches = judge.verdicts(derived(directory, previous=previous), {c[0] for c in CATALOGUE})
+    return [b for b in fold(breaches, CATALOGUE) if b.implied_by is None]
+
+
+def alarms(found: list[Breach]) -> set[str]:
+    return {b.code for b in found if b.severity != "info"}
+
+
+def record_of(name: str, **values: Any) -> Wanted:
+    """Records of a type, with these fields in key or value."""
+
+    def wanted(record: OtherCoordinatorRecord) -> bool:
+        said = {**record.key, **(record.value or {})}
+        return record.name == name and all(said.get(field) == value for field, value in values.items())
+
+    return wanted
+
+
+# ------------------------------------------------------------------------------------------------- coordinators' logs
+
+
+def state_may_not_follow(d: Path) -> None:
+    begun = record_of("TransactionLog", transactional_id="tx-a", transaction_status=1)
+    records(d, "__transaction_state", 0, nth(0, begun, transaction_status=4))
+
+
+def transactional_id_elsewhere(d: Path) -> None:
+    records(d, "__transaction_state", 1, renamed("transactional_id", "tx-b", 3))
+
+
+def group_elsewhere(d: Path) -> None:
+    records(d, "__consumer_offsets", 0, renamed("group", "g-tx", 3))
+
+
+def generation_back(d: Path) -> None:
+    records(d, "__consumer_offsets", 1, nth(2, record_of("GroupMetadata", group="g-classic"), generation=0))
+
+
+def group_epoch_back(d: Path) -> None:
+    records(d, "__consumer_offsets", 1, nth(1, record_of("ConsumerGroupMetadata", group_id="g-kip848"), epoch=0))
+
+
+def topic_id_of_another(d: Path) -> None:
+    commit = record_of("OffsetCommit", group="g-classic", topic="plain", partition=0)
+    records(d, "__consumer_offsets", 1, each(commit, topic_id="Bq2Q3i7TQ1mB5h3nFh8vYg"))
+
+
+def batch_in_a_state_never_written(d: Path) -> None:
+    def acquired(old: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{**batch, "delivery_state": 1} for batch in old]
+
+    share = record_of("ShareUpdate", group_id="g-share")
+    records(d, "__share_group_state", 0, nth(0, share, state_batches=acquired, delivery_complete_count=0))
+
+
+def share_leader_ahead(d: Path) -> None:
+    records(d, "__share_group_state", 0, nth(0, record_of("ShareUpdate", group_id="g-share"), leader_epoch=40))
+
+
+def share_state_epoch_back(d: Path) -> None:
+    records(d, "__share_group_state", 0, nth(0, record_of("ShareUpdate", group_id="g-share"), snapshot_epoch=-1))
+
+
+def share_start_beyond(d: Path) -> None:
+    records(d, "__share_group_state", 0, nth(0, record_of("ShareUpdate", group_id="g-share"), start_offset=5_000))
+
+
+def share_count_off(d: Path) -> None:
+    change = nth(0, record_of("ShareUpdate", group_id="g-share"), delivery_complete_count=99)
+    records(d, "__share_group_state", 0, change)
+
+
+# -------------------------------------------------------------------------------------------- transactions in a log
+
+
+def _marker(path: Path, *, control_type: int, nth_one: int = 3) -> Any:
+    rows = batches(path)
+    return rows[rows["control_type"] == control_type][nth_one]
+
+
+def abort_called_commit(d: Path) -> None:
+    def change(path: Path) -> None:
+        marker = _marker(path, control_type=0)
+        flipped_marker(path, marker)
+        without_index_entry(path.with_suffix(".txnindex"), int(marker["base_offset"]))
+
+    everywhere(d, "livetx-0", _first_only(change))
+
+
+def marker_missing(d: Path) -> None:
+    """The last marker: in its place a batch of nobody stands, on every replica."""
+
+    def change(path: Path) -> None:
+        marker = batches(path)[-1]
+        assert int(marker["control_type"]) >= 0
+        without_index_entry(path.with_suffix(".txnindex"), int(marker["base_offset"]))
+        for snapshot in path.parent.glob("*.snapshot"):
+            if int(snapshot.stem) > int(marker["base_offset"]):
+                snapshot.unlink()
+        header(path, marker, layout.ATTRIBUTES_AT, ">h", 0)
+        header(path, marker, layout.PRODUCER_ID_AT, ">q", -1)
+        header(path, marker, layout.PRODUCER_EPOCH_AT, ">h", -1)
+
+    everywhere(d, "livetx-0", lambda path: change(path) if path == segments(path.parent)[-1] else None)
+
+
+def plain_batch_inside(d: Path) -> None:
+    def change(path: Path) -> None:
+        row = _second_of_its_transaction(path)
+        header(path, row, layout.ATTRIBUTES_AT, ">h", int(row["attributes"]) & ~layout.TRANSACTIONAL_BIT)
+
+    everywhere(d, "livetx-0", _first_only(change))
+
+
+def stale_data_behind_a_marker(d: Path) -> None:
+    def change(path: Path) -> None:
+        rows = batches(path)
+        at = int((rows["control_type"] == 1).nonzero()[0][3]) + 1
+        epoch = int(rows[at]["producer_epoch"])
+        for row in rows[at:]:
+            if int(row["control_type"]) >= 0:
+                return
+            if int(row["producer_epoch"]) == epoch and int(row["attributes"]) & layout.TRANSACTIONAL_BIT:
+                header(path, row, layout.PRODUCER_EPOCH_AT, ">h", epoch - 1)
+
+    everywhere(d, "livetx-0", _first_only(change))
+
+
+def _second_of_its_transaction(path: Path) -> Any:
+    rows = batches(path)
+    data = rows[(rows["control_type"] < 0) & (rows["attributes"] & layout.TRANSACTIONAL_BIT != 0)]
+    same = (data["producer_epoch"][1:] == data["producer_epoch"][:-1]).nonzero()[0]
+    return data[int(same[0]) + 1]
+
+
+def _first_only(change: Callable[[Path], None]) -> Callable[[Path], None]:
+    """Only in the first segment of each replica."""
+
+    def of(path: Path) -> None:
+        if path == segments(path.parent)[0]:
+            change(path)
+
+    return of
+
+
+def producer_snapshot_of_a_compacted_log(d: Path) -> None:
+    """Where a cleaner has been, nobody can work the snapshot out from the log again; the other replicas' remain."""
+    ours, theirs = ({p.name for p in (d / b / "compacted-0").glob("*.snapshot")} for b in ("broker-2", "broker-1"))
+    snapshot_sequence(d / "broker-2" / "compacted-0" / max(ours & theirs))
+
+
+BREAKS: dict[Callable[[Path], None], tuple[str, tuple[str, ...]]] = {
+    state_may_not_follow: ("F11", STATES),
+    transactional_id_elsewhere: ("F15", STATES),
+    group_elsewhere: ("J08", OFFSETS),
+    generation_back: ("J09", OFFSETS),
+    group_epoch_back: ("J09", OFFSETS),
+    topic_id_of_another: ("J03", (*OFFSETS, "plain-0")),
+    batch_in_a_state_never_written: ("J05", SHARES),
+    share_leader_ahead: ("J06", SHARES),
+    share_state_epoch_back: ("J06", SHARES),
+    share_start_beyond: ("J07", SHARES),
+    share_count_off: ("J07", SHARES),
+    abort_called_commit: ("F07", (*STATES, "livetx-0", "livetx-1")),
+    marker_missing: ("F10", (*STATES, "livetx-0", "livetx-1")),
+    plain_batch_inside: ("F01", (*STATES, "livetx-0")),
+    stale_data_behind_a_marker: ("F04", (*STATES, "livetx-0")),
+    producer_snapshot_of_a_compacted_log: ("D16", ("compacted-0",)),
+}
+
+
+@pytest.mark.parametrize(("break_it", "expected"), BREAKS.items(), ids=[b.__name__ for b in BREAKS])
+def test_one_break_and_what_is_called_its_root(
+    break_it: Callable[[Path], None],
+    expected: tuple[str, tuple[str, ...]],
+    golden: Golden,
+    tmp_path: Path,
+    judge: Judge,
+) -> None:
+    code, partitions = expected
+    copy = copy_of(golden("healthy"), tmp_path / "c", METADATA, *partitions)
+    break_it(copy)
+    assert alarms(roots(judge, copy)) == {code}
+
+
+# ------------------------------------------------------------------------------- a transaction that was never ended
+
+
+@pytest.fixture
+def hanging(golden: Golden, tmp_path: Path) -> Path:
+    """A copy of the capture with an open transaction, all of one moment."""
+    return copy_of(golden("hanging-txn"), tmp_path / "c", METADATA, *STATES, *OFFSETS, "pay-0")
+
+
+def test_commits_of_an_older_epoch_than_the_open_transaction(hanging: Path, judge: Judge) -> None:
+    everywhere(hanging, "__consumer_offsets-0", _older_epoch)
+    adopt(hanging, cluster="c", consistency=Consistency.QUIESCED)
+    (found,) = (b for b in roots(judge, hanging) if b.severity != "info")
+    assert (found.code, found.subject["group"], found.start_offset) == ("F14", "g-hang", 0)
+
+
+def _older_epoch(path: Path) -> None:
+    for row in batches(path):
+        header(path, row, layout.PRODUCER_EPOCH_AT, ">h", int(row["producer_epoch"]) - 1)
+
+
+def test_a_transaction_in_the_last_epoch(hanging: Path, judge: Judge) -> None:
+    ghost = record_of("TransactionLog", transactional_id="ghost-tx")
+    records(hanging, "__transaction_state", 1, nth(0, ghost, producer_epoch=32_767))
+    adopt(hanging, cluster="c", consistency=Consistency.QUIESCED)
+    (found,) = (b for b in roots(judge, hanging) if b.severity != "info")
+    assert (found.code, found.subject["transactional_id"]) == ("F13", "ghost-tx")
+
+
+# ------------------------------------------------------------------------------------------------- two snapshots
+
+
+def test_a_commit_that_went_back_is_told_for_information(golden: Golden, tmp_path: Path, judge: Judge) -> None:
+    before = copy_of(golden("healthy"), tmp_path / "before", METADATA, *OFFSETS, "plain-2")
+    after = copy_of(golden("healthy"), tmp_path / "after", METADATA, *OFFSETS, "plain-2")
+    commit = record_of("OffsetCommit", group="g-classic", topic="plain", partition=2)
+    records(after, "__consumer_offsets", 1, each(commit, offset=40))
+    # That the log was written anew is told beside it: a broker appends the commit, and leaves the old one.
+    (told,) = (b for b in roots(judge, after, previous=before) if b.code == "J04")
+    assert (told.severity, told.subject["group"], told.start_offset, told.end_offset) == ("info", "g-classic", 40, 380)
+
+
+def test_the_same_commits_twice_are_no_step_back(golden: Golden, tmp_path: Path, judge: Judge) -> None:
+    before = copy_of(golden("healthy"), tmp_path / "before", METADATA, *OFFSETS, "plain-2")
+    after = copy_of(golden("healthy"), tmp_path / "after", METADATA, *OFFSETS, "plain-2")
+    assert {b.code for b in roots(judge, after, previous=before)} & {"J04", "F12"} == set()
+
+
+def test_a_last_stable_offset_that_stays_for_longer_than_a_transaction_may_run(
+    golden: Golden, tmp_path: Path, judge: Judge
+) -> None:
+    copies = []
+    for at, (name, high_watermark) in enumerate((("before", 460), ("after", 466))):
+        copy = copy_of(golden("hanging-txn"), tmp_path / name, METADATA, *STATES, *OFFSETS, "pay-0")
+        for broker in BROKERS:
+            listed = copy / broker / "replication-offset-checkpoint"
+            listed.write_text(listed.read_text().replace("pay 0 466", f"pay 0 {high_watermark}"))
+        adopt(copy, cluster="c", consistency=Consistency.QUIESCED)
+        _read_at(copy, 1_795_300_000_000 + at * 3_600_000)
+        copies.append(copy)
+    (found,) = (b for b in roots(judge, copies[1], previous=copies[0]) if b.severity != "info")
+    assert (found.code, found.subject["topic"], found.start_offset, found.end_offset) == ("F12", "pay", 115, 466)
+
+
+def _read_at(snapshot: Path, at_ms: int) -> None:
+    path = snapshot / "MANIFEST.json"
+    manifest = json.loads(path.read_text())
+    for broker in manifest["brokers"]:
+        broker["read_started_at_ms"] = broker["read_finished_at_ms"] = at_ms
+    path.write_text(json.dumps(manifest))
+
+
+def test_a_group_that_read_what_was_cut_off_is_named_without_an_earlier_snapshot(tmp_path: Path, judge: Judge) -> None:
+    moment = next(m for m in SCENARIOS["unclean-election"].play(1).moments if m.name == "a-is-back")
+    write_snapshot(tmp_path / "s", moment.disks, cluster="c", snapshot_id="s", consistency=Consistency.ATOMIC, truth={})
+    found = roots(judge, tmp_path / "s")
+    (told,) = (b for b in found if b.code == "J02")
+    assert (told.start_offset, told.end_offset) == (100, 201)
+    assert alarms(found) == {"J02", "K07"}
