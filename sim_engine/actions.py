@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from kafka_log.types import TopicPartition
-from sim_engine.log.stored_batch import NewRecord
+from sim_engine.log.stored_batch import NewRecord, StoredBatch
 from sim_engine.network import Link
 
 
@@ -36,6 +36,7 @@ class Timer(Enum):
     CLEANER = "cleaner"
     PRODUCERS = "producer-expiration"
     COORDINATORS = "coordinators"
+    REMOTE = "remote-log-manager"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,35 @@ class ProduceExpired:
     incarnation: int
     partition: TopicPartition
     number: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteMoved:
+    """The remote store has stored or removed a segment for a broker."""
+
+    broker_id: int
+    incarnation: int
+    partition: TopicPartition
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRetry:
+    """A broker looks after what it has asked for on behalf of the remote tier, by its number."""
+
+    broker_id: int
+    incarnation: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirFailed:
+    """A broker could not write a batch: there was no room for it."""
+
+    broker_id: int
+    incarnation: int
+    partition: TopicPartition
+    batch: StoredBatch
 
 
 @dataclass(frozen=True, slots=True)

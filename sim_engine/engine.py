@@ -23,11 +23,19 @@ from typing import Any, Final
 from kafka_log.control import Voter
 from sim_engine import actions, messages
 from sim_engine.actions import BrokerTick, ControllerTick, Delivered, Timer
-from sim_engine.brokers import broker_life, broker_requests, follower_role, follower_service, housekeeping, leader_role
+from sim_engine.brokers import (
+    broker_life,
+    broker_requests,
+    follower_role,
+    follower_service,
+    housekeeping,
+    leader_role,
+    remote_wiring,
+)
 from sim_engine.clients import consumer, producer
 from sim_engine.coordinators import coordinator_wiring
 from sim_engine.dice import uuid_for
-from sim_engine.faults import disk_wiring
+from sim_engine.faults import disk_wiring, remote_faults
 from sim_engine.log.replica_log import LogConfig, new_log
 from sim_engine.metadata import controller_node, metadata_copy
 from sim_engine.metadata.controller import ClusterImage, applied
@@ -131,6 +139,7 @@ ACTIONS: Final[dict[type, Callable[[Turn, Any], None]]] = {
     actions.Start: broker_life.start,
     actions.Stop: broker_life.stop,
     actions.Kill: broker_life.kill,
+    actions.LogDirFailed: broker_life.log_dir_failed,
     actions.PowerCut: broker_life.power_cut,
     actions.Pause: broker_life.pause,
     actions.Resume: broker_life.resume,
@@ -202,10 +211,14 @@ CONTROLLER_TIMERS: Final[dict[str, Callable[[Turn, ControllerTick], None]]] = {
 
 ACTIONS.update(coordinator_wiring.ACTIONS)
 ACTIONS.update(disk_wiring.ACTIONS)
+ACTIONS.update(remote_faults.ACTIONS)
+ACTIONS.update(remote_wiring.ACTIONS)
 BROKER_REQUESTS.update(coordinator_wiring.BROKER_REQUESTS)
+BROKER_REQUESTS.update(remote_wiring.BROKER_REQUESTS)
 CLIENT_ANSWERS.update(coordinator_wiring.CLIENT_ANSWERS)
 CLIENT_TIMERS.update(coordinator_wiring.CLIENT_TIMERS)
 TIMERS.update(coordinator_wiring.TIMERS)
+TIMERS.update(remote_wiring.TIMERS)
 
 # ---------------------------------------------------------------------------------------------------------- a world
 
@@ -231,7 +244,8 @@ def new_world(
         )
         for b in brokers
     ]
-    metadata = begun(leader_id=brokers[0], voters=voters, now_ms=now_ms)
+    config = LogConfig(segment_bytes=settings.metadata_segment_bytes)
+    metadata = begun(leader_id=brokers[0], voters=voters, now_ms=now_ms, config=config)
     first = [
         record("FeatureLevelRecord", 0, name=name, feature_level=level)
         for name, level in sorted(_features(settings.generation).items())

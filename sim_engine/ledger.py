@@ -7,18 +7,23 @@ change nothing but the ledger.
     committed         a leader's high watermark has passed it
     lost, committed   a leader is chosen that lacks committed batches; or a leader that another has replaced
                       declares batches committed that its successor does not have
+    lost, tiered      local segments or remote objects go that were the only ones to hold a range
     lost, acked       the same for batches that a client was told of under acks 1, before they were committed
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
 from kafka_log.types import TopicPartition
 from sim_engine.log.persistent import Trail
 from sim_engine.log.replica_log import ReplicaLog
 from sim_engine.log.stored_batch import StoredBatch
+from sim_engine.log.tiering import nowhere
 from sim_engine.truth import Acknowledged, Consumed, Lineage, Lost, Truncated, Watermark
 from sim_engine.turn import Turn
+
+_NOT_IN_TIER: Final = ", not in the remote tier"
 
 
 def same_batch(left: StoredBatch, right: StoredBatch) -> bool:
@@ -92,12 +97,37 @@ def leader_chosen(turn: Turn, partition: TopicPartition, *, leader: int, leader_
     elif lineage.high_watermark:
         lineage = _cut_to(turn, partition, lineage, 0, cause)
     turn.truth = turn.truth.with_lineage(partition, lineage)
+    tier_checked(turn, partition, cause)
 
 
 def leading_begun(turn: Turn, broker_id: int, partition: TopicPartition, leader_epoch: int) -> None:
     """A chosen leader begins: what it cut since it was chosen is lost too."""
     if turn.truth.lineage(partition).leader_epoch == leader_epoch:
         leader_chosen(turn, partition, leader=broker_id, leader_epoch=leader_epoch, cause="truncation before leading")
+
+
+def tier_checked(turn: Turn, partition: TopicPartition, cause: str) -> None:
+    """Notes what of a tiered partition is neither in its leader's log nor in the store, where it was so far."""
+    lineage = turn.truth.lineage(partition)
+    replica = turn.replica(lineage.leader, partition) if lineage.leader >= 0 else None
+    if replica is None or not replica.log.config.remote_storage:
+        return
+    left = nowhere(replica.log, turn.remote, partition, replica.topic_id)
+    for known in turn.truth.losses if left else ():
+        # What was noted before is not lost again.
+        if known.partition == partition and known.cause.endswith(_NOT_IN_TIER):
+            pieces = [((s, min(e, known.start_offset)), (max(s, known.end_offset), e)) for s, e in left]
+            left = [(s, e) for pair in pieces for s, e in pair if s < e]
+    for offsets in left:
+        _note_loss(
+            turn,
+            partition,
+            offsets,
+            leader_epoch=lineage.leader_epoch,
+            cause=cause + _NOT_IN_TIER,
+            broker_id=lineage.leader,
+            committed=True,
+        )
 
 
 def log_lost(turn: Turn, broker_id: int, partition: TopicPartition, cause: str) -> None:
@@ -157,9 +187,9 @@ def _cut_to(turn: Turn, partition: TopicPartition, lineage: Lineage, offset: int
 def first_lacking(committed: Trail[StoredBatch], log: ReplicaLog) -> int | None:
     """The first committed offset that a log, from its start on, does not hold as it was committed; None if it has all.
 
-    Of a compacted log only the end can be compared.
+    Of a compacted log only the end can be compared; of a tiered one `tier_checked` looks at what is not local.
     """
-    start = log.log_start_offset
+    start = _first_local(log)
     promised = [b for b in committed if b.last_offset >= start]
     if not promised:
         return None
@@ -172,10 +202,16 @@ def first_lacking(committed: Trail[StoredBatch], log: ReplicaLog) -> int | None:
     return None
 
 
+def _first_local(log: ReplicaLog) -> int:
+    """Where the part of a log begins that its broker must have."""
+    local = log.segments[0].base_offset if log.config.remote_storage else 0
+    return max(log.log_start_offset, local)
+
+
 def _holds(log: ReplicaLog, acked: Acknowledged) -> bool:
     if acked.last_offset >= log.log_end_offset:
         return False
-    if acked.last_offset < log.log_start_offset:
+    if acked.last_offset < _first_local(log):
         return True
     found = log.batches_from(acked.base_offset, up_to=acked.last_offset + 1)
     return any(b.leader_epoch == acked.leader_epoch and b.base_offset <= acked.base_offset for b in found)

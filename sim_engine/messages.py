@@ -14,6 +14,7 @@ from kafka_log.types import TopicPartition
 from sim_engine.log.replica_log import ReplicaLog
 from sim_engine.log.stored_batch import NewRecord, Producer, StoredBatch
 from sim_engine.metadata.controller import ClusterImage
+from sim_engine.metadata.metadata_snapshot import MetadataSnapshot
 
 NONE = "NONE"
 
@@ -68,7 +69,11 @@ class FetchRequest:
 
 @dataclass(frozen=True, slots=True)
 class FetchedPartition:
-    """One partition of an answer. `diverging`: the largest epoch that both know, and where it ends on the leader."""
+    """One partition of an answer. `diverging`: the largest epoch that both know, and where it ends on the leader.
+
+    `local_start` is told with OFFSET_MOVED_TO_TIERED_STORAGE: where the leader's local log begins, and the epoch of
+    the record before that (Kafka's follower asks for both with requests of their own).
+    """
 
     partition: TopicPartition
     fetch_offset: int
@@ -79,6 +84,7 @@ class FetchedPartition:
     log_start_offset: int = -1
     log_end_offset: int = -1
     diverging: tuple[int, int] | None = None
+    local_start: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,13 +263,18 @@ class MetadataFetch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataResponse:
-    """The committed metadata log, and the image that replaying it gives."""
+    """The committed metadata log, and the image that replaying it gives.
+
+    With a `snapshot` for a node that ends before the leader's log begins (Kafka's node fetches it with requests of its
+    own).
+    """
 
     correlation: int
     log: ReplicaLog
     image: ClusterImage
     quorum_leader: int
     quorum_epoch: int
+    snapshot: MetadataSnapshot | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

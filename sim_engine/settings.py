@@ -3,7 +3,7 @@
 Nothing flows in or out here: these are values. The rule that must hold: the defaults are those of Kafka 4.4, but for
 what a note says.
 
-Source: ReplicationConfigs, ServerLogConfigs, QuorumConfig, KRaftConfigs.
+Source: ReplicationConfigs, ServerLogConfigs, QuorumConfig, KRaftConfigs, RemoteLogManagerConfig.
 """
 
 from collections.abc import Mapping
@@ -55,6 +55,17 @@ class Settings:
     retention_check_interval_ms: int = 300_000
     cleaner_backoff_ms: int = 15_000
     producer_expiration_check_interval_ms: int = 600_000
+    remote_task_interval_ms: int = 30_000
+    """How often a leader looks for segments to copy or to delete (remote.log.manager.task.interval.ms)."""
+    remote_transfer_ms: int = 200
+    """How long the remote store takes to store or remove a segment; not a setting of Kafka's."""
+    metadata_segment_bytes: int = 1 << 30
+    metadata_bytes_between_snapshots: int = 20 << 20
+    metadata_snapshot_max_interval_ms: int = 3_600_000
+    metadata_retention_bytes: int = 100 << 20
+    metadata_retention_ms: int = 604_800_000
+    formatted_before_4_4: bool = False
+    """Nodes that were formatted by an older release keep its bootstrap.checkpoint."""
     preferred_election_interval_ms: int | None = None
     """Kafka's leader.imbalance.check.interval.seconds is 300 s; None leaves it to the operator."""
     no_op_interval_ms: int | None = None

@@ -83,7 +83,11 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elected:
-    """A leader (-1 for none) with a new epoch. `kind` is first, clean, elr, preferred, unclean or none."""
+    """A leader (-1 for none) with a new epoch.
+
+    `kind` is first, clean (from the ISR), elr, preferred, last_known (nobody was eligible, and who had led last leads
+    again; KIP-966), unclean, same (the epoch rose, the leader stayed) or none.
+    """
 
     at_ms: int
     partition: TopicPartition

@@ -12,7 +12,9 @@ from kafka_log.types import TopicPartition
 from sim_engine.actions import Delivered
 from sim_engine.dice import below, draw
 from sim_engine.log.replica_log import ReplicaLog
+from sim_engine.log.tiering import RemoteStore
 from sim_engine.network import CONTROLLER, Network, arrivals_of, broker_node
+from sim_engine.rendering.leftovers import taken_away, together
 from sim_engine.rendering.render import Replica
 from sim_engine.settings import Generation, Settings
 from sim_engine.truth import Fault, Told, Truth
@@ -20,7 +22,7 @@ from sim_engine.world import Broker, ControllerNode, Disk, Event, Following, Lea
 
 
 class Turn:
-    """A step's work bench. Read and assign `controller`, `network` and `truth`; brokers and clients have methods."""
+    """A step's work bench. Read and assign `controller`, `network`, `remote`, `truth`; the others have methods."""
 
     __slots__ = (
         "_arrivals",
@@ -33,6 +35,7 @@ class Turn:
         "generation",
         "network",
         "now_ms",
+        "remote",
         "seed",
         "sequence",
         "settings",
@@ -47,6 +50,7 @@ class Turn:
         self._arrivals: dict[tuple[str, str], int] | None = None
         self.controller: ControllerNode = world.controller
         self.network: Network = world.network
+        self.remote: RemoteStore = world.remote
         self.truth: Truth = world.truth
         self.settings: Settings = world.settings
         self.generation: Generation = world.settings.generation
@@ -144,12 +148,18 @@ class Turn:
         return self._brokers[broker_id].disk.replicas[partition].log
 
     def put_log(self, broker_id: int, partition: TopicPartition, log: ReplicaLog) -> None:
-        """The broker's log of a partition is this from now on."""
+        """The broker's log of a partition is this from now on; files of segments that are gone stay for a while."""
         disk = self._brokers[broker_id].disk
         before = disk.replicas[partition]
         if log is before.log:
             return
-        replicas = {**disk.replicas, partition: Replica(log=log, topic_id=before.topic_id)}
+        leftovers = before.leftovers
+        if (
+            len(log.segments) < len(before.log.segments)
+            or log.segments[0].base_offset != before.log.segments[0].base_offset
+        ):
+            leftovers = together(leftovers, taken_away(before.log, log, now_ms=self.now_ms))
+        replicas = {**disk.replicas, partition: replace(before, log=log, leftovers=leftovers)}
         self.put_disk(broker_id, replace(disk, replicas=replicas))
 
     def leadership(self, broker_id: int, partition: TopicPartition) -> Leadership | None:
@@ -214,6 +224,7 @@ class Turn:
             brokers=self._brokers if self._own_brokers else self._world.brokers,
             clients=self._clients,
             network=network,
+            remote=self.remote,
             truth=self.truth,
             queue=self._world.queue,
         )

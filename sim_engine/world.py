@@ -3,7 +3,7 @@
 In: nothing. Out: the values that a step reads and makes anew. The rule that must hold: a `World` is never changed;
 `engine.step` gives another one, which shares all that stayed as it was.
 
-    World       settings, clock, queue, controller, brokers, clients, network, truth
+    World       settings, clock, queue, controller, brokers, clients, network, remote store, truth
     Broker      Disk (survives death) + Running (memory; None while it is dead)
     Disk        logs, checkpoint files as they were last written, the broker's copy of the metadata log
     Running     the image it applied, partitions it leads and follows, requests it holds, coordinators
@@ -23,17 +23,29 @@ from dataclasses import dataclass, field
 
 from kafka_log.types import TopicPartition
 from sim_engine.actions import Delivered
+from sim_engine.log.remote_metadata import RemoteSegment, RemoteView
 from sim_engine.log.replica_log import ReplicaLog
+from sim_engine.log.tiering import RemoteObject, RemoteStore
 from sim_engine.messages import FetchRequest, MetadataFetch
 from sim_engine.metadata.controller import ClusterImage
 from sim_engine.metadata.metadata_log import MetadataLog
+from sim_engine.metadata.metadata_snapshot import MetadataSnapshot
 from sim_engine.network import Network
-from sim_engine.rendering.render import Replica
+from sim_engine.rendering.render import RenamedReplica, Replica
 from sim_engine.settings import Settings
 from sim_engine.truth import Truth
 
 Event = tuple[int, int, object]
 """When, its number (which orders what happens at once), and the action."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingFile:
+    """A file that is to be removed, by its path below the log dir."""
+
+    path: str
+    data: bytes
+    since_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +62,15 @@ class Disk:
     recovery_points: Mapping[TopicPartition, int] = field(default_factory=dict)
     log_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     cleaner_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    renamed: tuple[RenamedReplica, ...] = ()
+    metadata_snapshots: tuple[MetadataSnapshot, ...] | None = None
+    """Of the metadata log, oldest first; None before the node has got anything of it."""
+    waiting_files: tuple[WaitingFile, ...] = ()
+    """Of the metadata log, to be removed."""
+    room_bytes: int | None = None
+    """How much more fits; None for enough."""
+    written_at_ms: Mapping[str, int] = field(default_factory=dict)
+    """When checkpoint files were last written, by their names."""
     clean_broker_epoch: int | None = None
     """In .kafka_cleanshutdown: the epoch of a broker that stopped in good order; None while it runs or if it died."""
 
@@ -149,6 +170,58 @@ class ProducerIds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteWrite:
+    """A record about a segment, for a partition of the metadata topic; it waits there for those before it.
+
+    From `due_at_ms` on it is sent again.
+    """
+
+    number: int
+    metadata_partition: int
+    segment: RemoteSegment
+    is_first: bool
+    due_at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteTask:
+    """What the leader of a tiered partition is about: a segment that gets into its next state.
+
+    `moving`: the store is at work; else the record of `segment`'s state is on its way, until the view shows it.
+    `doomed` are the segments to be deleted after this one.
+    """
+
+    number: int
+    leader_epoch: int
+    segment: RemoteSegment
+    copy: RemoteObject | None = None
+    moving: bool = False
+    doomed: tuple[RemoteSegment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteWork:
+    """A broker's RemoteLogManager: what it has read of the metadata topic, what it writes there, its tasks.
+
+    `reads` are the next offsets by partition of the metadata topic, `asked` the requests under way there with when they
+    were sent, `sequences` the producer's next sequence numbers. `started` holds the leader epochs of partitions whose
+    log start was looked up in the tier.
+    """
+
+    ticking: bool = False
+    view: RemoteView = field(default_factory=RemoteView)
+    reads: Mapping[int, int] = field(default_factory=dict)
+    asked: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    producer_id: int = -1
+    producer_epoch: int = -1
+    producer_asked: int = -1
+    sequences: Mapping[int, int] = field(default_factory=dict)
+    writes: tuple[RemoteWrite, ...] = ()
+    tasks: Mapping[TopicPartition, RemoteTask] = field(default_factory=dict)
+    started: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
     """A broker's memory. `incarnation` counts its runs; `broker_epoch` is None until it is registered.
 
@@ -167,6 +240,9 @@ class Running:
     backlog: tuple[object, ...] = ()
     image: ClusterImage = field(default_factory=ClusterImage)
     known_image: ClusterImage = field(default_factory=ClusterImage)
+    metadata_bytes: int = 0
+    """Read of the metadata log since the last snapshot, or since the start."""
+    snapshot_at_ms: int = 0
     metadata_correlation: int = -1
     metadata_asked_at_ms: int = 0
     leading: Mapping[TopicPartition, Leadership] = field(default_factory=dict)
@@ -176,6 +252,7 @@ class Running:
     last_fetches: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     coordinators: Mapping[str, object] = field(default_factory=dict)
+    remote: RemoteWork = field(default_factory=RemoteWork)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,5 +296,6 @@ class World:
     brokers: Mapping[int, Broker]
     clients: Mapping[str, object] = field(default_factory=dict)
     network: Network = field(default_factory=Network)
+    remote: RemoteStore = field(default_factory=RemoteStore)
     truth: Truth = field(default_factory=Truth)
     queue: tuple[Event, ...] = ()

@@ -10,10 +10,17 @@ Source: Kafka BrokerServer, BrokerLifecycleManager, LogManager, LogLoader; KIP-9
 from dataclasses import replace
 from typing import Final
 
+from kafka_log.log_dir import (
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_OFFSET_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+)
 from sim_engine import ledger
-from sim_engine.actions import BrokerTick, Kill, Loaded, Pause, PowerCut, Resume, Start, Stop, Timer, Wipe
-from sim_engine.brokers import housekeeping
+from sim_engine.actions import BrokerTick, Kill, Loaded, LogDirFailed, Pause, PowerCut, Resume, Start, Stop, Timer, Wipe
+from sim_engine.brokers import housekeeping, waiting_files
 from sim_engine.dice import uuid_for
+from sim_engine.faults import disk_wiring
+from sim_engine.faults.disk_faults import full_disk
 from sim_engine.log.recovery import loaded_replica
 from sim_engine.log.replica_log import (
     LogConfig,
@@ -31,7 +38,6 @@ from sim_engine.messages import (
 )
 from sim_engine.metadata import metadata_copy
 from sim_engine.network import broker_node
-from sim_engine.rendering.render import Replica
 from sim_engine.turn import Turn
 from sim_engine.world import Broker, Running
 
@@ -60,11 +66,11 @@ def loaded(turn: Turn, action: Loaded) -> None:
     running = broker.running
     if running is None or running.incarnation != action.incarnation:
         return
-    disk = broker.disk
+    disk = waiting_files.found_by_start(broker.disk, now_ms=turn.now_ms)
     replicas = {}
     for partition, replica in disk.replicas.items():
         log = loaded_replica(disk, partition, now_ms=turn.now_ms)
-        replicas[partition] = Replica(log=log, topic_id=replica.topic_id)
+        replicas[partition] = replace(replica, log=log)
     turn.put_disk(action.broker_id, replace(disk, replicas=replicas, clean_broker_epoch=None))
     turn.put_running(action.broker_id, replace(running, loaded=True, previous_broker_epoch=disk.clean_broker_epoch))
     for partition in sorted(replicas):
@@ -156,9 +162,9 @@ def stop(turn: Turn, action: Stop) -> None:
 
 def _finish_stop(turn: Turn, broker_id: int) -> None:
     broker = turn.broker(broker_id)
-    disk, running = broker.disk, broker.running
+    disk, running = waiting_files.swept(broker.disk, now_ms=turn.now_ms), broker.running
     assert running is not None
-    replicas = {p: Replica(log=stopped_cleanly(r.log), topic_id=r.topic_id) for p, r in disk.replicas.items()}
+    replicas = {p: replace(r, log=stopped_cleanly(r.log)) for p, r in disk.replicas.items()}
     disk = replace(
         disk,
         replicas=replicas,
@@ -166,6 +172,13 @@ def _finish_stop(turn: Turn, broker_id: int) -> None:
         recovery_points={p: r.log.log_end_offset for p, r in replicas.items()},
         log_starts=housekeeping.log_starts_of(replicas),
         clean_broker_epoch=running.broker_epoch,
+    )
+    disk = housekeeping.written(
+        disk,
+        turn.now_ms,
+        REPLICATION_OFFSET_CHECKPOINT,
+        RECOVERY_POINT_OFFSET_CHECKPOINT,
+        LOG_START_OFFSET_CHECKPOINT,
     )
     turn.put_broker(broker_id, Broker(disk=disk, running=None, incarnation=broker.incarnation))
 
@@ -178,7 +191,23 @@ def kill(turn: Turn, action: Kill) -> None:
 
 
 def _die(turn: Turn, broker_id: int) -> None:
+    turn.put_disk(broker_id, waiting_files.swept(turn.broker(broker_id).disk, now_ms=turn.now_ms))
+    waiting_files.half_cleaned(turn, broker_id)
     turn.put_running(broker_id, None)
+
+
+def log_dir_failed(turn: Turn, action: LogDirFailed) -> None:
+    """A broker's only log dir has failed: it halts."""
+    broker = turn.broker(action.broker_id)
+    running = broker.running
+    if running is None or running.incarnation != action.incarnation or action.partition not in broker.disk.replicas:
+        return
+    made = full_disk(broker.disk, action.partition, action.batch, room_bytes=broker.disk.room_bytes or 0)
+    if made is not None:
+        disk, fault = made
+        turn.put_disk(action.broker_id, replace(disk, room_bytes=0))
+        disk_wiring.note(turn, fault)
+    _die(turn, action.broker_id)
 
 
 def power_cut(turn: Turn, action: PowerCut) -> None:
@@ -196,8 +225,8 @@ def power_cut(turn: Turn, action: PowerCut) -> None:
             lost += 1
             log = without_unflushed(log, unflushed[kept].base_offset, now_ms=turn.now_ms)
             ledger.truncated(turn, action.broker_id, partition, replica.log, log, "power cut")
-        replicas[partition] = Replica(log=log, topic_id=replica.topic_id)
-    turn.put_disk(action.broker_id, replace(broker.disk, replicas=replicas))
+        replicas[partition] = replace(replica, log=log)
+    turn.put_disk(action.broker_id, replace(turn.broker(action.broker_id).disk, replicas=replicas))
     turn.note_fault("power cut", broker_node(action.broker_id), detail=f"{lost} logs", on_disk=lost > 0)
     _die(turn, action.broker_id)
 
@@ -224,6 +253,10 @@ def wipe(turn: Turn, action: Wipe) -> None:
             recovery_points={},
             log_starts={},
             cleaner_offsets={},
+            renamed=(),
+            metadata_snapshots=None,
+            waiting_files=(),
+            written_at_ms={},
             clean_broker_epoch=None,
         )
     replicas = {p: r for p, r in disk.replicas.items() if p not in gone}

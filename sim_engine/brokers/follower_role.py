@@ -15,7 +15,8 @@ from dataclasses import replace
 
 from kafka_log.types import TopicPartition
 from sim_engine import ledger
-from sim_engine.brokers import leader_role
+from sim_engine.brokers import leader_role, tier_reads
+from sim_engine.brokers.disk_room import took_room
 from sim_engine.log.replica_log import append, start_anew, truncate, with_high_watermark, with_log_start
 from sim_engine.log.truncation import cut_for
 from sim_engine.messages import (
@@ -156,6 +157,8 @@ def _take(turn: Turn, broker_id: int, found: FetchedPartition) -> None:
     log = before = turn.log(broker_id, found.partition)
     for batch in found.batches:
         if batch.base_offset >= log.log_end_offset:
+            if not took_room(turn, broker_id, found.partition, batch):
+                break
             log = append(log, batch, now_ms=turn.now_ms)
     log = with_high_watermark(log, found.high_watermark)
     if found.log_start_offset > log.log_start_offset:
@@ -174,6 +177,8 @@ def _refused(turn: Turn, broker_id: int, following: Following, found: FetchedPar
         elif found.log_start_offset > log.log_end_offset:
             anew = start_anew(log, found.log_start_offset, now_ms=turn.now_ms)
             turn.put_log(broker_id, partition, anew)
+        return
+    if found.local_start is not None and tier_reads.start_behind_tier(turn, broker_id, found):
         return
     retry_at_ms = turn.now_ms + turn.settings.fetch_backoff_ms
     turn.put_following(broker_id, partition, replace(following, retry_at_ms=retry_at_ms))

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from kafka_log.types import TopicPartition
 from sim_engine.actions import HoldExpired
-from sim_engine.brokers import leader_role
+from sim_engine.brokers import leader_role, tier_reads
 from sim_engine.log.replica_log import ReplicaLog
 from sim_engine.log.stored_batch import StoredBatch, readable
 from sim_engine.log.truncation import diverges, epoch_end
@@ -183,6 +183,8 @@ def _read_one(
             return replace(refused(NONE), diverging=path)
     if not log.log_start_offset <= asked.fetch_offset <= log.log_end_offset:
         return refused("OFFSET_OUT_OF_RANGE")
+    if tier_reads.is_in_tier(log, asked.fetch_offset):
+        return replace(refused(tier_reads.MOVED_TO_TIER), local_start=tier_reads.local_start(log))
     batches: tuple[StoredBatch, ...] = ()
     if asked.fetch_offset < log.log_end_offset and max_bytes > 0:
         batches = readable(log.batches_from(asked.fetch_offset, max_bytes=max_bytes))
@@ -241,14 +243,16 @@ def _consumed(turn: Turn, broker_id: int, running: Running, request: ConsumeRequ
         error = "OFFSET_OUT_OF_RANGE"
     end = log.last_stable_offset if request.read_committed else log.high_watermark
     batches: tuple[StoredBatch, ...] = ()
-    if error == NONE and request.fetch_offset < end:
+    if error == NONE and tier_reads.is_in_tier(log, request.fetch_offset):
+        error, batches = tier_reads.remote_batches(turn, broker_id, partition, request.fetch_offset)
+    elif error == NONE and request.fetch_offset < end:
         batches = readable(log.batches_from(request.fetch_offset, up_to=end, max_bytes=request.max_bytes))
     return ConsumeResponse(
         correlation=request.correlation,
         partition=partition,
         error=error,
         batches=batches,
-        aborted=_aborted(log, batches) if request.read_committed and batches else (),
+        aborted=_aborted(turn, log, partition, batches) if request.read_committed and batches else (),
         high_watermark=log.high_watermark,
         last_stable_offset=log.last_stable_offset,
         log_start_offset=log.log_start_offset,
@@ -256,14 +260,15 @@ def _consumed(turn: Turn, broker_id: int, running: Running, request: ConsumeRequ
     )
 
 
-def _aborted(log: ReplicaLog, batches: tuple[StoredBatch, ...]) -> tuple[tuple[int, int], ...]:
+def _aborted(
+    turn: Turn, log: ReplicaLog, partition: TopicPartition, batches: tuple[StoredBatch, ...]
+) -> tuple[tuple[int, int], ...]:
     """The aborted transactions that reach into these batches, from the transaction indexes."""
     first, last = batches[0].base_offset, batches[-1].last_offset
     return tuple(
         sorted(
             (entry.producer_id, entry.first_offset)
-            for segment in log.segments
-            for entry in segment.transaction_index
+            for entry in tier_reads.aborted_entries(turn, log, partition)
             if entry.last_offset >= first and entry.first_offset <= last
         )
     )

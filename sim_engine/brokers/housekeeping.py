@@ -10,12 +10,20 @@ Source: Kafka ReplicaManager#checkpointHighWatermarks, LogManager#checkpointLogR
 from collections.abc import Mapping
 from dataclasses import replace
 
+from kafka_log.log_dir import (
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_OFFSET_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+)
 from kafka_log.types import TopicPartition
 from sim_engine.actions import BrokerTick, Timer
+from sim_engine.brokers import remote_log_manager
 from sim_engine.faults import disk_wiring
 from sim_engine.log.replica_log import delete_segments, expire_producers
+from sim_engine.metadata import metadata_upkeep
 from sim_engine.rendering.render import Replica
 from sim_engine.turn import Turn
+from sim_engine.world import Disk
 
 
 def begin(turn: Turn, broker_id: int) -> None:
@@ -42,7 +50,8 @@ def begin(turn: Turn, broker_id: int) -> None:
 def tick_high_watermarks(turn: Turn, broker_id: int) -> int:
     """Writes replication-offset-checkpoint."""
     disk = turn.broker(broker_id).disk
-    turn.put_disk(broker_id, replace(disk, high_watermarks={p: r.log.high_watermark for p, r in disk.replicas.items()}))
+    disk = replace(disk, high_watermarks={p: r.log.high_watermark for p, r in disk.replicas.items()})
+    turn.put_disk(broker_id, written(disk, turn.now_ms, REPLICATION_OFFSET_CHECKPOINT))
     return turn.settings.high_watermark_checkpoint_interval_ms
 
 
@@ -50,28 +59,40 @@ def tick_recovery_points(turn: Turn, broker_id: int) -> int:
     """Writes recovery-point-offset-checkpoint."""
     disk = turn.broker(broker_id).disk
     points = {p: r.log.flushed_end_offset for p, r in disk.replicas.items()}
-    turn.put_disk(broker_id, replace(disk, recovery_points=points))
+    disk = replace(disk, recovery_points=points)
+    turn.put_disk(broker_id, written(disk, turn.now_ms, RECOVERY_POINT_OFFSET_CHECKPOINT))
     return turn.settings.recovery_point_checkpoint_interval_ms
 
 
 def tick_log_starts(turn: Turn, broker_id: int) -> int:
-    """Writes log-start-offset-checkpoint."""
-    disk = turn.broker(broker_id).disk
-    turn.put_disk(broker_id, replace(disk, log_starts=log_starts_of(disk.replicas)))
+    """Writes log-start-offset-checkpoint; the node's metadata log is looked after as often."""
+    disk = metadata_upkeep.cleaned(turn.broker(broker_id).disk, turn.settings, now_ms=turn.now_ms)
+    disk = replace(disk, log_starts=log_starts_of(disk.replicas))
+    turn.put_disk(broker_id, written(disk, turn.now_ms, LOG_START_OFFSET_CHECKPOINT))
     return turn.settings.log_start_checkpoint_interval_ms
 
 
+def written(disk: Disk, now_ms: int, *names: str) -> Disk:
+    """The disk on which these checkpoint files have just been written."""
+    return replace(disk, written_at_ms={**disk.written_at_ms, **dict.fromkeys(names, now_ms)})
+
+
 def log_starts_of(replicas: Mapping[TopicPartition, Replica]) -> dict[TopicPartition, int]:
-    """Only logs that start inside their first segment are in the file (LogManager#checkpointLogStartOffsetsInDir)."""
+    """Logs that start inside their first segment, and tiered ones (LogManager#checkpointLogStartOffsetsInDir)."""
     return {
-        p: r.log.log_start_offset for p, r in replicas.items() if r.log.log_start_offset > r.log.segments[0].base_offset
+        p: r.log.log_start_offset
+        for p, r in replicas.items()
+        if r.log.config.remote_storage or r.log.log_start_offset > r.log.segments[0].base_offset
     }
 
 
 def tick_retention(turn: Turn, broker_id: int) -> int:
     """Deletes segments that are too old, too many, or below the log start."""
     for partition, replica in sorted(turn.broker(broker_id).disk.replicas.items()):
-        turn.put_log(broker_id, partition, delete_segments(replica.log, now_ms=turn.now_ms))
+        if replica.log.config.remote_storage:
+            remote_log_manager.retained(turn, broker_id, partition)
+        else:
+            turn.put_log(broker_id, partition, delete_segments(replica.log, now_ms=turn.now_ms))
     return turn.settings.retention_check_interval_ms
 
 

@@ -16,6 +16,7 @@ from kafka_log.types import TopicPartition
 from sim_engine import ledger
 from sim_engine.actions import ProduceExpired
 from sim_engine.brokers import follower_service
+from sim_engine.brokers.disk_room import took_room
 from sim_engine.log.producers import KeptBatch, Refusal, coordinator_refusal, refusal
 from sim_engine.log.replica_log import ReplicaLog, append, with_epoch, with_high_watermark
 from sim_engine.log.stored_batch import StoredBatch, data_batch
@@ -141,8 +142,8 @@ def produce(turn: Turn, broker_id: int, source: str, request: ProduceRequest) ->
         return
     if isinstance(refused, KeptBatch):
         base_offset, last_offset = refused.base_offset, refused.last_offset
-    else:
-        append_batch(turn, broker_id, partition, batch)
+    elif not append_batch(turn, broker_id, partition, batch):
+        return
     if request.acks != -1:
         answer(NONE, base_offset)
         return
@@ -160,11 +161,17 @@ def produce(turn: Turn, broker_id: int, source: str, request: ProduceRequest) ->
     _hold(turn, broker_id, partition, held, request.timeout_ms)
 
 
-def append_batch(turn: Turn, broker_id: int, partition: TopicPartition, batch: StoredBatch) -> None:
-    """Appends a batch that was made for this leader's log end and epoch, and hands it to who waits for it."""
+def append_batch(turn: Turn, broker_id: int, partition: TopicPartition, batch: StoredBatch) -> bool:
+    """Appends a batch that was made for this leader's log end and epoch, and hands it to who waits for it.
+
+    Out: False if there is no room for it, which nobody will be told: the broker halts.
+    """
+    if not took_room(turn, broker_id, partition, batch):
+        return False
     turn.put_log(broker_id, partition, append(turn.log(broker_id, partition), batch, now_ms=turn.now_ms))
     advance(turn, broker_id, partition)
     follower_service.serve_held(turn, broker_id, partition)
+    return True
 
 
 def append_local(
@@ -199,6 +206,7 @@ def append_local(
         base_offset=batch.base_offset,
     )
     _hold(turn, broker_id, partition, held, timeout_ms)
+    # Without room nobody hears of it again: the broker halts.
     append_batch(turn, broker_id, partition, batch)
     return NONE
 

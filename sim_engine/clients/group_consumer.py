@@ -32,7 +32,7 @@ from sim_engine.coordinators.coordinator_messages import (
     OffsetFetchRequest,
     SyncRequest,
 )
-from sim_engine.coordinators.group_records import CommittedOffset
+from sim_engine.coordinators.group_records import NO_TOPIC_ID, CommittedOffset
 from sim_engine.coordinators.hosted import leader_of, partition_counts
 from sim_engine.dice import uuid_for
 from sim_engine.messages import ClientMetadataRequest, ClientMetadataResponse, ConsumeRequest, ConsumeResponse
@@ -126,7 +126,10 @@ def delivered(turn: Turn, client: str, message: object) -> None:
         return
     match message:
         case ClientMetadataResponse():
-            turn.put_client(client, replace(now, image=message.image))
+            known = replace(now, image=message.image)
+            if _others(now, message.image):
+                known = replace(_rejoining(known), asked=None)
+            turn.put_client(client, known)
             if now.image is None:
                 _drive(turn, client)
         case GroupAnswer() if now.asked is not None and now.asked[1] == message.correlation:
@@ -134,6 +137,14 @@ def delivered(turn: Turn, client: str, message: object) -> None:
             _coordinated(turn, client, now.asked[0], message)
         case ConsumeResponse():
             _fetched(turn, client, now, message)
+
+
+def _others(now: GroupConsumer, image: ClusterImage) -> bool:
+    """Whether a topic that is read is another one by now, or is no more: what is known of it is worth nothing."""
+    if now.image is None:
+        return False
+    ids = [{name: topic.topic_id for name, topic in each.topics.items()} for each in (now.image, image)]
+    return any(ids[0].get(p.topic) != ids[1].get(p.topic) for p in now.assignment)
 
 
 def _drive(turn: Turn, client: str) -> None:
@@ -170,7 +181,9 @@ def _next_request(now: GroupConsumer, correlation: int, now_ms: int) -> GroupReq
     ahead = {p: o for p, o in now.positions.items() if now.committed.get(p) != o}
     if due and ahead:
         offsets = {
-            p: CommittedOffset(offset=o, commit_ms=now_ms, leader_epoch=now.epochs.get(p, -1))
+            p: CommittedOffset(
+                offset=o, commit_ms=now_ms, leader_epoch=now.epochs.get(p, -1), topic_id=_topic_id(now, p)
+            )
             for p, o in sorted(ahead.items())
         }
         return CommitRequest(
@@ -185,6 +198,11 @@ def _next_request(now: GroupConsumer, correlation: int, now_ms: int) -> GroupReq
     if now_ms - now.beaten_ms >= now.call.heartbeat_interval_ms:
         return _beating(now, correlation, leaves=False)
     return None
+
+
+def _topic_id(now: GroupConsumer, partition: TopicPartition) -> str:
+    topic = now.image.topics.get(partition.topic) if now.image is not None else None
+    return topic.topic_id if topic is not None else NO_TOPIC_ID
 
 
 def _joining(now: GroupConsumer, correlation: int) -> GroupRequest:
@@ -321,6 +339,7 @@ def _fetch(turn: Turn, client: str) -> None:
         asked = fetching.get(partition)
         leader = leader_of(now.image, partition)
         if (asked is not None and turn.now_ms - asked[1] < _FETCH_ANSWER_MS) or leader is None:
+            lost = lost or leader is None
             continue
         lost = lost or asked is not None or leader < 0
         if leader < 0:

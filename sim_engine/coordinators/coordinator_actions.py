@@ -108,7 +108,8 @@ class DoubleMarker:
 class WriteUnverified:
     """The leader takes a transactional batch of whose transaction no coordinator knows: it hangs.
 
-    Without an epoch and sequence it is what the producer, as the leader knows it, would send next.
+    Without an epoch and sequence it is what the producer, as the leader knows it, would send next. Not
+    `transactional`, it is a batch whose sequence the leader does not look at.
     """
 
     partition: TopicPartition
@@ -116,3 +117,4 @@ class WriteUnverified:
     records: tuple[NewRecord, ...]
     producer_epoch: int | None = None
     base_sequence: int | None = None
+    transactional: bool = True

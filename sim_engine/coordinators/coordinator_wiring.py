@@ -13,6 +13,7 @@ from sim_engine.brokers import leader_role
 from sim_engine.clients import group_consumer, share_calls, transactional_client
 from sim_engine.coordinators import coordinator_actions, coordinator_messages, hosting
 from sim_engine.faults import transaction_faults
+from sim_engine.metadata import metadata_copy
 from sim_engine.turn import Turn
 
 ACTIONS: Final[dict[type, Callable[[Turn, Any], None]]] = {
@@ -71,3 +72,4 @@ TIMERS: Final[dict[Timer, Callable[[Turn, int], int]]] = {Timer.COORDINATORS: ho
 
 leader_role.LEADERSHIP_LISTENERS.append(hosting.leadership_changed)
 leader_role.WRITTEN.append(hosting.written)
+metadata_copy.TOPICS_GONE.append(hosting.topics_gone)

@@ -41,6 +41,9 @@ GROUPS_WRITE: Final = Producer(producer_id=-1, producer_epoch=-1, base_sequence=
 """Whose the batches of group and share coordinators are: nobody's, but with sequence 0 in the header, not -1."""
 
 
+NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
     """How far a group got with a partition; `leader_epoch` -1 where the client did not say."""
@@ -49,7 +52,7 @@ class CommittedOffset:
     commit_ms: int
     leader_epoch: int = -1
     metadata: str = ""
-    topic_id: str = "AAAAAAAAAAAAAAAAAAAAAA"
+    topic_id: str = NO_TOPIC_ID
     expire_ms: int = -1
 
 
@@ -92,7 +95,7 @@ def committed_offset(value: Mapping[str, Any]) -> CommittedOffset:
         commit_ms=value["commit_timestamp"],
         leader_epoch=value.get("leader_epoch", -1),
         metadata=value["metadata"],
-        topic_id=value.get("topic_id", CommittedOffset.__dataclass_fields__["topic_id"].default),
+        topic_id=value.get("topic_id", NO_TOPIC_ID),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from kafka_log.types import TopicPartition
 from sim_engine.coordinators import committed_offsets, group_coordinator
 from sim_engine.coordinators.consumer_group import Topics
-from sim_engine.coordinators.coordinator_effects import Asker
+from sim_engine.coordinators.coordinator_effects import Answer, Asker
 from sim_engine.coordinators.coordinator_messages import (
     CommitRequest,
     ConsumerHeartbeatRequest,
@@ -20,13 +20,15 @@ from sim_engine.coordinators.coordinator_messages import (
     OffsetFetchRequest,
     SyncRequest,
 )
-from sim_engine.coordinators.group_records import CommittedOffset
+from sim_engine.coordinators.group_records import NO_TOPIC_ID, CommittedOffset
 from sim_engine.coordinators.led_groups import GroupCoordinator, Step
 
 
 def group_step(now: GroupCoordinator, to: Asker, request: GroupRequest, *, topics: Topics, now_ms: int) -> Step:
     """What the coordinator makes of a request. Offsets are committed at the coordinator's time, with topics' ids."""
     match request:
+        case CommitRequest(transactional_id=None) if _of_gone_topics(request, topics):
+            return now, [Answer(to=to, error="UNKNOWN_TOPIC_ID")]
         case CommitRequest(transactional_id=None):
             return committed_offsets.commit_offsets(
                 now,
@@ -90,6 +92,12 @@ def group_step(now: GroupCoordinator, to: Asker, request: GroupRequest, *, topic
             return committed_offsets.delete_group(now, to, group=request.group)
         case DeleteGroupRequest():
             return committed_offsets.delete_offsets(now, to, group=request.group, topics=request.topics)
+
+
+def _of_gone_topics(request: CommitRequest, topics: Topics) -> bool:
+    """Whether a commit, which says topics' ids, is about one that was deleted."""
+    said = {partition.topic: offset.topic_id for partition, offset in request.offsets.items()}
+    return any(topic_id != NO_TOPIC_ID and topics.ids.get(topic) != topic_id for topic, topic_id in said.items())
 
 
 def _stamped(request: CommitRequest, topics: Topics, now_ms: int) -> dict[TopicPartition, CommittedOffset]:

@@ -15,6 +15,7 @@ from kafka_log.batch import TRANSACTIONAL_BIT
 from kafka_log.types import TopicPartition
 from sim_engine.brokers import leader_role
 from sim_engine.coordinators import (
+    committed_offsets,
     group_coordinator,
     led_groups,
     marker_service,
@@ -154,6 +155,15 @@ def leadership_changed(turn: Turn, broker_id: int, partition: TopicPartition, le
                 records = _key_values(turn.log(broker_id, partition))
                 shares = share_coordinator.elected(shares, number, records)
             put_hosted(turn, broker_id, replace(hosted, shares=shares))
+
+
+def topics_gone(turn: Turn, broker_id: int, topics: frozenset[str]) -> None:
+    """Topics were deleted: no group has committed anything in them any more (GroupCoordinator#onPartitionsDeleted)."""
+    groups = hosted_by(turn, broker_id).groups
+    for number in sorted(groups.partitions):
+        for group in sorted({name for name, p in groups.partitions[number].offsets if p.topic in topics}):
+            now = hosted_by(turn, broker_id).groups
+            _groups(turn, broker_id, committed_offsets.delete_offsets(now, None, group=group, topics=topics))
 
 
 def written(turn: Turn, broker_id: int, partition: TopicPartition, number: int, error: str) -> None:

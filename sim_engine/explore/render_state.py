@@ -1,8 +1,8 @@
 """A state of the specification as brokers' disks.
 
-In: a state's fields. Out: one `BrokerDisk` a replica, with the metadata log that tells the elections, and the state in
-plain values as truth. The rule that must hold: every broker was stopped at this very moment, so its high watermark is
-the one on its disk; a broker that knows no leader yet has an empty log without epochs.
+In: a state's fields. Out: one `BrokerDisk` a replica, with the metadata log that tells the elections. The rule that
+must hold: every broker was stopped at this very moment, so its high watermark is the one on its disk; a broker that
+knows no leader yet has an empty log without epochs.
 """
 
 import base64
@@ -23,7 +23,6 @@ from sim_engine.explore.layout import (
     LEADER,
     NEXT_EPOCH,
     QUORUM_ISR,
-    QUORUM_LEADER,
     REQUESTS,
     Layout,
 )
@@ -67,30 +66,6 @@ def disks_of(layout: Layout, fields: Fields) -> list[BrokerDisk]:
             )
         )
     return disks
-
-
-def truth_of(layout: Layout, fields: Fields) -> dict[str, Any]:
-    """The state in plain values."""
-    replicas = []
-    for number in range(layout.constants.replicas):
-        at = layout.replicas_at + number * layout.replica_fields
-        replicas.append(
-            {
-                "broker_id": number + 1,
-                "leader_id": int(fields[at + LEADER]) or None,
-                "leader_epoch": int(fields[at + EPOCH]) - 1,
-                "high_watermark": int(fields[at + HIGH_WATERMARK]),
-                "log": [
-                    {"record": int(fields[entry]) - 1, "leader_epoch": int(fields[entry + 1]) - 1}
-                    for entry in range(at + ENTRIES, at + ENTRIES + 2 * int(fields[at + END]), 2)
-                ],
-            }
-        )
-    return {
-        "leader_id": int(fields[QUORUM_LEADER]) or None,
-        "isr": _members(int(fields[QUORUM_ISR])),
-        "replicas": replicas,
-    }
 
 
 def _log(layout: Layout, fields: Fields, number: int) -> ReplicaLog:
@@ -151,10 +126,7 @@ def _registration(broker: int, broker_epoch: int) -> MetadataRecord:
 def _partition_records(brokers: Sequence[int], fields: Fields) -> list[list[MetadataRecord]]:
     """The topic with its first leadership, every one after it, and the ISR as the leader left it."""
     topic_id = uuid_of(PARTITION.topic)
-    requests = [
-        (int(fields[REQUESTS + 2 * epoch]) or _NO_LEADER, _members(int(fields[REQUESTS + 2 * epoch + 1])))
-        for epoch in range(int(fields[NEXT_EPOCH]))
-    ]
+    requests = requests_of(fields)
     first_leader, first_isr = requests[0] if requests else (_NO_LEADER, list(brokers))
     decided = [
         [
@@ -174,11 +146,32 @@ def _partition_records(brokers: Sequence[int], fields: Fields) -> list[list[Meta
         ]
     ]
     isr = first_isr
-    for leader, isr in requests[1:]:
+    for leader, next_isr in requests[1:]:
+        if leader != _NO_LEADER and leader not in isr:
+            # A leader took it into the ISR before it was elected; no request tells of that, and the records must.
+            decided.append([_change(topic_id, leader=_NO_CHANGE, isr=next_isr)])
+        isr = next_isr
         decided.append([_change(topic_id, leader=leader, isr=isr)])
-    if (last := _members(int(fields[QUORUM_ISR]))) != isr:
+    if (last := members_of(int(fields[QUORUM_ISR]))) != isr:
         decided.append([_change(topic_id, leader=_NO_CHANGE, isr=last)])
     return decided
+
+
+def image_of(layout: Layout, fields: Fields) -> tuple[Any, ...]:
+    """What of a state its disks show: states with one image have the same files, byte for byte.
+
+    What a broker only has in memory is not in it: whom it follows, and which ISR it knows of.
+    """
+    replicas = []
+    for number in range(layout.constants.replicas):
+        at = layout.replicas_at + number * layout.replica_fields
+        entries = tuple(int(entry) for entry in fields[at + ENTRIES : at + ENTRIES + 2 * int(fields[at + END])])
+        leads = fields[at + LEADER] == number + 1
+        # A leader notes its epoch where it begins, with or without a record of it.
+        own_epoch = int(fields[at + EPOCH]) if leads and (not entries or entries[-1] != fields[at + EPOCH]) else None
+        replicas.append((int(fields[at + HIGH_WATERMARK]), entries, own_epoch))
+    requests = tuple(int(field) for field in fields[REQUESTS : REQUESTS + 2 * int(fields[NEXT_EPOCH])])
+    return requests, int(fields[QUORUM_ISR]), tuple(replicas)
 
 
 def _change(topic_id: str, *, leader: int, isr: list[int]) -> MetadataRecord:
@@ -192,5 +185,14 @@ def _change(topic_id: str, *, leader: int, isr: list[int]) -> MetadataRecord:
     )
 
 
-def _members(bits: int) -> list[int]:
+def requests_of(fields: Fields) -> list[tuple[int, list[int]]]:
+    """Who was made leader, with which ISR, by leader epoch; -1 for nobody."""
+    return [
+        (int(fields[REQUESTS + 2 * epoch]) or _NO_LEADER, members_of(int(fields[REQUESTS + 2 * epoch + 1])))
+        for epoch in range(int(fields[NEXT_EPOCH]))
+    ]
+
+
+def members_of(bits: int) -> list[int]:
+    """The brokers of a set of replicas, by id."""
     return [i + 1 for i in range(bits.bit_length()) if bits >> i & 1]

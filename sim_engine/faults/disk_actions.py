@@ -1,4 +1,4 @@
-"""What may happen to a broker's disk, as actions of a world.
+"""What may happen to a broker's disk, or to the remote store, as actions of a world.
 
 Nothing flows in or out here. The rule that must hold: what is not said is left to chance, which the world's seed draws.
 """
@@ -39,3 +39,33 @@ class RestoreCheckpoint:
     broker_id: int
     older: Disk
     file: CheckpointFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FillDisk:
+    """A broker's disk has room for so many bytes of batches and no more; what it deletes makes none."""
+
+    broker_id: int
+    room_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeDisk:
+    """There is room enough again."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoseRemoteObject:
+    """The remote store loses the segments that hold an offset; nobody is told."""
+
+    partition: TopicPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRemoteSegment:
+    """A partition's leader deletes a remote segment in the middle, though the log starts below it."""
+
+    partition: TopicPartition

@@ -43,6 +43,8 @@ class FaultKind(StrEnum):
     SAME_EPOCH_REWRITE = "same-epoch-rewrite"
     STALE_DISK = "stale-disk"
     REMOTE_TIER_GAP = "remote-tier-gap"
+    LOST_REMOTE_SEGMENT = "lost-remote-segment"
+    WRONG_REMOTE_DELETION = "wrong-remote-deletion"
 
 
 class CheckpointFile(StrEnum):
@@ -201,7 +203,7 @@ def early_local_deletion(disk: AnyDisk, partition: TopicPartition, *, count: int
     fault = DiskFault(
         kind=FaultKind.REMOTE_TIER_GAP, broker_id=disk.broker_id, partition=partition,
         start_offset=log.segments[0].base_offset, end_offset=left.segments[0].base_offset, on_disk=True,
-        detail=f"{count} local segments deleted before they were copied",
+        detail=f"{count} local segments deleted out of turn",
     )  # fmt: skip
     return _with(disk, partition, left), fault
 
@@ -253,6 +255,7 @@ def wiped_directory(disk: AnyDisk, *, directory_id: str, now_ms: int) -> tuple[A
         recovery_points={},
         log_starts={},
         cleaner_offsets={},
+        renamed=(),
         clean_broker_epoch=None,
     )
     detail = f"{len(disk.replicas)} partitions; directory {disk.directory_id} is {directory_id} now"

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
+from kafka_log.log_dir import CLEANER_OFFSET_CHECKPOINT
 from kafka_log.types import TopicPartition
 from sim_engine import ledger
 from sim_engine.faults import disk_actions
@@ -27,6 +28,7 @@ from sim_engine.faults.disk_faults import (
 from sim_engine.log.cleaner import cleaned_if_due
 from sim_engine.log.replica_log import ReplicaLog
 from sim_engine.network import broker_node
+from sim_engine.rendering.leftovers import cleaned_away, together
 from sim_engine.truth import Fault
 from sim_engine.turn import Turn
 from sim_engine.world import Disk
@@ -40,9 +42,12 @@ def clean(turn: Turn, broker_id: int, partition: TopicPartition) -> None:
     done = cleaned_if_due(disk.replicas[partition].log, disk.cleaner_offsets.get(partition), now_ms=turn.now_ms)
     if done is not None:
         log, checkpoint = done
-        turn.put_log(broker_id, partition, log)
-        disk = turn.broker(broker_id).disk
-        turn.put_disk(broker_id, replace(disk, cleaner_offsets={**disk.cleaner_offsets, partition: checkpoint}))
+        before = disk.replicas[partition]
+        left = together(before.leftovers, cleaned_away(before.log, log, now_ms=turn.now_ms))
+        replicas = {**disk.replicas, partition: replace(before, log=log, leftovers=left)}
+        offsets = {**disk.cleaner_offsets, partition: checkpoint}
+        written = {**disk.written_at_ms, CLEANER_OFFSET_CHECKPOINT: turn.now_ms}
+        turn.put_disk(broker_id, replace(disk, replicas=replicas, cleaner_offsets=offsets, written_at_ms=written))
 
 
 def hurt(turn: Turn, action: disk_actions.HurtDisk) -> None:
@@ -55,10 +60,11 @@ def hurt(turn: Turn, action: disk_actions.HurtDisk) -> None:
     if made is not None:
         disk, fault = made
         turn.put_disk(action.broker_id, disk)
-        _note(turn, fault)
+        note(turn, fault)
         if action.kind == FaultKind.SAME_EPOCH_REWRITE:
             # Other damage is noted when it is seen: what a dead broker lacks, once it has loaded the log.
             ledger.log_lost(turn, action.broker_id, action.partition, fault.kind.value)
+        ledger.tier_checked(turn, action.partition, fault.kind.value)
 
 
 def restore(turn: Turn, action: disk_actions.RestoreDisk) -> None:
@@ -69,7 +75,7 @@ def restore(turn: Turn, action: disk_actions.RestoreDisk) -> None:
     disk, faults = stale_disk(broker.disk, action.older)
     turn.put_disk(action.broker_id, disk)
     for fault in faults:
-        _note(turn, fault)
+        note(turn, fault)
 
 
 def restore_checkpoint(turn: Turn, action: disk_actions.RestoreCheckpoint) -> None:
@@ -78,10 +84,23 @@ def restore_checkpoint(turn: Turn, action: disk_actions.RestoreCheckpoint) -> No
     made = stale_checkpoint(broker.disk, action.older, action.file) if broker.running is None else None
     if made is not None:
         turn.put_disk(action.broker_id, made[0])
-        _note(turn, made[1])
+        note(turn, made[1])
+
+
+def fill(turn: Turn, action: disk_actions.FillDisk) -> None:
+    """A disk fills up; the fault is noted when a broker meets it."""
+    disk = turn.broker(action.broker_id).disk
+    turn.put_disk(action.broker_id, replace(disk, room_bytes=action.room_bytes))
+
+
+def free(turn: Turn, action: disk_actions.FreeDisk) -> None:
+    """A disk is cleared of what filled it."""
+    turn.put_disk(action.broker_id, replace(turn.broker(action.broker_id).disk, room_bytes=None))
 
 
 ACTIONS: Final[dict[type, Callable[[Turn, Any], None]]] = {
+    disk_actions.FillDisk: fill,
+    disk_actions.FreeDisk: free,
     disk_actions.HurtDisk: hurt,
     disk_actions.RestoreDisk: restore,
     disk_actions.RestoreCheckpoint: restore_checkpoint,
@@ -120,7 +139,8 @@ def _hurt(turn: Turn, disk: Disk, log: ReplicaLog, action: disk_actions.HurtDisk
             raise ValueError(f"{action.kind} has an action of its own")
 
 
-def _note(turn: Turn, fault: DiskFault) -> None:
+def note(turn: Turn, fault: DiskFault) -> None:
+    """The ledger gets what was done to a disk."""
     where = broker_node(fault.broker_id)
     detail = fault.detail
     if fault.start_offset is not None:

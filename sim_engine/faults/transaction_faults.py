@@ -77,12 +77,15 @@ def write_unverified(turn: Turn, action: WriteUnverified) -> None:
         base_offset=log.log_end_offset,
         leader_epoch=leadership.leader_epoch,
         producer=Producer(
-            producer_id=action.producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=True
+            producer_id=action.producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            transactional=action.transactional,
         ),
     )
     leader_role.append_batch(turn, leader, action.partition, batch)
     turn.note_fault(
-        "unverified write",
+        "unverified write" if action.transactional else "unchecked sequence",
         str(action.partition),
         detail=f"producer {action.producer_id} epoch {epoch} offset {batch.base_offset}",
         on_disk=True,

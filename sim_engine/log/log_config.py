@@ -17,6 +17,7 @@ _NUMBERS: Final = {
     "segment.index.bytes": "segment_index_bytes",
     "delete.retention.ms": "delete_retention_ms",
     "min.compaction.lag.ms": "min_compaction_lag_ms",
+    "file.delete.delay.ms": "file_delete_delay_ms",
 }
 _LIMITS: Final = {
     "retention.ms": "retention_ms",

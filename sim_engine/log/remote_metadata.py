@@ -134,6 +134,10 @@ class RemoteView:
             )
         )
 
+    def of_topic(self, topic_id: str) -> "RemoteView":
+        """The view of one topic's segments: another one had its name before, perhaps."""
+        return RemoteView({k: s for k, s in self.segments.items() if s.topic_id == topic_id})
+
     def of(self, partition: TopicPartition, *states: RemoteState) -> Iterator[RemoteSegment]:
         """A partition's segments, of these states if any are named, by start offset."""
         found = (s for s in self.segments.values() if s.partition == partition and (not states or s.state in states))

@@ -40,6 +40,7 @@ class LogConfig:
     local_retention_ms: int | None = None
     local_retention_bytes: int | None = None
     producer_expiration_ms: int = DAY_MS
+    file_delete_delay_ms: int = 60_000
 
 
 @dataclass(frozen=True, slots=True)

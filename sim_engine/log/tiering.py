@@ -1,25 +1,29 @@
-"""A partition whose older segments lie in a remote tier: what its leader copies, what retention takes on both sides.
+"""A partition whose older segments lie in a remote tier: what its leader copies, what goes from its own disk.
 
-In: a `ReplicaLog`, a `RemoteView`, the time. Out: segments to copy, remote segments to delete, the log without local
-segments that are copied. The rule that must hold: a local segment goes only when the tier holds it, so every offset
-from the log start on is in the log or in the tier.
+In: a `ReplicaLog`, a `RemoteView`, the time. Out: segments to copy, the log without local segments that are copied, and
+what is missing on both sides. The rule that must hold: a local segment goes only when the tier holds it, so every
+offset from the log start on is in the log or in the tier.
 
 A copy takes three steps, each of which a broker may die before: the record that it started, the object, the record that
 it finished. A deletion likewise.
 
-Source: KIP-405, RemoteLogManager (RLMCopyTask, RLMExpirationTask), UnifiedLog#deletableSegments, LocalTieredStorage.
+Source: KIP-405, RemoteLogManager (RLMCopyTask), UnifiedLog#deletableSegments, LocalTieredStorage.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from kafka_log.checkpoints import EpochEntry, write_leader_epoch_checkpoint
 from kafka_log.producer_snapshot import ProducerSnapshotEntry, write_producer_snapshot
 from kafka_log.types import TopicPartition
+from sim_engine.log.producers import restored
 from sim_engine.log.remote_metadata import RemoteSegment, RemoteState, RemoteView, moved
-from sim_engine.log.replica_log import EpochStart, LogConfig, ReplicaLog, epochs_from, roll
+from sim_engine.log.replica_log import EpochStart, LogConfig, ReplicaLog, epochs_from, roll, start_anew
 from sim_engine.log.segment import Segment
 from sim_engine.rendering.render_log import File, render_segment
+
+_STORE_DIRECTORY: Final = "remote-storage/kafka-tiered-storage"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,35 +128,6 @@ def without_first(log: ReplicaLog, count: int) -> ReplicaLog:
     return replace(log, segments=log.segments[count:], snapshots=snapshots)
 
 
-def to_delete(
-    log: ReplicaLog, view: RemoteView, partition: TopicPartition, *, now_ms: int
-) -> tuple[RemoteSegment, ...]:
-    """Remote segments that the topic's retention no longer keeps, or that lie below the log start, oldest first."""
-    finished = list(view.of(partition, RemoteState.COPY_SEGMENT_FINISHED))
-    remote_end = view.end_offset(partition, log.epochs)
-    local = sum(s.size_bytes for s in log.segments if s.base_offset >= remote_end)
-    over = 0
-    if log.config.retention_bytes is not None:
-        over = local + sum(s.size_bytes for s in finished) - log.config.retention_bytes
-    doomed = []
-    for segment in finished:
-        oldest_kept_ms = None if log.config.retention_ms is None else now_ms - log.config.retention_ms
-        by_time = oldest_kept_ms is not None and segment.max_timestamp_ms <= oldest_kept_ms
-        by_size = 0 < segment.size_bytes <= over
-        if not (segment.end_offset <= log.log_start_offset or by_time or by_size):
-            break
-        over -= segment.size_bytes
-        doomed.append(segment)
-    return tuple(doomed)
-
-
-def log_start_after(log: ReplicaLog, deleted: RemoteSegment) -> ReplicaLog:
-    """A remote segment is being deleted: the log starts behind it."""
-    if deleted.end_offset <= log.log_start_offset:
-        return log
-    return replace(log, log_start_offset=deleted.end_offset, epochs=epochs_from(log.epochs, deleted.end_offset))
-
-
 def gaps(log: ReplicaLog, view: RemoteView, partition: TopicPartition) -> list[tuple[int, int]]:
     """Ranges from the log start on that neither the tier's metadata nor the local log holds: [start, end)."""
     found = []
@@ -165,6 +140,43 @@ def gaps(log: ReplicaLog, view: RemoteView, partition: TopicPartition) -> list[t
     if at < local:
         found.append((at, local))
     return [(start, end) for start, end in found if start < end]
+
+
+def nowhere(log: ReplicaLog, store: RemoteStore, partition: TopicPartition, topic_id: str) -> list[tuple[int, int]]:
+    """Ranges from the log start to the local log that no object of the log's lineage holds: [start, end)."""
+    start, local = log.log_start_offset, log.segments[0].base_offset
+    held = []
+    for at, epoch in enumerate(log.epochs):
+        end = log.epochs[at + 1].start_offset if at + 1 < len(log.epochs) else log.log_end_offset
+        for stored in store.objects.values():
+            about = stored.about
+            if about.partition != partition or about.topic_id != topic_id:
+                continue
+            for number, own in enumerate(about.epochs):
+                if own.leader_epoch == epoch.leader_epoch:
+                    later = about.epochs[number + 1 :]
+                    own_end = later[0].start_offset if later else about.end_offset
+                    held.append((max(own.start_offset, epoch.start_offset), min(own_end, end)))
+    found = []
+    for first, end in sorted(held):
+        if first > start and start < local:
+            found.append((start, min(first, local)))
+        start = max(start, end)
+    if start < local:
+        found.append((start, local))
+    return found
+
+
+def with_auxiliary_state(log: ReplicaLog, stored: RemoteObject, *, log_start_offset: int, now_ms: int) -> ReplicaLog:
+    """A follower's log that begins behind a remote segment, with the epochs and producers that lie beside it there."""
+    end = stored.about.end_offset
+    return replace(
+        start_anew(log, end, now_ms=now_ms),
+        log_start_offset=min(log_start_offset, end),
+        epochs=stored.epochs,
+        producers=restored(stored.producers),
+        snapshots={end: stored.producers},
+    )
 
 
 def wrong_remote_deletion(
@@ -199,6 +211,13 @@ def render_object(stored: RemoteObject) -> Iterator[tuple[str, File]]:
         (".snapshot", write_producer_snapshot(stored.producers)),
     ):
         yield prefix + suffix, File(data=data, size_bytes=len(data))
+
+
+def render_store(store: RemoteStore) -> Iterator[tuple[str, File]]:
+    """The files of the store, below a snapshot's root: where copies of a LocalTieredStorage have them."""
+    for stored in store.objects.values():
+        for name, file in render_object(stored):
+            yield f"{_STORE_DIRECTORY}/{name}", file
 
 
 def _local_retention_breached(config: LogConfig, segment: Segment, size_bytes: int, now_ms: int) -> bool:

@@ -40,6 +40,7 @@ from sim_engine.metadata.controller import (
     NO_LEADER,
     ClusterImage,
     Election,
+    PartitionImage,
     alter_isr,
     applied,
     begin_shutdown,
@@ -52,6 +53,7 @@ from sim_engine.metadata.controller import (
     unfence,
 )
 from sim_engine.metadata.metadata_log import record, written
+from sim_engine.metadata.metadata_upkeep import wanted_snapshot
 from sim_engine.metadata.reassignment import completed, reassign
 from sim_engine.network import CONTROLLER, broker_node
 from sim_engine.settings import Generation
@@ -111,8 +113,10 @@ def _note_election(
         kind = "same"
     elif now.leader in was.isr:
         kind = "preferred" if preferred else "clean"
+    elif was.last_known_elr == (now.leader,) and not was.isr and _nobody_eligible(before, was, now, partition.topic):
+        kind = "last_known"
     else:
-        kind = "elr" if now.leader in was.elr else "unclean"
+        kind = "elr" if now.leader in was.elr and not now.recovering else "unclean"
     note = Elected(
         at_ms=turn.now_ms,
         partition=partition,
@@ -132,6 +136,11 @@ def _note_election(
     elif was is None:
         lineage = Lineage(leader=now.leader, leader_epoch=now.leader_epoch)
         turn.truth = turn.truth.with_lineage(partition, lineage)
+
+
+def _nobody_eligible(before: ClusterImage, was: PartitionImage, now: PartitionImage, topic: str) -> bool:
+    """Whether the ELR was empty, or the record that elects has emptied it: its members came back uncleanly."""
+    return not was.elr or (not now.elr and not before.unclean_allowed(topic))
 
 
 # Requests of brokers.
@@ -262,6 +271,7 @@ def _send_metadata(turn: Turn, request: MetadataFetch) -> None:
         image=node.image,
         quorum_leader=node.quorum_leader_id,
         quorum_epoch=node.metadata.leader_epoch,
+        snapshot=wanted_snapshot(turn.broker(node.quorum_leader_id).disk, request.end_offset),
     )
     turn.send(CONTROLLER, broker_node(request.broker_id), answer)
 

@@ -6,17 +6,35 @@ that must hold: a broker acts on the image it has, however old; nothing tells it
 Source: Kafka BrokerMetadataPublisher, ReplicaManager#applyDelta, TopicsDelta.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Final
 
+from kafka_log.log_dir import (
+    CLEANER_OFFSET_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_OFFSET_CHECKPOINT,
+)
 from kafka_log.types import TopicPartition
-from sim_engine.brokers import follower_role, leader_role
+from sim_engine.brokers import follower_role, leader_role, remote_log_manager, waiting_files
 from sim_engine.log.log_config import log_config
 from sim_engine.log.replica_log import LogConfig, new_log
 from sim_engine.messages import MetadataFetch, MetadataResponse
+from sim_engine.metadata import metadata_upkeep
 from sim_engine.metadata.controller import ClusterImage, PartitionImage, TopicImage
-from sim_engine.rendering.render import Replica
+from sim_engine.rendering.render import Beside, Replica
 from sim_engine.turn import Turn
+
+TOPICS_GONE: Final[list[Callable[[Turn, int, frozenset[str]], None]]] = []
+"""Who hears, at a broker, that topics were deleted (another topic of the same name may be there already)."""
+
+
+_WRITTEN_AT_ONCE: Final = (
+    RECOVERY_POINT_OFFSET_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    CLEANER_OFFSET_CHECKPOINT,
+)
+"""When a partition goes."""
 
 
 def ask(turn: Turn, broker_id: int) -> None:
@@ -34,14 +52,17 @@ def answered(turn: Turn, broker_id: int, source: str, response: MetadataResponse
     broker = turn.broker(broker_id)
     if broker.running is None or response.correlation != broker.running.metadata_correlation:
         return
+    read_from = broker.disk.metadata.log_end_offset
     disk = replace(
-        broker.disk,
-        metadata=response.log,
+        metadata_upkeep.followed(broker.disk, response.log, response.snapshot, now_ms=turn.now_ms),
         quorum_leader_id=response.quorum_leader,
         quorum_leader_epoch=response.quorum_epoch,
     )
+    disk, running = metadata_upkeep.with_snapshot_if_due(
+        disk, broker.running, read_from, turn.settings, now_ms=turn.now_ms
+    )
     turn.put_disk(broker_id, disk)
-    turn.put_running(broker_id, replace(broker.running, known_image=response.image))
+    turn.put_running(broker_id, replace(running, known_image=response.image))
     apply_known(turn, broker_id)
     ask(turn, broker_id)
 
@@ -58,10 +79,13 @@ def apply_known(turn: Turn, broker_id: int) -> None:
     turn.put_running(broker_id, replace(running, image=image, fenced=own.fenced))
     if first:
         _drop_strays(turn, broker_id, image)
+    gone = set()
     for name, topic in before.topics.items():
         now = image.topics.get(name)
         if now is None or now.topic_id != topic.topic_id:
+            gone.add(name)
             for number in sorted(topic.partitions):
+                remote_log_manager.topic_deleted(turn, broker_id, TopicPartition(name, number))
                 drop(turn, broker_id, TopicPartition(name, number))
     for name, topic in image.topics.items():
         was = before.topics.get(name)
@@ -69,6 +93,8 @@ def apply_known(turn: Turn, broker_id: int) -> None:
             was = None
         if topic is not was or image.cluster_config is not before.cluster_config:
             _apply_topic(turn, broker_id, image, topic, was)
+    for hear in TOPICS_GONE if gone else ():
+        hear(turn, broker_id, frozenset(gone))
     follower_role.fetch_from_all(turn, broker_id)
 
 
@@ -87,6 +113,8 @@ def _apply_topic(turn: Turn, broker_id: int, image: ClusterImage, topic: TopicIm
                 leader_role.lead(turn, broker_id, partition, now)
             else:
                 follower_role.follow(turn, broker_id, partition, now)
+            if config.remote_storage:
+                remote_log_manager.begin(turn, broker_id)
         elif now.leader == broker_id:
             leader_role.advance(turn, broker_id, partition)
 
@@ -98,28 +126,32 @@ def _ensure_log(turn: Turn, broker_id: int, partition: TopicPartition, topic_id:
         if replica.log.config != config:
             turn.put_log(broker_id, partition, replace(replica.log, config=config))
         return
-    made = Replica(log=new_log(config, now_ms=turn.now_ms), topic_id=topic_id)
+    made = Replica(log=new_log(config, now_ms=turn.now_ms), topic_id=topic_id, created_at_ms=turn.now_ms)
     turn.put_disk(broker_id, replace(disk, replicas={**disk.replicas, partition: made}))
 
 
-def drop(turn: Turn, broker_id: int, partition: TopicPartition) -> None:
-    """The broker has this partition no longer: its directory is deleted."""
+def drop(turn: Turn, broker_id: int, partition: TopicPartition, *, beside: Beside = Beside.DELETED) -> None:
+    """The broker has this partition no longer: its directory waits under another name.
+
+    replication-offset-checkpoint lists it until it is written again; the other checkpoint files are written at once.
+    """
     leader_role.leave(turn, broker_id, partition)
     running = turn.running(broker_id)
     assert running is not None
     if partition in running.following:
         turn.put_following(broker_id, partition, None)
-    disk = turn.broker(broker_id).disk
-    if partition in disk.replicas:
+    if partition in turn.broker(broker_id).disk.replicas:
+        waiting_files.set_aside(turn, broker_id, partition, beside)
+        disk = turn.broker(broker_id).disk
         turn.put_disk(
             broker_id,
             replace(
                 disk,
                 replicas={p: r for p, r in disk.replicas.items() if p != partition},
-                high_watermarks={p: o for p, o in disk.high_watermarks.items() if p != partition},
                 recovery_points={p: o for p, o in disk.recovery_points.items() if p != partition},
                 log_starts={p: o for p, o in disk.log_starts.items() if p != partition},
                 cleaner_offsets={p: o for p, o in disk.cleaner_offsets.items() if p != partition},
+                written_at_ms={**disk.written_at_ms, **dict.fromkeys(_WRITTEN_AT_ONCE, turn.now_ms)},
             ),
         )
 
@@ -130,7 +162,7 @@ def _drop_strays(turn: Turn, broker_id: int, image: ClusterImage) -> None:
         topic = image.topics.get(partition.topic)
         now = topic.partitions.get(partition.partition) if topic is not None else None
         if topic is None or now is None or topic.topic_id != replica.topic_id or broker_id not in now.replicas:
-            drop(turn, broker_id, partition)
+            drop(turn, broker_id, partition, beside=Beside.STRAY)
 
 
 def tick_fetchers(turn: Turn, broker_id: int) -> int:

@@ -59,6 +59,8 @@ class MetadataSnapshot:
     data: bytes
     image: MetadataImage
     voters: tuple[Voter, ...]
+    last_contained_ms: int = 0
+    """When the last record that it covers was written."""
 
     @property
     def name(self) -> str:
@@ -100,6 +102,7 @@ def first_snapshot(
         data=snapshot_data(bootstrap_records(levels), leader_epoch=0, voters=voters, clock=at_once(formatted_at_ms)),
         image=MetadataImage(),
         voters=tuple(voters),
+        last_contained_ms=formatted_at_ms,
     )
 
 
@@ -136,6 +139,7 @@ def taken(log: ReplicaLog, before: MetadataSnapshot, *, now_ms: int, end_offset:
         data=snapshot_data(image_records(image), leader_epoch=epoch, voters=before.voters, clock=clock),
         image=image,
         voters=before.voters,
+        last_contained_ms=clock.last_contained_ms,
     )
 
 

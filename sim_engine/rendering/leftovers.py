@@ -36,18 +36,32 @@ class LeftSegment:
     segment: Segment
     leftover: Leftover
     producers: tuple[ProducerSnapshotEntry, ...] | None = None
+    left_at_ms: int = 0
 
 
-def taken_away(before: ReplicaLog, after: ReplicaLog) -> tuple[LeftSegment, ...]:
+def taken_away(before: ReplicaLog, after: ReplicaLog, *, now_ms: int = 0) -> tuple[LeftSegment, ...]:
     """What retention, DeleteRecords or truncation left: segments that are no more."""
     kept = {segment.base_offset for segment in after.segments}
-    return tuple(_deleted(s, before, after) for s in before.segments if s.base_offset not in kept)
+    return tuple(_deleted(s, before, after, now_ms) for s in before.segments if s.base_offset not in kept)
 
 
-def cleaned_away(before: ReplicaLog, after: ReplicaLog) -> tuple[LeftSegment, ...]:
+def cleaned_away(before: ReplicaLog, after: ReplicaLog, *, now_ms: int = 0) -> tuple[LeftSegment, ...]:
     """What the cleaner left: every segment that it wrote anew, even where one of the same name is there again."""
     kept = {id(segment) for segment in after.segments}
-    return tuple(_deleted(s, before, after) for s in before.segments if id(s) not in kept)
+    return tuple(_deleted(s, before, after, now_ms) for s in before.segments if id(s) not in kept)
+
+
+def together(older: tuple[LeftSegment, ...], newer: tuple[LeftSegment, ...]) -> tuple[LeftSegment, ...]:
+    """Both; a file takes the place of one of the same name."""
+    named = {(left.segment.base_offset, left.leftover): left for left in (*older, *newer)}
+    return tuple(named.values())
+
+
+def not_yet_removed(leftovers: tuple[LeftSegment, ...], *, now_ms: int, delay_ms: int) -> tuple[LeftSegment, ...]:
+    """Those whose time has not come; nobody removes `.cleaned` and `.swap` but a broker that starts."""
+    return tuple(
+        left for left in leftovers if left.leftover is not Leftover.DELETED or now_ms - left.left_at_ms < delay_ms
+    )
 
 
 def render_left_segment(left: LeftSegment, config: LogConfig) -> Iterator[tuple[str, File]]:
@@ -60,6 +74,6 @@ def render_left_segment(left: LeftSegment, config: LogConfig) -> Iterator[tuple[
         yield f"{left.segment.base_offset:020d}.snapshot.{left.leftover}", File(data=data, size_bytes=len(data))
 
 
-def _deleted(segment: Segment, before: ReplicaLog, after: ReplicaLog) -> LeftSegment:
+def _deleted(segment: Segment, before: ReplicaLog, after: ReplicaLog, now_ms: int) -> LeftSegment:
     gone = None if segment.base_offset in after.snapshots else before.snapshots.get(segment.base_offset)
-    return LeftSegment(segment=segment, leftover=Leftover.DELETED, producers=gone)
+    return LeftSegment(segment=segment, leftover=Leftover.DELETED, producers=gone, left_at_ms=now_ms)

@@ -49,7 +49,10 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenFile:
-    """A file as it was at `read_at_ms`; read once more at `read_again_at_ms`, when it had not changed."""
+    """A file as it was at `read_at_ms`; read once more at `read_again_at_ms`, when it had not changed.
+
+    `modified_at_ms` is when its broker had last written it, as far as that is known.
+    """
 
     broker_id: int
     log_dir: str
@@ -57,6 +60,7 @@ class TakenFile:
     file: File
     read_at_ms: int
     read_again_at_ms: int | None = None
+    modified_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +118,7 @@ def live_copy(moments: Sequence[Moment]) -> LiveCopy:
     assert len(moments) > 1, "a copy of one moment is no live one"
     first, last = moments[0], moments[-1]
     names = sorted((d.broker_id, d.log_dir) for d in first.disks)
-    steps = [*_checkpoint_steps(names), *_partition_steps(first, names)]
+    steps = [*_checkpoint_steps(first, names), *_partition_steps(first, names)]
     copying = _Copying()
     for name in names:
         copying.take(name, metadata_files(first.disk(name)), first.at_ms)
@@ -124,8 +128,15 @@ def live_copy(moments: Sequence[Moment]) -> LiveCopy:
         _take_rest(copying, last, name)
         _take_metadata_again(copying, last, name)
         _check_clean_shutdown(copying, last, name)
-    ordered = sorted(copying.files.values(), key=lambda f: (f.broker_id, f.log_dir, f.name))
+    instants = {moment.at_ms: moment for moment in moments}
+    taken = (_with_modified(file, instants[file.read_at_ms]) for file in copying.files.values())
+    ordered = sorted(taken, key=lambda f: (f.broker_id, f.log_dir, f.name))
     return LiveCopy(files=tuple(ordered), left_out=tuple(sorted(copying.left_out.items())))
+
+
+def _with_modified(taken: TakenFile, at: Moment) -> TakenFile:
+    written = at.disk((taken.broker_id, taken.log_dir)).written_at_ms.get(taken.name)
+    return taken if written is None else replace(taken, modified_at_ms=written)
 
 
 def _spread(moments: Sequence[Moment], number: int, count: int) -> Moment:
@@ -133,8 +144,8 @@ def _spread(moments: Sequence[Moment], number: int, count: int) -> Moment:
     return moments[number * (len(moments) - 1) // count]
 
 
-def _checkpoint_steps(names: Sequence[DiskName]) -> Iterator[_Step]:
-    """Each log dir's checkpoints, then each partition's epochs."""
+def _checkpoint_steps(listed: Moment, names: Sequence[DiskName]) -> Iterator[_Step]:
+    """Each log dir's checkpoints, then the epochs of each partition that there was at the beginning."""
 
     def checkpoints(name: DiskName) -> _Step:
         return lambda copying, now, _: copying.take(name, root_files(now.disk(name)), now.at_ms)
@@ -143,6 +154,8 @@ def _checkpoint_steps(names: Sequence[DiskName]) -> Iterator[_Step]:
         def take(copying: _Copying, now: Moment, _: Moment) -> None:
             disk = now.disk(name)
             for partition in disk.replicas:
+                if partition not in listed.disk(name).replicas:
+                    continue  # It has come since; it is taken in the end.
                 copying.take(name, _small(partition_files(disk, partition)), now.at_ms)
 
         return take

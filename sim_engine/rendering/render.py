@@ -46,6 +46,7 @@ class Replica:
     log: ReplicaLog
     topic_id: str
     leftovers: tuple[LeftSegment, ...] = ()
+    created_at_ms: int | None = None
 
 
 class Beside(StrEnum):
@@ -64,6 +65,7 @@ class RenamedReplica:
     beside: Beside
     unique: str
     replica: Replica
+    since_ms: int = 0
 
     @property
     def directory(self) -> str:
@@ -101,6 +103,8 @@ class BrokerDisk:
     renamed: tuple[RenamedReplica, ...] = ()
     bootstrap: bytes | None = None
     other_files: Mapping[str, bytes] = field(default_factory=dict)
+    written_at_ms: Mapping[str, int] = field(default_factory=dict)
+    """When files were last written, by path below the log dir, as far as that is known."""
 
     @property
     def snapshots(self) -> tuple[MetadataSnapshot, ...]:

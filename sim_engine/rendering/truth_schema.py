@@ -92,7 +92,7 @@ NOTES: Final[Mapping[str, Notes]] = {
         (
             _AT,
             _PARTITION,
-            Key("kind", "text", "first, clean, elr, preferred, unclean or none"),
+            Key("kind", "text", "first, clean, elr, preferred, last_known, unclean, same or none"),
             Key("leader", "int", "who leads now"),
             _EPOCH,
             Key("isr_before", "int[]", "the ISR before it"),

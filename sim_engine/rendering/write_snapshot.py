@@ -1,8 +1,8 @@
 """Rendered brokers, written as a snapshot.
 
-In: brokers' disks and what truly happened; or a live copy. Out: `broker-<id>/…`, `TRUTH.json` and `MANIFEST.json` in a
-new directory. The rule that must hold: zeros at a file's end are a hole, the manifest says when each file was read if
-the files are of several moments, and it is written last.
+In: brokers' disks, the remote store and what truly happened; or a live copy. Out: `broker-<id>/…`, `remote-storage/…`,
+`TRUTH.json` and `MANIFEST.json` in a new directory. The rule that must hold: zeros at a file's end are a hole, the
+manifest is about brokers alone, says when each file was read if the files are of several moments, and is written last.
 """
 
 import json
@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from sim_engine.rendering.live_copy import LiveCopy
+from sim_engine.log.tiering import RemoteStore, render_store
+from sim_engine.rendering.live_copy import LiveCopy, TakenFile
 from sim_engine.rendering.render import BrokerDisk, render_broker
 from sim_engine.rendering.render_log import File
 from snapshots.adopt import Snapshot, adopt, survey
@@ -30,48 +31,61 @@ def write_snapshot(
     snapshot_id: str,
     consistency: Consistency,
     truth: Mapping[str, Any],
+    remote: RemoteStore | None = None,
 ) -> Snapshot:
     """Writes disks of one moment. Raises `SnapshotError` if the directory is there already."""
     _new(directory)
     for disk in disks:
         for name, file in render_broker(disk):
             _write(directory / _folder(disk.broker_id, disk.log_dir) / name, file)
+    _write_remote(directory, remote)
     _write_truth(directory, truth)
     return adopt(directory, cluster=cluster, consistency=consistency, snapshot_id=snapshot_id)
 
 
 def write_live_copy(
-    directory: Path, copy: LiveCopy, *, cluster: str, snapshot_id: str, truth: Mapping[str, Any]
+    directory: Path,
+    copy: LiveCopy,
+    *,
+    cluster: str,
+    snapshot_id: str,
+    truth: Mapping[str, Any],
+    remote: RemoteStore | None = None,
 ) -> Snapshot:
     """Writes a fuzzy copy, its manifest as a capture's. Raises `SnapshotError` if the directory is there already."""
     _new(directory)
-    read_at: dict[str, tuple[int, int | None]] = {}
+    taken_files: dict[str, TakenFile] = {}
     for taken in copy.files:
         name = os.path.normpath(f"{_folder(taken.broker_id, taken.log_dir)}/{taken.name}")
         _write(directory / name, taken.file)
-        read_at[name] = (taken.read_at_ms, taken.read_again_at_ms)
+        taken_files[name] = taken
+    _write_remote(directory, remote)
     _write_truth(directory, truth)
     found = survey(directory, cluster=cluster, consistency=Consistency.FUZZY, snapshot_id=snapshot_id, digests=True)
-    manifest = _with_instants(found, read_at, copy.left_out)
+    manifest = _with_instants(found, taken_files, copy.left_out)
     partial = directory / f".{MANIFEST_NAME}.partial"
     partial.write_text(to_json(manifest), encoding="utf-8")
     os.replace(partial, directory / MANIFEST_NAME)
     return Snapshot(root=directory, manifest=manifest)
 
 
-def _with_instants(
-    manifest: Manifest, read_at: Mapping[str, tuple[int, int | None]], left_out: Iterable[tuple[str, str]]
-) -> Manifest:
-    """The manifest with when each file was read, and when each broker was begun and done."""
+def _with_instants(manifest: Manifest, files: Mapping[str, TakenFile], left_out: Iterable[tuple[str, str]]) -> Manifest:
+    """The manifest with when each file was written and read, and when each broker was begun and done."""
 
     def timed(file: FileEntry) -> FileEntry:
-        first, again = read_at[file.path]
-        return replace(file, read_at_ms=first, read_again_at_ms=again)
+        taken = files[file.path]
+        modified_at_ns = taken.modified_at_ms * 1_000_000 if taken.modified_at_ms is not None else None
+        return replace(
+            file,
+            read_at_ms=taken.read_at_ms,
+            read_again_at_ms=taken.read_again_at_ms,
+            modified_at_ns=modified_at_ns,
+        )
 
     def timed_broker(broker: BrokerCapture) -> BrokerCapture:
-        files = tuple(timed(file) for file in broker.files)
-        instants = [at for file in files for at in (file.read_at_ms, file.read_again_at_ms) if at is not None]
-        return replace(broker, files=files, read_started_at_ms=min(instants), read_finished_at_ms=max(instants))
+        own = tuple(timed(file) for file in broker.files)
+        instants = [at for file in own for at in (file.read_at_ms, file.read_again_at_ms) if at is not None]
+        return replace(broker, files=own, read_started_at_ms=min(instants), read_finished_at_ms=max(instants))
 
     gone = tuple(LeftOut(path=path, reason=reason) for path, reason in left_out)
     brokers = tuple(timed_broker(broker) for broker in manifest.brokers)
@@ -93,6 +107,11 @@ def _write(path: Path, file: File) -> None:
     with path.open("xb") as out:
         out.write(file.data)
         out.truncate(file.size_bytes)
+
+
+def _write_remote(directory: Path, remote: RemoteStore | None) -> None:
+    for name, file in render_store(remote) if remote is not None else ():
+        _write(directory / name, file)
 
 
 def _write_truth(directory: Path, truth: Mapping[str, Any]) -> None:

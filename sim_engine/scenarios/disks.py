@@ -6,12 +6,13 @@ In: a seed. Out: the story's moments. Source: Kafka LogLoader, UnifiedLog; what 
 from typing import Final
 
 from sim_engine.engine import run_for, step
-from sim_engine.faults.disk_actions import HurtDisk, RestoreDisk
+from sim_engine.faults.disk_actions import FillDisk, FreeDisk, HurtDisk, RestoreDisk
 from sim_engine.faults.disk_faults import FaultKind
 from sim_engine.scenarios.scenario import Moment, Played, Scenario
 from sim_engine.scenarios.stage import (
     CHECKPOINTED_MS,
     ORDERS,
+    SESSION_OVER_MS,
     A,
     B,
     C,
@@ -39,6 +40,7 @@ def lossy_power_cut(seed: int) -> Played:
     An audit finds, while all are down, that the checkpointed high watermarks lie above the logs' ends (B16, C01), so
     that members of the ISR lack what was committed (D10). Compared with a copy of before, then and when all are back:
     that committed records are on no replica any more (C10, C08), and in the end that high watermarks fell (C07).
+    Beside the ledger, that acknowledged records are missing (D19).
     """
     world = run_for(numbered(with_producer(cluster(seed), "app"), "app", 0, 100), CHECKPOINTED_MS)
     before = Moment(name="before", what="All hold 0-99.", world=world)
@@ -54,6 +56,7 @@ def lossy_power_cut(seed: int) -> Played:
         findings=(
             *(found(code, b, 60, 100) for b in (A, B, C) for code in ("B16", "C01", "C08", "C10")),
             *(found("D10", b, 60, 100) for b in (B, C)),
+            found("D19", None, 60, 100),
         ),
     )
     world = with_next_producer(started(world, A, B, C), "app-2")
@@ -67,6 +70,7 @@ def lossy_power_cut(seed: int) -> Played:
         findings=(
             *(found("C07", b, 80, 100) for b in (A, B, C)),
             *(found(code, b, 60, 100) for b in (A, B, C) for code in ("C08", "C10")),
+            found("D19", None, 60, 100),
         ),
     )
     return Played((before, dark, back))
@@ -101,7 +105,7 @@ def stale_disk_returns(seed: int) -> Played:
     take their offsets.
 
     An audit finds that A holds 60 records that it will cut (D05), that they had been declared committed (D06), and
-    that A and B differ in what both had declared so (D02).
+    that A and B differ in what both had declared so (D02); beside the ledger, that B lacks what was acknowledged (D19).
     """
     world = with_producer(cluster(seed, assignment=((A, B),)), "app")
     world = run_for(numbered(world, "app", 0, 40), CHECKPOINTED_MS)
@@ -116,7 +120,12 @@ def stale_disk_returns(seed: int) -> Played:
         what="B leads on its old disk; A is dead with 0-99.",
         world=run_for(world, CHECKPOINTED_MS),
         losses=(lost(40, 100),),
-        findings=(found("D02", A, 40, 60), found("D05", A, 40, 100), found("D06", A, 40, 100)),
+        findings=(
+            found("D02", A, 40, 60),
+            found("D05", A, 40, 100),
+            found("D06", A, 40, 100),
+            found("D19", None, 40, 100),
+        ),
     )
     return Played((moment,))
 
@@ -142,6 +151,31 @@ def torn_tail(seed: int) -> Played:
     )
     back = Moment(name="back", what="B has fetched what it lacked.", world=started(world, B))
     return Played((down, back))
+
+
+def full_disk(seed: int) -> Played:
+    """A, B and C hold 0-49. B's disk fills up: there is room for a batch and a half. A batch later B can write only a
+    part of the next one; its log dir fails, and as it has no other one, B halts. It is started again, and halts again.
+    When there is room, it is started once more.
+
+    Truth: nothing is lost: A and C have what B lacks, and go on without it.
+
+    An audit finds, while B is down, that its log ends in the middle of a batch (A01). When B is back there is nothing
+    to find.
+    """
+    world = run_for(numbered(with_producer(cluster(seed), "app", idempotent=True), "app", 0, 50), CHECKPOINTED_MS)
+    size = world.brokers[B].disk.replicas[ORDERS].log.active.batches[-1].size_bytes
+    world = step(world, FillDisk(broker_id=B, room_bytes=size + size // 2))
+    world = run_for(numbered(world, "app", 50, 100), SESSION_OVER_MS)
+    halted = Moment(name="halted", what="B has halted with half a batch.", world=world, findings=(found("A01", B, 60),))
+    again = started(world, B)
+    assert again.brokers[B].running is None, "B halts again"
+    back = Moment(
+        name="back",
+        what="There is room again, and B has caught up.",
+        world=started(step(again, FreeDisk(broker_id=B)), B),
+    )
+    return Played((halted, back))
 
 
 def bit_rot(seed: int) -> Played:
@@ -178,5 +212,6 @@ SCENARIOS: Final = (
         play=stale_disk_returns,
     ),
     Scenario(name="torn-tail", about="a broker dies in the middle of a write", play=torn_tail),
+    Scenario(name="full-disk", about="a disk fills up in the middle of a batch, and its broker halts", play=full_disk),
     Scenario(name="bit-rot", about="a bit on one disk turns over", play=bit_rot),
 )

@@ -75,7 +75,8 @@ def lost_marker(seed: int) -> Played:
     Truth: the producer was told that it committed. orders-0 has its marker; on orders-1 the transaction is open for
     ever, its last stable offset stays at 0, and who reads committed records sees one half of the transaction.
 
-    An audit finds that orders-1 has an open transaction which the coordinator has completed (F09).
+    An audit finds that the coordinator has completed a transaction of which orders-1 has no end marker (F10); so a
+    transaction is open there that nobody will end (F09).
     """
     world = step(_with_coordinators(seed, version=2), LoseMarkers(ORDERS_1))
     world = _transaction(world, "app", "paid", "sent")
@@ -83,7 +84,10 @@ def lost_marker(seed: int) -> Played:
         name="half-committed",
         what="orders-0 is committed, orders-1 waits for ever.",
         world=run_for(world, CHECKPOINTED_MS),
-        findings=(found("F09", start_offset=0, end_offset=2, partition=ORDERS_1),),
+        findings=(
+            found("F10", start_offset=0, partition=ORDERS_1),
+            found("F09", start_offset=0, end_offset=2, partition=ORDERS_1),
+        ),
     )
     return Played((half,))
 

@@ -45,8 +45,8 @@ def kip_101_loss(seed: int) -> Played:
     M2, and nothing is lost.
 
     An audit finds, under truncation to the high watermark, that A and C will cut M2 when they return (D05), that C
-    had declared it committed (D06), and that B has declared another record committed at its offset (D02). Under
-    KIP-101 it finds nothing.
+    had declared it committed (D06), and that B has declared another record committed at its offset (D02); beside the
+    ledger, that B lacks what was acknowledged (D19). Under KIP-101 it finds nothing.
     """
     without = _loss(seed, Generation.HIGH_WATERMARK)
     kept = _loss(seed, Generation.KIP_101)
@@ -57,7 +57,13 @@ def kip_101_loss(seed: int) -> Played:
                 what="A and C are dead with M2; B leads without it.",
                 world=without,
                 losses=(lost(1, 2),),
-                findings=(found("D02", C, 1, 2), found("D05", A, 1, 2), found("D05", C, 1, 2), found("D06", C, 1, 2)),
+                findings=(
+                    found("D02", C, 1, 2),
+                    found("D05", A, 1, 2),
+                    found("D05", C, 1, 2),
+                    found("D06", C, 1, 2),
+                    found("D19", None, 1, 2),
+                ),
             ),
             Moment(name="kip-101", what="A and C are dead; B leads, with M2.", world=kept),
         )
@@ -91,7 +97,8 @@ def kip_101_divergence(seed: int) -> Played:
 
     An audit finds, under truncation to the high watermark, that A and B differ below the high watermark (D02), and
     where their epochs say that they do not (D07), that A is in the ISR all the same (D10), and that they do not agree
-    where B's epoch begins (D04). Under KIP-101 all traces of M2 are gone.
+    where B's epoch begins (D04). Under KIP-101 all traces of M2 are gone. Under both the ledger tells that M2 was
+    acknowledged and is missing (D19).
     """
     m2 = (lost(1, 2),)
     return Played(
@@ -101,14 +108,21 @@ def kip_101_divergence(seed: int) -> Played:
                 what="A follows B with M2 where B has M3.",
                 world=_divergence(seed, Generation.HIGH_WATERMARK),
                 losses=m2,
-                findings=(found("D02", A, 1, 3), found("D04", A, 1, 2), found("D07", A, 1, 3), found("D10", A, 1, 3)),
+                findings=(
+                    found("D02", A, 1, 3),
+                    found("D04", A, 1, 2),
+                    found("D07", A, 1, 3),
+                    found("D10", A, 1, 3),
+                    found("D19", None, 1, 2),
+                ),
             ),
             Moment(
                 name="kip-101",
                 what="A has cut M2 and follows B with the same records.",
                 world=_divergence(seed, Generation.KIP_101),
                 losses=m2,
-                unseen="M2 is on no disk any more, and no copy of before is at hand.",
+                findings=(found("D19", None, 1, 2),),
+                unseen="M2 is on no disk any more, and no copy of before is at hand; only the ledger tells.",
             ),
         )
     )
@@ -135,7 +149,8 @@ def kip_279_fast_failover(seed: int) -> Played:
     B's epoch ended; A, who never had it, says where its own next epoch begins, and B keeps M3 at offset 1 where A has
     M2. Under KIP-279, A answers with the epoch that it knows; B cuts M3 and takes M2.
 
-    An audit finds the unclean election (K07) in both. Under KIP-101 it finds that B differs from A (D02, D07, D10).
+    An audit finds the unclean election (K07) in both. Under KIP-101 it finds that B differs from A (D02, D07, D10),
+    and beside the ledger that A lacks M3 (D19).
     """
     m3_and_m2 = (lost(1, 2), lost(1, 2, committed=False))
     return Played(
@@ -145,7 +160,13 @@ def kip_279_fast_failover(seed: int) -> Played:
                 what="B follows A with M3 where A has M2.",
                 world=_fast_failover(seed, Generation.KIP_101),
                 losses=m3_and_m2,
-                findings=(found("D02", B, 1, 3), found("D07", B, 1, 3), found("D10", B, 1, 3), found("K07")),
+                findings=(
+                    found("D02", B, 1, 3),
+                    found("D07", B, 1, 3),
+                    found("D10", B, 1, 3),
+                    found("D19", None, 1, 2),
+                    found("K07"),
+                ),
             ),
             Moment(
                 name="kip-279",

@@ -48,9 +48,10 @@ def unclean_election(seed: int) -> Played:
 
     An audit finds, before A returns, the unclean election (K07), what it gave up (D18), that A holds 101 records that
     it will cut (D05), that they had been declared committed (D06), and that A and B differ in what both had declared
-    so (D02); and that a group has committed an offset beyond the end (J01). When A is back it finds the election and
-    the group, and, compared with a copy of before, that these records are on no replica any more (C10, C08), and that
-    the high watermark fell (C07).
+    so (D02); that a group had read them (J02), and has committed an offset beyond the end (J01). When A is back it
+    finds the election and the group, and, compared with a copy of before, that these records are on no replica any
+    more (C10, C08), and that the high watermark fell (C07). Beside the ledger it finds both times that acknowledged
+    records are missing (D19).
     """
     world = run_for(_a_is_alone(seed, _UNCLEAN, Generation.ELR), CHECKPOINTED_MS)
     alone = Moment(name="a-is-alone", what="100-200 are committed, and on A alone.", world=world)
@@ -65,7 +66,9 @@ def unclean_election(seed: int) -> Played:
             found("D05", A, _FIRST, _END),
             found("D06", A, _FIRST, _END),
             found("D18"),
+            found("D19", None, _FIRST, _END),
             found("J01", start_offset=120, end_offset=_END),
+            found("J02", start_offset=_FIRST, end_offset=_END),
             found("K07"),
         ),
     )
@@ -79,7 +82,9 @@ def unclean_election(seed: int) -> Played:
             found("C07", A, 120, 201),
             found("C08", A, _FIRST, _END),
             found("C10", A, _FIRST, _END),
+            found("D19", None, _FIRST, _END),
             found("J01", start_offset=120, end_offset=_END),
+            found("J02", start_offset=_FIRST, end_offset=_END),
             found("K07"),
         ),
     )

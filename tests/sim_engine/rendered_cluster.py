@@ -15,6 +15,8 @@ from kafka_log.control import KRaftVoters, Voter, decode_control_record, encode_
 from kafka_log.types import TopicPartition as Partition
 from sim_engine.log.replica_log import append, new_log, with_high_watermark
 from sim_engine.log.stored_batch import NewRecord, StoredBatch, stored_batch
+from sim_engine.metadata.metadata_image import image_records
+from sim_engine.metadata.metadata_snapshot import MetadataSnapshot, at_once, first_snapshot, snapshot_data
 from sim_engine.rendering.render import BrokerDisk, render_broker
 from tests.real_kafka.cluster import KafkaCluster, wait_until
 from tests.real_kafka.settings import LOGGING
@@ -141,14 +143,33 @@ def _low(consumer: Consumer, partition: Partition) -> str | None:
 
 
 def readdressed(disk: BrokerDisk, quorum: Sequence[Voter]) -> BrokerDisk:
-    """The disk of a world whose controllers are found at other ports; its metadata log begins with the voters."""
+    """The disk of a world whose controllers are found at other ports; metadata log and snapshots name the voters."""
     ports = {voter.voter_id: voter.endpoints for voter in quorum}
-    log = new_log(disk.metadata.config, now_ms=0)
-    for batch in disk.metadata.batches_from(0):
+    before = disk.metadata
+    log = new_log(before.config, now_ms=0, start_offset=before.segments[0].base_offset)
+    for batch in before.batches_from(before.segments[0].base_offset):
         log = append(log, _with_endpoints(batch, ports), now_ms=0)
-    log = with_high_watermark(log, disk.metadata.high_watermark)
-    assert log.log_end_offset == disk.metadata.log_end_offset
-    return replace(disk, metadata=log)
+    log = replace(
+        with_high_watermark(log, before.high_watermark), log_start_offset=before.log_start_offset, epochs=before.epochs
+    )
+    assert log.log_end_offset == before.log_end_offset
+    snapshots = tuple(_with_other_voters(snapshot, ports) for snapshot in disk.snapshots)
+    return replace(disk, metadata=log, metadata_snapshots=snapshots)
+
+
+def _with_other_voters(
+    snapshot: MetadataSnapshot, ports: Mapping[int, tuple[tuple[str, str, int], ...]]
+) -> MetadataSnapshot:
+    voters = tuple(replace(v, endpoints=ports[v.voter_id]) for v in snapshot.voters)
+    if not snapshot.end_offset:
+        return first_snapshot(voters, formatted_at_ms=snapshot.last_contained_ms)
+    data = snapshot_data(
+        image_records(snapshot.image),
+        leader_epoch=snapshot.leader_epoch,
+        voters=voters,
+        clock=at_once(snapshot.last_contained_ms),
+    )
+    return replace(snapshot, data=data, voters=voters)
 
 
 def _with_endpoints(batch: StoredBatch, ports: Mapping[int, tuple[tuple[str, str, int], ...]]) -> StoredBatch:

@@ -55,6 +55,26 @@ def test_every_file_is_what_it_was_when_it_was_read(copy: LiveCopy, moved: list[
     assert len({instant for instant, _ in rendered}) > 10
 
 
+def test_it_is_told_when_checkpoints_and_logs_were_made(tmp_path: Path) -> None:
+    world = run_for(step(cluster(), actions.StartProducer(client="p")), 8_000)
+    began = world.now_ms
+    moments_of_world = []
+    for number in range(20):
+        world = run_for(said(world, "p", f"{number}"), 700)
+        moments_of_world.append(Moment(at_ms=world.now_ms, disks=tuple(snapshot_of(world))))
+    copied = live_copy(moments_of_world)
+    manifest = write_live_copy(tmp_path / "s", copied, cluster="c", snapshot_id="1", truth={}).manifest
+    times = {f.path: (f.modified_at_ns, f.read_at_ms) for f in manifest.files()}
+    for broker_id in (1, 2, 3):
+        modified, read = times[f"broker-{broker_id}/replication-offset-checkpoint"]
+        assert modified is not None
+        assert read is not None
+        assert 0 <= read - modified // 1_000_000 <= 5_000
+        made, _ = times[f"broker-{broker_id}/orders-0/partition.metadata"]
+        assert made is not None
+        assert made // 1_000_000 < began
+
+
 def test_checkpoints_are_read_before_logs_and_followers_before_leaders(copy: LiveCopy, moved: list[Moment]) -> None:
     for broker in (1, 2, 3):
         checkpoints = at(copy, broker, "replication-offset-checkpoint").read_at_ms

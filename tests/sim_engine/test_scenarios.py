@@ -50,7 +50,11 @@ STORIES = {
     "same-epoch-rewrite",
     "stale-disk-returns",
     "remote-tier-gap",
+    "remote-tier-deletion",
+    "remote-object-lost",
+    "remote-tier-unclean-election",
     "torn-tail",
+    "full-disk",
     "bit-rot",
 }
 FAMILIES = {code[0] for code in CATALOGUE}
@@ -185,6 +189,7 @@ def written(moment: Moment, directory: Path) -> Path:
         snapshot_id=moment.name,
         consistency=Consistency.ATOMIC,
         truth=moment.truth.to_json(),
+        remote=moment.world.remote,
     )
     return directory / moment.name
 
@@ -226,6 +231,13 @@ def facts_agree(facts: Derived, moment: Moment) -> None:
             assert row["log_start_offset"] == replica.log.log_start_offset
             spans = {(s["leader_epoch"], s["checkpoint_start_offset"]) for s in facts.all("epoch_spans", **where)}
             assert {(e.leader_epoch, e.start_offset) for e in replica.log.epochs} <= spans
+    changes = facts.all("partition_changes")
+    of_leaders = {(row["topic"], row["partition"], row["metadata_offset"]): row["election"] for row in changes}
+    for chosen in moment.truth.elections:
+        # An auditor calls a preferred election clean, and a first leader or a raised epoch no election.
+        kind = {"preferred": "clean", "first": "none", "same": "none"}.get(chosen.kind, chosen.kind)
+        at = (chosen.partition.topic, chosen.partition.partition, chosen.metadata_offset)
+        assert of_leaders.get(at, kind) == kind
     for partition, lineage in moment.truth.lineages.items():
         row = facts.one("partitions", topic=partition.topic, partition=partition.partition)
         if any(broker.running is None for broker in moment.world.brokers.values()):
@@ -358,6 +370,7 @@ def test_lossy_power_cut() -> None:
     assert ends(dark) == {A: 60, B: 60, C: 60}
     assert texts(back, A) == texts(back, B) == texts(back, C)
     assert texts(back, A)[59:61] == ["order 59", "order 300"]
+    assert elections(back)[-1][0] == "last_known"
 
 
 def test_same_epoch_rewrite() -> None:
@@ -381,6 +394,16 @@ def test_torn_tail() -> None:
     assert batches(back, A) == batches(back, B) == batches(back, C)
 
 
+def test_full_disk() -> None:
+    halted, back = (m.world for m in played("full-disk").moments)
+    assert halted.brokers[B].running is None
+    assert ends(halted) == {A: 100, B: 60, C: 100}
+    torn = halted.brokers[B].disk.replicas[ORDERS].log.active.tail
+    assert 0 < len(torn) < batches(halted, A)[6].size_bytes
+    assert [f.kind for f in back.truth.faults] == ["full-disk"] * 2
+    assert batches(back, A) == batches(back, B) == batches(back, C)
+
+
 def test_bit_rot() -> None:
     world = at("bit-rot", "rotten")
     assert [b.base_offset for b in batches(world, C) if b.damaged] == [30]
@@ -389,6 +412,28 @@ def test_bit_rot() -> None:
 
 def test_remote_tier_gap() -> None:
     world = at("remote-tier-gap", "gap")
-    assert [remote_gaps(world, b) for b in (A, B, C)] == [[(40, 80)]] * 3
+    assert [remote_gaps(world, b) for b in (A, B, C)] == [[(80, 120)]] * 3
     logs = [world.brokers[b].disk.replicas[ORDERS].log for b in (A, B, C)]
-    assert [(log.log_start_offset, log.segments[0].base_offset) for log in logs] == [(0, 80)] * 3
+    assert [(log.log_start_offset, log.segments[0].base_offset) for log in logs] == [(0, 120)] * 3
+
+
+def test_remote_tier_deletion() -> None:
+    world = at("remote-tier-deletion", "deleted")
+    assert [remote_gaps(world, b) for b in (A, B, C)] == [[(40, 80)]] * 3
+    assert sorted(o.about.start_offset for o in world.remote.objects.values()) == [0, 80, 120]
+
+
+def test_remote_object_lost() -> None:
+    world = at("remote-object-lost", "lost")
+    assert remote_gaps(world, A) == [], "the metadata say that all is there"
+    assert sorted(o.about.start_offset for o in world.remote.objects.values()) == [40, 80, 120]
+    log = world.brokers[B].disk.replicas[ORDERS].log
+    assert (log.log_start_offset, log.segments[0].base_offset, log.epochs[0].start_offset) == (0, 120, 0)
+    assert B in world.controller.image.topics["orders"].partitions[0].isr
+
+
+def test_remote_tier_unclean_election() -> None:
+    world = at("remote-tier-unclean-election", "elected")
+    copies = sorted((o.about.start_offset, o.about.epochs[-1].leader_epoch) for o in world.remote.objects.values())
+    assert copies == [(0, 0), (40, 0), (80, 0), (80, 2), (120, 0), (120, 2)]
+    assert remote_gaps(world, B) == []

@@ -23,6 +23,7 @@ from sim_engine.log.remote_metadata import (
     segment_record,
     update_record,
 )
+from sim_engine.log.remote_retention import log_start_after, to_delete
 from sim_engine.log.replica_log import (
     DAY_MS,
     EpochStart,
@@ -40,10 +41,8 @@ from sim_engine.log.tiering import (
     copied,
     delete_local,
     gaps,
-    log_start_after,
     render_object,
     to_copy,
-    to_delete,
     wrong_remote_deletion,
 )
 from tests.sim_engine.disks import ORDERS, disk_of
@@ -204,7 +203,8 @@ def test_a_copy_that_did_not_finish_counts_for_nothing() -> None:
     view, _ = copied_all(log, last=RemoteState.COPY_SEGMENT_STARTED)
     assert view.end_offset(ORDERS, log.epochs) == 0
     assert len(to_copy(log, view, ORDERS)) == 5
-    assert to_delete(log, view, ORDERS, now_ms=NOW_MS + 10**12) == ()
+    assert to_delete(log, view, ORDERS, now_ms=NOW_MS) == (), "somebody may be at it"
+    assert len(to_delete(log, view, ORDERS, now_ms=NOW_MS + 10**12)) == 5, "but not for ever"
 
 
 def test_nothing_above_the_last_stable_offset_is_copied() -> None:

@@ -1,7 +1,8 @@
 """Kafka takes a simulated world's disks: what its producers were told is what a real consumer reads.
 
 A world of three brokers in which leaders died and came back. Its brokers stopped in good order, or all were killed at
-once while they ran.
+once while they ran; or they ran for long enough to have dropped the beginning of the metadata log, and hold what waits
+to be removed.
 """
 
 from collections.abc import Iterable
@@ -13,8 +14,10 @@ import pytest
 from kafka_log.types import TopicPartition
 from sim_engine import actions
 from sim_engine.engine import run_for, step
-from sim_engine.rendering.render import BrokerDisk
+from sim_engine.rendering.render import Beside, BrokerDisk
 from sim_engine.rendering.snapshot import snapshot_of
+from sim_engine.scenarios.registry import SCENARIOS
+from sim_engine.settings import Settings
 from sim_engine.world import World
 from tests.oracle.conftest import oracle
 from tests.oracle.kafka import Oracle
@@ -33,9 +36,17 @@ CONFIG = {
 }
 
 
-def lived_through(*, clean: bool) -> World:
+SMALL_METADATA = Settings(
+    metadata_segment_bytes=3_000,
+    metadata_bytes_between_snapshots=4_000,
+    metadata_retention_bytes=8_000,
+    log_start_checkpoint_interval_ms=10_000,
+)
+
+
+def lived_through(*, clean: bool, settings: Settings | None = None) -> World:
     """Every second leader dies, the next one leads, and it comes back."""
-    world = cluster(config=CONFIG)
+    world = cluster(config=CONFIG, settings=settings)
     world = run_for(step(world, actions.StartProducer(client="idempotent", idempotent=True)), 1_000)
     world = run_for(step(world, actions.StartProducer(client="plain")), 1_000)
     for life in range(3):
@@ -52,15 +63,31 @@ def lived_through(*, clean: bool) -> World:
     return world
 
 
+def upkept() -> World:
+    """The same, and then a topic that came and went, while one broker was down, and many changes of settings."""
+    world = lived_through(clean=False, settings=SMALL_METADATA)
+    world = run_for(step(world, actions.CreateTopic(name="gone", assignment=((1, 2, 3),))), 5_000)
+    world = run_for(step(world, actions.Stop(3)), 10_000)
+    for number in range(60):
+        world = run_for(step(world, actions.AlterConfig("orders", "max.message.bytes", str(1_000_000 + number))), 1_000)
+    world = run_for(step(world, actions.DeleteTopic("gone")), 2_000)
+    return run_for(step(world, actions.Start(3)), 25_000)
+
+
 def committed(world: World) -> list[tuple[int, bytes | None]]:
     """Offsets and values that the truth says are committed."""
     batches = world.truth.lineage(ORDERS).committed
     return [(record.offset, record.value) for batch in batches for record in batch.records]
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["stopped", "killed"])
+@pytest.fixture(scope="module", params=["stopped", "killed", "upkept"])
 def world(request: pytest.FixtureRequest) -> World:
-    return lived_through(clean=request.param)
+    if request.param != "upkept":
+        return lived_through(clean=request.param == "stopped")
+    world = upkept()
+    assert all(disk.metadata.log_start_offset > 0 for disk in snapshot_of(world))
+    assert {each.beside for disk in snapshot_of(world) for each in disk.renamed} == {Beside.DELETED, Beside.STRAY}
+    return world
 
 
 def test_the_dump_tool_reads_every_file_without_complaint(world: World, tmp_path: Path) -> None:
@@ -86,3 +113,9 @@ def test_a_real_consumer_reads_what_the_truth_says(world: World, tmp_path: Path)
             assert [(each.offset, each.value) for each in found] == expected
         for broker_id in running.broker_ids:
             assert complaints(running.said(broker_id), clean=clean) == []
+
+
+def test_the_dump_tool_reads_what_a_tiered_cluster_keeps_locally(tmp_path: Path) -> None:
+    moment = SCENARIOS["remote-object-lost"].play(1).moments[0]
+    assert all(d.replicas[ORDERS].log.segments[0].base_offset > 0 for d in moment.disks)
+    assert dump_tool_takes(moment.disks, tmp_path) > 20

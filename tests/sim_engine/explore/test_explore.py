@@ -1,9 +1,11 @@
 """The exploration against the public specification's own figures, and against a plain reading of it."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from click.testing import CliRunner
 from numpy.typing import NDArray
 
@@ -24,9 +26,13 @@ from sim_engine.explore.layout import (
 )
 from sim_engine.explore.rules import Action, Model
 from sim_engine.explore.search import Exploration, Explorer
+from sim_engine.explore.state_truth import violations
 from sim_engine.explore.story import portrait, tell
+from sim_engine.rendering import truth_schema
 from snapshots.errors import SnapshotError
 from tests.sim_engine.explore.plain_model import PlainModel, Replica, State, breaks_strong_isr, reachable
+from tests.spark_jobs.judging import Judge
+from tests.spark_jobs.pipeline import derived
 from tidegauge.cli import main
 
 
@@ -143,6 +149,43 @@ def test_the_command_prints_the_documented_json() -> None:
     assert violation["invariant"] == "StrongIsr"
     assert violation["length"] == len(violation["actions"]) == 11
     assert result["states_per_second"] > 0
+
+
+def test_a_violation_is_told_where_the_specification_sees_one_and_nowhere_else() -> None:
+    explorer = Explorer(Model.KafkaTruncateToHighWatermark, constants(2, 2, 2, 2))
+    explorer.explore()
+    for fields in list(explorer.states())[::7]:
+        assert bool(violations(explorer.layout, fields)) is breaks_strong_isr(plain(explorer.layout, fields))
+
+
+def test_a_violation_is_rendered_and_an_audit_of_its_disks_reports_it(tmp_path: Path, store_url: str) -> None:
+    out = tmp_path / "violation"
+    done = CliRunner().invoke(main, ["explore", "Kip101", "--max-leader-epoch", "2", "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert (
+        "So broker 1 has declared [0, 1) committed, and broker 3, a member of the ISR, does not have it." in done.stdout
+    )
+    assert f"tidegauge audit {out} --out {out}-audit" in done.stdout
+    truth = json.loads((out / "TRUTH.json").read_text(encoding="utf-8"))
+    assert truth_schema.problems(truth) == []
+    [violation] = truth["violations"]
+    engine = sa.create_engine(store_url)
+    with engine.connect() as connection:
+        _, breaches = Judge(connection).verdicts(derived(out), "ABCDEFGHJKL")
+    engine.dispose()
+    [breach] = [b for b in breaches if b.severity != "info"]
+    assert (breach.code, breach.subject["follower_id"]) == ("D10", violation["member_id"])
+    assert (breach.start_offset, breach.end_offset) == (violation["start_offset"], violation["end_offset"])
+    again = CliRunner().invoke(main, ["explore", "Kip101", "--out", str(out)])
+    assert again.exit_code != 0
+    assert f"{out} exists" in again.output
+
+
+def test_without_a_violation_nothing_is_rendered(tmp_path: Path) -> None:
+    out = tmp_path / "none"
+    done = CliRunner().invoke(main, ["explore", "Kip320", "--replicas", "2", "--log-size", "1", "--out", str(out)])
+    assert done.exit_code == 0
+    assert not out.exists()
 
 
 def test_constants_without_a_space_are_refused() -> None:

@@ -1,0 +1,323 @@
+"""What a copy shows of the faults that struck its world.
+
+In: faults (`Struck`), the world at the copy's moment, which knows what is on every disk. Out: `Sight`: the findings
+that an audit must report, breaches that may follow, or why nothing is to be seen. The rule that must hold: it looks at
+the simulator's own state, never at bytes as an audit does, and promises only what is certain.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from kafka_log.coordinator_records import TransactionState, decode_transaction_record
+from kafka_log.internal_topics import TRANSACTION_STATE
+from kafka_log.types import TopicPartition
+from sim_engine.log.replica_log import ReplicaLog
+from sim_engine.log.stored_batch import StoredBatch
+from sim_engine.random_worlds.expected import ANY_CODE, Expected, Injected
+from sim_engine.random_worlds.fault_kinds import WorldFault
+from sim_engine.random_worlds.losses import losses_of
+from sim_engine.random_worlds.strikes import Struck
+from sim_engine.scenarios.scenario import Finding
+from sim_engine.world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """Of one fault in one copy."""
+
+    findings: tuple[Finding, ...] = ()
+    allowed: tuple[Finding, ...] = ()
+    unseen: str | None = None
+
+
+SEQUENCES: Final = frozenset({"E01", "E02", "E03", "E04", "E05", "E06", "F02"})
+"""A producer's sequences do not follow one another."""
+LIVE_BLIND: Final = frozenset({"A01", "B16", "F09"})
+"""In a live copy these may come of the copying, which is never called a breach."""
+
+
+def expected(struck: Sequence[Struck], worlds: Sequence[World], earlier: World | None) -> Expected:
+    """Of one copy. `worlds`: at its beginning and at its end; what is certain at both must be reported."""
+    injected: list[Injected] = []
+    allowed: list[Finding] = []
+    for each in struck:
+        sights = [sight(each, world) for world in worlds]
+        certain = [f for f in sights[0].findings if all(f in s.findings for s in sights)]
+        findings = tuple(f for f in certain if len(worlds) == 1 or f.code not in LIVE_BLIND)
+        allowed += [f for s in sights for f in (*s.findings, *s.allowed) if f not in findings]
+        unseen = next((s.unseen for s in sights if s.unseen), "in a live copy it may come of the copying")
+        injected.append(
+            Injected(
+                kind=each.kind,
+                at_ms=each.at_ms,
+                where=each.where,
+                detail=each.detail,
+                findings=findings,
+                unseen=None if findings else unseen,
+            )
+        )
+    losses, unseen_losses = losses_of(worlds[-1], earlier) if len(worlds) == 1 else ((), ())
+    lossy = {loss.partition for loss in worlds[-1].truth.losses}
+    lossy |= {chosen.partition for chosen in worlds[-1].truth.elections if chosen.kind == "unclean"}
+    allowed += anything(*sorted(lossy))
+    return Expected(
+        injected=tuple(injected),
+        allowed=tuple(dict.fromkeys(allowed)),
+        losses=losses,
+        unseen_losses=unseen_losses,
+    )
+
+
+def sight(struck: Struck, world: World) -> Sight:
+    """What is left of a fault."""
+    seen = SEEN[struck.kind](struck, world)
+    return seen if seen.findings or seen.unseen else Sight(allowed=seen.allowed, unseen=_GONE)
+
+
+def anything(*partitions: TopicPartition | None) -> tuple[Finding, ...]:
+    """Whatever an audit says of these partitions: what lost or damaged records lead to is not foretold."""
+    return tuple(Finding(code=ANY_CODE, partition=partition) for partition in partitions if partition is not None)
+
+
+def some(codes: frozenset[str], partition: TopicPartition | None) -> tuple[Finding, ...]:
+    """Any of these breaches, of a partition."""
+    return tuple(Finding(code=code, partition=partition) for code in sorted(codes))
+
+
+def log_of(world: World, broker_id: int, partition: TopicPartition, topic_id: str | None) -> ReplicaLog | None:
+    """A broker's log of a partition, if it is of the same topic still."""
+    replica = world.brokers[broker_id].disk.replicas.get(partition)
+    return replica.log if replica is not None and topic_id in (None, replica.topic_id) else None
+
+
+_GONE: Final = "its trace is gone: the broker has cut, deleted or replicated anew what it was in"
+
+
+def _borne(reason: str) -> Callable[[Struck, World], Sight]:
+    """Nothing of it is wrong on any disk; a loss that came of it is foretold as a loss."""
+
+    def of(struck: Struck, world: World) -> Sight:
+        return Sight(unseen=reason, allowed=anything(*struck.partitions))
+
+    return of
+
+
+def _above_the_end(struck: Struck, world: World) -> Sight:
+    """Logs of a dead broker that end below the high watermark which it had checkpointed."""
+    assert struck.broker_id is not None
+    broker = world.brokers[struck.broker_id]
+    findings: list[Finding] = []
+    if broker.running is None:
+        for partition, replica in sorted(broker.disk.replicas.items()):
+            high_watermark = broker.disk.high_watermarks.get(partition, 0)
+            end = replica.log.log_end_offset
+            if high_watermark > end and not partition.topic.startswith("__") and not replica.log.config.compact:
+                findings.append(_at("B16", partition, struck.broker_id, end, high_watermark))
+    unseen = None if findings else "what was not flushed lay above every checkpoint, or was replicated again"
+    return Sight(findings=tuple(findings), allowed=anything(*struck.partitions, struck.partition), unseen=unseen)
+
+
+def _torn(struck: Struck, world: World) -> Sight:
+    assert struck.broker_id is not None
+    assert struck.partition is not None
+    log = log_of(world, struck.broker_id, struck.partition, struck.topic_id)
+    allowed = anything(struck.partition)
+    if log is None or not log.active.tail or world.brokers[struck.broker_id].running is not None:
+        return Sight(allowed=allowed)
+    return Sight(findings=(_at("A01", struck.partition, struck.broker_id, log.log_end_offset),), allowed=allowed)
+
+
+def _damaged_batch(struck: Struck, world: World) -> Sight:
+    assert struck.broker_id is not None
+    assert struck.partition is not None
+    log = log_of(world, struck.broker_id, struck.partition, struck.topic_id)
+    allowed = anything(struck.partition)
+    held = _batches(log) if log is not None else []
+    if not any(b.damaged and b.base_offset == struck.start_offset for b in held):
+        return Sight(allowed=allowed)
+    return Sight(findings=(_at("A03", struck.partition, struck.broker_id),), allowed=allowed)
+
+
+def _gap(struck: Struck, world: World) -> Sight:
+    """Only a segment between two others leaves a hole; a first one looks like retention, a last one like a torn end."""
+    assert struck.broker_id is not None
+    assert struck.partition is not None
+    log = log_of(world, struck.broker_id, struck.partition, struck.topic_id)
+    allowed = anything(struck.partition)
+    if log is None or log.config.compact:
+        return Sight(allowed=allowed)
+    for before, after in zip(log.segments, log.segments[1:], strict=False):
+        if before.batches and before.end_offset < after.base_offset and after.batches:
+            return Sight(findings=(_at("A13", struck.partition, struck.broker_id),), allowed=allowed)
+    return Sight(allowed=allowed)
+
+
+def _rewritten(struck: Struck, world: World) -> Sight:
+    """Another replica has to hold the offset under the same epoch, with other bytes."""
+    assert struck.partition is not None
+    assert struck.start_offset is not None
+    allowed = anything(struck.partition)
+    held: dict[bytes, int] = {}
+    for broker_id in sorted(world.brokers):
+        log = log_of(world, broker_id, struck.partition, struck.topic_id)
+        if log is None or log.config.compact or log.log_start_offset > struck.start_offset:
+            continue
+        for batch in _batches(log):
+            if batch.base_offset == struck.start_offset:
+                held[batch.data] = batch.leader_epoch
+    if len(held) < 2 or len(set(held.values())) > 1:
+        return Sight(allowed=allowed, unseen="no other replica holds the batch as it was")
+    return Sight(findings=(_at("D03", struck.partition, None, struck.start_offset),), allowed=allowed)
+
+
+def _elected(struck: Struck, world: World) -> Sight:
+    """The setting is the topic's, so its other partitions may have got such a leader, too."""
+    assert struck.partition is not None
+    name = struck.partition.topic
+    topic = world.controller.image.topics.get(name)
+    if topic is None or topic.topic_id != struck.topic_id:
+        return Sight(allowed=anything(struck.partition), unseen="its topic was deleted")
+    chosen = {
+        e.partition
+        for e in world.truth.elections
+        if e.kind == "unclean" and e.partition.topic == name and e.at_ms >= struck.at_ms
+    }
+    unseen = None if chosen else "no unclean election came of it"
+    findings = tuple(Finding(code="K07", partition=partition) for partition in sorted(chosen))
+    return Sight(findings=findings, allowed=anything(*sorted(chosen), struck.partition), unseen=unseen)
+
+
+def _hanging(struck: Struck, world: World) -> Sight:
+    """Transactions that are open in the partition and that no coordinator will end."""
+    assert struck.partition is not None
+    allowed = anything(struck.partition)
+    topic = world.controller.image.topics.get(struck.partition.topic)
+    if topic is None or topic.topic_id != struck.topic_id:
+        return Sight(allowed=allowed, unseen="its topic was deleted")
+    log = _newest(world, struck.partition)
+    states = _transaction_states(world)
+    if log is None or states is None:
+        return Sight(allowed=allowed)
+    findings = []
+    for first_offset, producer_id in log.producers.open:
+        state = states.get(producer_id)
+        ends = state is not None and state.state in ("Ongoing", "PrepareCommit", "PrepareAbort")
+        if not (ends and state is not None and struck.partition in state.partitions):
+            findings.append(_at("F09", struck.partition, None, first_offset))
+    if not findings:
+        return Sight(allowed=allowed, unseen="a later marker has ended the transaction, or its coordinator still may")
+    return Sight(findings=tuple(findings), allowed=allowed)
+
+
+def _sequences(code: str) -> Callable[[Struck, World], Sight]:
+    """The producer's batch before it has to be in the log still, or nobody knows which sequence was due."""
+
+    def of(struck: Struck, world: World) -> Sight:
+        assert struck.partition is not None
+        assert struck.start_offset is not None
+        allowed = some(SEQUENCES, struck.partition)
+        topic = world.controller.image.topics.get(struck.partition.topic)
+        log = _newest(world, struck.partition) if topic is not None and topic.topic_id == struck.topic_id else None
+        held = [b for b in _batches(log) if b.base_offset <= struck.start_offset] if log is not None else []
+        if not held or held[-1].base_offset != struck.start_offset:
+            return Sight(allowed=allowed)
+        it = held[-1]
+        whose = [b for b in held[:-1] if (b.producer_id, b.producer_epoch) == (it.producer_id, it.producer_epoch)]
+        if not whose:
+            return Sight(allowed=allowed, unseen="what the producer wrote before is not in the log any more")
+        return Sight(findings=(Finding(code=code, partition=struck.partition),), allowed=allowed)
+
+    return of
+
+
+def _diverged(struck: Struck, world: World) -> Sight:
+    """Followers that hold other batches than the leader below what both had declared committed."""
+    findings = []
+    for name, topic in sorted(world.controller.image.topics.items()):
+        for number in topic.partitions:
+            partition = TopicPartition(name, number)
+            newest = _newest(world, partition)
+            for broker_id in sorted(world.brokers):
+                log = log_of(world, broker_id, partition, topic.topic_id)
+                if newest is None or log is None or log is newest or newest.config.compact:
+                    continue
+                disk = world.brokers[broker_id].disk
+                declared = min(disk.high_watermarks.get(partition, 0), log.log_end_offset, newest.log_end_offset)
+                first = max(log.log_start_offset, newest.log_start_offset)
+                pairs = zip(log.batches_from(first), newest.batches_from(first), strict=False)
+                if any(a.data != b.data and a.base_offset < declared for a, b in pairs):
+                    findings.append(_at("D02", partition, broker_id))
+    unseen = None if findings else "no replica differs from its leader in what both had declared committed"
+    differing = [f.partition for f in findings]
+    return Sight(findings=tuple(findings), allowed=anything(*differing), unseen=unseen)
+
+
+def _transaction_states(world: World) -> dict[int, TransactionState] | None:
+    """By producer id, as the newest records of all partitions have them; None if one of them is on no disk."""
+    topic = world.controller.image.topics.get(TRANSACTION_STATE)
+    found: dict[str, TransactionState] = {}
+    for number in topic.partitions if topic is not None else ():
+        log = _newest(world, TopicPartition(TRANSACTION_STATE, number))
+        if log is None:
+            return None
+        for record in (r for b in _batches(log) if not b.is_control for r in b.records):
+            state = decode_transaction_record(record.key, record.value)
+            if isinstance(state, TransactionState):
+                found[state.transactional_id] = state
+    return {state.producer_id: state for state in found.values()}
+
+
+def _newest(world: World, partition: TopicPartition) -> ReplicaLog | None:
+    """The leader's log; where nobody leads, the longest of the newest epoch."""
+    topic = world.controller.image.topics[partition.topic]
+    logs = {b: log for b in world.brokers if (log := log_of(world, b, partition, topic.topic_id)) is not None}
+    leader = topic.partitions[partition.partition].leader
+    return logs.get(leader) or max(logs.values(), key=lambda log: (log.latest_epoch, log.log_end_offset), default=None)
+
+
+def _at(
+    code: str,
+    partition: TopicPartition,
+    broker_id: int | None,
+    start_offset: int | None = None,
+    end_offset: int | None = None,
+) -> Finding:
+    return Finding(
+        code=code, partition=partition, broker_id=broker_id, start_offset=start_offset, end_offset=end_offset
+    )
+
+
+def _batches(log: ReplicaLog) -> list[StoredBatch]:
+    return [b for s in log.segments for b in s.batches]
+
+
+SEEN: Final[Mapping[WorldFault, Callable[[Struck, World], Sight]]] = MappingProxyType(
+    {
+        WorldFault.KILLS: _borne(
+            "what a process wrote survives it, and nobody is elected who lacks a committed record"
+        ),
+        WorldFault.POWER_CUT: _above_the_end,
+        WorldFault.NETWORK_CUT: _borne("replication waits, and goes on when the network does"),
+        WorldFault.ONE_WAY_CUT: _borne("replication waits, and goes on when the network does"),
+        WorldFault.UNCLEAN_ELECTION: _elected,
+        WorldFault.WIPED_DISK: _borne("an empty disk is filled again from the leader"),
+        WorldFault.STALE_DISK: _borne("an older disk is sound in itself, and catches up"),
+        WorldFault.TORN_WRITE: _torn,
+        WorldFault.LOST_FLUSH: _above_the_end,
+        WorldFault.RECORDS_BIT_FLIP: _damaged_batch,
+        WorldFault.HEADER_BIT_FLIP: _damaged_batch,
+        WorldFault.LOST_SEGMENT: _gap,
+        WorldFault.SAME_EPOCH_REWRITE: _rewritten,
+        WorldFault.LOST_MARKER: _hanging,
+        WorldFault.DOUBLED_MARKER: _borne("a coordinator that heard no answer writes its marker again, too"),
+        WorldFault.HANGING_TRANSACTION: _hanging,
+        WorldFault.ZOMBIE_PRODUCER: _borne("what a fenced instance sends is refused"),
+        WorldFault.SEQUENCE_GAP: _sequences("E01"),
+        WorldFault.SEQUENCE_DUPLICATE: _sequences("E04"),
+        WorldFault.COMPACTION_RACE: _borne("cleaned logs may differ from replica to replica"),
+        WorldFault.OLD_PROTOCOL: _diverged,
+        WorldFault.STALE_CHECKPOINT: _borne("a checkpoint may always lag"),
+    }
+)
