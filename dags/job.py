@@ -1,6 +1,7 @@
 """The one factory for tasks that run a job: a step's name in, an Airflow operator out that runs it as a process.
 
 Captures run likewise: `ShareOperator` where a broker's disks are, `SnapshotOperator` where shares become a snapshot.
+So do scores, by `ShareOperator`, here.
 
 A step without Spark runs the `tidegauge` command. A Spark step goes through `spark-submit`: on this machine
 (`local[N]`), on a cluster (`spark://…`, `yarn`), or on Kubernetes (`k8s://…`, in cluster mode, where the driver is a
@@ -139,17 +140,18 @@ class JobOperator(ProcessOperator):
 class ShareOperator(ProcessOperator):
     """Runs `tidegauge <arguments>` where a broker's disks are: here, or by a command that stands for `tidegauge`."""
 
-    def __init__(self, *, command: str | None = None, subject: str = "", **task: Any) -> None:
+    def __init__(self, *, command: str | None = None, subject: str = "", may_breach: bool = False, **task: Any) -> None:
         super().__init__(**task)
         self.command = command
         self.subject = subject
+        self.may_breach = may_breach
 
     def execute(self, context: Any) -> Outcome:
         """Runs it to its end."""
         command = remote_command(self.command, self.arguments) if self.command else None
         command = command or [*tidegauge_command(os.environ), *self.arguments]
         self.log.info("Running %s", shlex.join(command))
-        return outcome(self._run(command, pod_decides=False), may_breach=False)
+        return outcome(self._run(command, pod_decides=False), may_breach=self.may_breach)
 
 
 class SnapshotOperator(ShareOperator):

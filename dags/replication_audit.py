@@ -17,6 +17,10 @@ the times of `TIDEGAUGE_SCHEDULE`, and by hand, on the snapshot that its paramet
 The steps *index* and *derive* share one `spark-submit`, because starting Spark costs more than either of them on a
 day's data.
 
+Each snapshot is compared with the newest of its cluster that was captured before it and has been audited
+(`--previous auto`), so that what is gone for good is found; the first of a cluster is compared with nothing. A backfill
+of a day takes the newest snapshot up to that day, and compares it with the one before that.
+
 A breach is a result: `publish` succeeds and answers `breached`. A snapshot that cannot be used fails at once; a store
 or a Spark that is away is tried again.
 """
@@ -37,6 +41,10 @@ SCHEDULE = os.environ.get("TIDEGAUGE_SCHEDULE") or ("none" if os.environ.get("TI
 
 RUN = os.path.expanduser(HOME) + "/runs/{{ run_id | replace(':', '-') | replace('+', '-') }}"
 """The directory that the steps of one run share."""
+
+
+AS_OF = "{{ dag_run.run_after.isoformat() if dag_run.run_type == 'backfill' else '' }}"
+"""A backfill of a day audits the newest snapshot of that day, not today's."""
 
 
 def snapshots(context: Any) -> list[str]:
@@ -102,6 +110,7 @@ with DAG(
     snapshot = command_step(
         "snapshot",
         *("--cluster", "{{ params.cluster }}", "--run", RUN, "--fail-on", "{{ params.fail_on }}"),
+        *("--previous", "auto", "--as-of", AS_OF),
         subjects=snapshots,
     )
     index_and_derive = spark_step("index", "derive", arguments=["--run", RUN])

@@ -59,7 +59,21 @@ class Airflow:
     _processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _token: str = ""
 
-    def run(self, dag_id: str, conf: Mapping[str, str], on_progress: Callable[[TaskStates], None]) -> RunResult:
+    @property
+    def url(self) -> str:
+        """Where its pages are."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def login(self) -> tuple[str, str]:
+        """The user and the password that it takes."""
+        return "admin", self._password
+
+    def check_alive(self) -> None:
+        """Raises `AirflowError` if one of its processes has ended."""
+        self._check_alive()
+
+    def run(self, dag_id: str, conf: Mapping[str, Any], on_progress: Callable[[TaskStates], None]) -> RunResult:
         """Triggers a run and waits for its end; `on_progress` hears of every change. Raises `AirflowError`."""
         self._wait_for(dag_id)
         run_id = f"demo__{datetime.now(UTC):%Y-%m-%dT%H-%M-%S}"
@@ -174,6 +188,8 @@ def environment(*, home: Path, dags: Path, database_url: str, environ: Mapping[s
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         "NO_PROXY": "127.0.0.1,localhost",
         "no_proxy": "127.0.0.1,localhost",
+        # Nobody's laptop simulates clusters at night unless it was told to.
+        "TIDEGAUGE_SCORE_SCHEDULE": environ.get("TIDEGAUGE_SCORE_SCHEDULE") or "none",
     }
     return {key: value for key, value in environ.items() if not key.startswith("AIRFLOW_")} | ours
 

@@ -10,7 +10,7 @@ the Airflow DAG take the same road.
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NO_STORE: Final = "none"
+AUTO: Final = "auto"
 Progress = Callable[[str], None]
 
 
@@ -41,9 +42,19 @@ def begin(
     fail_on: str,
     store: str | None,
     cluster: str | None = None,
-    previous: str | None = None,
+    previous: str | Mapping[str, str] | None = None,
+    data_docs: bool = True,
+    progress: Progress = lambda _: None,
 ) -> Run:
-    """The snapshot step: opens the snapshots and makes the run directory."""
+    """The snapshot step: opens the snapshots and makes the run directory.
+
+    `previous` AUTO: each snapshot is compared with the one that was audited last before it, if any.
+    """
+    if previous == AUTO:
+        from tidegauge.earlier import earlier_of
+
+        with store_at(store or settings.store_url()) as url:
+            previous = earlier_of(inputs, url=url, cluster=cluster, say=progress)
     return new_run(
         out,
         inputs,
@@ -52,6 +63,7 @@ def begin(
         started_at_ms=time.time_ns() // 1_000_000,
         cluster=cluster,
         previous=previous,
+        data_docs=data_docs,
     )
 
 
@@ -63,10 +75,10 @@ def step(name: str, run_dir: Path, *, progress: Progress) -> AuditResult | None:
             _spark_step(name, run, settings.spark_master(), progress)
             return None
         case "evaluate":
-            with _store(run) as url:
+            with store_at(run.store_url) as url:
                 return _evaluate(run, url, progress)
         case _:
-            with _store(run) as url:
+            with store_at(run.store_url) as url:
                 return _publish(run, url, progress)
 
 
@@ -78,14 +90,20 @@ def audit(
     store: str | None,
     master: str | None,
     progress: Progress,
-    previous: str | None = None,
+    previous: str | Mapping[str, str] | None = None,
+    data_docs: bool = True,
 ) -> AuditResult:
-    """All steps in one process. Postgres and Great Expectations get ready while Spark starts and works."""
+    """All steps in one process. Postgres and Great Expectations get ready while Spark starts and works.
+
+    `previous`: an earlier snapshot to compare with, or one for each of the inputs that it names.
+    """
     from spark_jobs.store import migrate
 
-    run = begin(inputs, out=out, fail_on=fail_on, store=store, previous=previous)
+    run = begin(
+        inputs, out=out, fail_on=fail_on, store=store, previous=previous, data_docs=data_docs, progress=progress
+    )
     warm = _Warm()
-    with _store(run) as url:
+    with store_at(run.store_url) as url:
         migrate(url)  # First: a store that cannot be reached is said before anything is read.
         warm.start()
         _spark_steps(run, master or settings.spark_master(), progress)
@@ -113,10 +131,10 @@ class _Warm(threading.Thread):
             warm_up()
 
 
-def _store(run: Run) -> AbstractContextManager[str]:
+def store_at(url: str | None) -> AbstractContextManager[str]:
     """The store's URL while it is in use: the user's own, or the embedded Postgres, started if it does not run."""
-    if run.store_url is not None and run.store_url != NO_STORE:
-        return nullcontext(run.store_url)
+    if url is not None and url != NO_STORE:
+        return nullcontext(url)
     from tidegauge.postgres import store
 
     return store(settings.home() / "postgres")
@@ -166,21 +184,17 @@ def _derive(session: "SparkSession", run: Run, progress: Progress) -> None:
 def _evaluate(run: Run, url: str, progress: Progress) -> AuditResult:
     from spark_jobs.evaluate import evaluate
 
-    for snapshot in run.snapshots:
-        progress(f"evaluate: {snapshot.key}")
-        evaluate(snapshot, run, url)
+    evaluate(run, url, progress=progress)
     return _result(run)
 
 
 def _publish(run: Run, url: str, progress: Progress) -> AuditResult:
     from spark_jobs.evaluate import discard, publish
 
-    for snapshot in run.snapshots:
-        if run.store_url == NO_STORE:
-            discard(snapshot, url)
-        else:
-            progress(f"publish: {snapshot.key}")
-            publish(snapshot, run, url)
+    if run.store_url == NO_STORE:
+        discard(run, url)
+    else:
+        publish(run, url, progress=progress)
     shutil.rmtree(run.work, ignore_errors=True)
     return _result(run)
 

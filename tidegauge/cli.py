@@ -10,24 +10,27 @@ An error is one paragraph: what, where, what to do; a traceback only with --debu
 """
 
 import json
-import os
 import sys
-import traceback
 from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
-from snapshots.errors import AuditError, SnapshotError
+from snapshots.errors import SnapshotError
 from snapshots.manifest import Consistency, Mode
 from tidegauge import __version__
+from tidegauge.alerts.command import alerts
+from tidegauge.breach_commands import explain_command, salvage_command
+from tidegauge.console.command import console_command, up_command
+from tidegauge.endings import EXIT_BREACHES, EXIT_ENVIRONMENT, EXIT_OUR_FAULT, EXIT_UNUSABLE
+from tidegauge.endings import progress as _progress
+from tidegauge.endings import told as _told
+from tidegauge.metadata_command import metadata_command
+from tidegauge.scoring.command import score_command
+from tidegauge.visibility_command import visibility_command
 
-EXIT_BREACHES: Final = 1
-EXIT_UNUSABLE: Final = 2
-EXIT_ENVIRONMENT: Final = 3
-EXIT_OUR_FAULT: Final = 70
+__all__ = ["EXIT_BREACHES", "EXIT_ENVIRONMENT", "EXIT_OUR_FAULT", "EXIT_UNUSABLE", "main"]
 
 _DIRECTORY = click.Path(path_type=Path)
 _FAIL_ON = click.Choice(["critical", "warning", "info", "never"])
@@ -41,52 +44,13 @@ def main(debug: bool) -> None:
     click.get_current_context().obj = {"debug": debug}
 
 
-def _told(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Turns our errors into one paragraph and an exit code."""
-
-    @wraps(command)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return command(*args, **kwargs)
-        except AuditError as error:
-            click.echo(f"tidegauge: {error}", err=True)
-            _traceback()
-            sys.exit(EXIT_UNUSABLE if isinstance(error, SnapshotError) else EXIT_ENVIRONMENT)
-        except BrokenPipeError:
-            # Who read the output has left (`| head`): there is nobody to tell, and Python's own flush would complain.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(EXIT_ENVIRONMENT)
-        except OSError as error:
-            where = f" at {error.filename}" if error.filename else ""
-            click.echo(
-                f"tidegauge: the system refused{where}: {error.strerror or error}. "
-                "Check permissions and free space there, then run the same command again.",
-                err=True,
-            )
-            _traceback()
-            sys.exit(EXIT_ENVIRONMENT)
-        except click.exceptions.ClickException:
-            raise
-        except Exception as error:
-            # Never 1: a breach is a result, this is a mistake of ours.
-            click.echo(
-                f"tidegauge: an error of its own ({type(error).__name__}: {error}). Nothing was published. "
-                "Please report it with the output of the same command after `tidegauge --debug`.",
-                err=True,
-            )
-            _traceback()
-            sys.exit(EXIT_OUR_FAULT)
-
-    return run
-
-
-def _traceback() -> None:
-    if click.get_current_context().find_root().obj["debug"]:
-        traceback.print_exc()
-
-
-def _progress(text: str) -> None:
-    click.echo(text, err=True)
+main.add_command(alerts)
+main.add_command(console_command)
+main.add_command(explain_command)
+main.add_command(metadata_command)
+main.add_command(salvage_command)
+main.add_command(up_command)
+main.add_command(visibility_command)
 
 
 @main.group()
@@ -216,7 +180,11 @@ def capture_command(as_json: bool, **options: Any) -> None:
 
 @main.command("audit")
 @click.argument("directories", metavar="SNAPSHOT...", nargs=-1, required=True)
-@click.option("--previous", metavar="SNAPSHOT", help="An earlier snapshot of the cluster: what changed, what is lost.")
+@click.option(
+    "--previous",
+    metavar="SNAPSHOT",
+    help="An earlier snapshot of the cluster: what changed, what is lost. 'auto': the one audited last before it.",
+)
 @click.option("--out", required=True, type=_DIRECTORY, help="Where report.json, facts/ and data_docs/ go.")
 @click.option(
     "--fail-on", type=_FAIL_ON, default="critical", show_default=True, help="Exit 1 at or above this severity."
@@ -239,7 +207,9 @@ def audit_command(
     """Audit snapshots: what was lost, where and why.
 
     A directory of broker-<id>/ without a manifest is taken as a fuzzy copy. With --previous, one SNAPSHOT is audited
-    and compared with an earlier one: committed records that are on no replica any more are told as lost.
+    and compared with an earlier one: committed records that are on no replica any more are told as lost. With
+    --previous auto each SNAPSHOT is compared with the newest of its cluster that was captured before it and has been
+    audited into the same store, if there is one.
     """
     from tidegauge.audit import audit
     from tidegauge.present import print_report
@@ -256,44 +226,31 @@ def audit_command(
     sys.exit(result.exit_code)
 
 
-@main.command("explain")
-@click.argument("breach_id")
-@click.option("--report", "report_dir", required=True, type=_DIRECTORY, help="The audit's --out directory.")
-@_told
-def explain_command(breach_id: str, report_dir: Path) -> None:
-    """Print one breach's argument, its evidence and what follows from it."""
-    from tidegauge.explain import explain
-
-    for line in explain(breach_id, report_dir):
-        click.echo(line)
+@main.group("store")
+def store_group() -> None:
+    """The Postgres in which results are kept."""
 
 
-@main.command("salvage")
-@click.argument("directory", metavar="SNAPSHOT")
-@click.option("--topic", required=True)
-@click.option("--partition", required=True, type=click.IntRange(min=0))
-@click.option("--from", "start", type=click.IntRange(min=0), default=0, show_default=True, help="First offset.")
-@click.option("--to", "end", type=click.IntRange(min=0), help="Offset after the last one. Default: the log's end.")
+@store_group.command("migrate")
+@click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL.")
 @click.option(
-    "--broker", type=click.IntRange(min=0), help="Whose copy. Default: the one that alone holds such batches."
+    "--roles", is_flag=True, help="Make the roles tidegauge_reader and tidegauge_writer, or renew their rights."
 )
-@click.option("--out", required=True, type=_DIRECTORY, help="A new directory for records.jsonl and the batches.")
 @_told
-def salvage_command(
-    directory: str, topic: str, partition: int, start: int, end: int | None, broker: int | None, out: Path
-) -> None:
-    """Save records that Kafka is about to truncate, as JSON Lines and as a log that Kafka's tools read."""
-    from snapshots.location import location
-    from tidegauge.salvage import salvage
+def migrate_command(store: str | None, roles: bool) -> None:
+    """Bring the store's tables and views to this version's; does nothing to a store that has them."""
+    from spark_jobs.store import grant_roles, migrate
+    from tidegauge import settings
 
-    saved = salvage(location(directory), topic=topic, partition=partition, start=start, end=end, broker=broker, out=out)
-    for reason in saved.unreadable:
-        click.echo(f"not salvaged: {reason}", err=True)
-    span = f" [{saved.start_offset}, {saved.end_offset})" if saved.records else ""
-    click.echo(
-        f"{saved.records} records of {topic}-{partition}{span} from broker {saved.broker_id} in {saved.directory}; "
-        f"{saved.surviving_elsewhere} of them another copy holds too."
-    )
+    url = store or settings.store_url()
+    if url is None or url == "none":
+        raise click.UsageError(
+            "Which store? Give --store postgresql+psycopg2://USER@HOST/DATABASE, or TIDEGAUGE_STORE_URL."
+        )
+    migrate(url)
+    if roles:
+        grant_roles(url)
+    click.echo("The store has this version's tables and views" + (", and its roles their rights." if roles else "."))
 
 
 @main.command("job")
@@ -309,7 +266,13 @@ def salvage_command(
     help="Names the cluster of a plain copy, and the one whose newest snapshot `latest` means (step snapshot).",
 )
 @click.option(
-    "--previous", metavar="SNAPSHOT", help="An earlier snapshot to compare one SNAPSHOT with (step snapshot)."
+    "--previous",
+    metavar="SNAPSHOT",
+    help="An earlier snapshot to compare one SNAPSHOT with; 'auto': for each the one audited last before it (step "
+    "snapshot).",
+)
+@click.option(
+    "--as-of", metavar="INSTANT", help="`latest` means the newest that was captured by then, ISO 8601 (step snapshot)."
 )
 @_told
 def job_command(
@@ -320,6 +283,7 @@ def job_command(
     store: str | None,
     cluster: str | None,
     previous: str | None,
+    as_of: str | None,
 ) -> None:
     """One STEP of an audit as a process of its own: what each Airflow task runs. SNAPSHOT is for the step snapshot."""
     from tidegauge import audit as steps
@@ -328,8 +292,16 @@ def job_command(
     if step == "snapshot":
         if not directories:
             raise click.UsageError("The step snapshot takes the snapshots to audit.")
-        found = tuple(resolve(directory, cluster) for directory in directories)
-        steps.begin(found, out=run_dir, fail_on=fail_on, store=store, cluster=cluster, previous=previous)
+        found = tuple(resolve(directory, cluster, as_of=as_of) for directory in directories)
+        steps.begin(
+            found,
+            out=run_dir,
+            fail_on=fail_on,
+            store=store,
+            cluster=cluster,
+            previous=previous,
+            progress=_progress,
+        )
         return
     result = steps.step(step, run_dir, progress=_progress)
     sys.exit(result.exit_code if result is not None else 0)
@@ -341,14 +313,17 @@ def job_command(
 )
 @click.option("--replicas", type=int, default=3, show_default=True, help="Replicas of the one partition.")
 @click.option("--log-size", type=int, default=2, show_default=True, help="Records that a log has room for.")
-@click.option("--records", type=int, default=2, show_default=True, help="Records that producers write in all.")
+@click.option(
+    "--records", "max_records", type=int, default=2, show_default=True, help="Records that producers write in all."
+)
 @click.option("--max-leader-epoch", type=int, default=1, show_default=True, help="The last leader epoch, from 0.")
 @click.option("--max-states", type=click.IntRange(min=1), help="Stop when this many distinct states are known.")
+@click.option(
+    "--out", type=_DIRECTORY, help="A new directory: the disks of the state that lost a record, and its TRUTH.json."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on standard output.")
 @_told
-def explore_command(
-    model: str, replicas: int, log_size: int, records: int, max_leader_epoch: int, max_states: int | None, as_json: bool
-) -> None:
+def explore_command(model: str, max_states: int | None, out: Path | None, as_json: bool, **constants: int) -> None:
     """Visit every state that a small partition can reach under MODEL, and tell the shortest way to a lost record.
 
     The models and constants are those of the public TLA+ specification of Kafka replication.
@@ -356,8 +331,7 @@ def explore_command(
     from sim_engine.explore.layout import Constants
     from tidegauge.explore import explore, report
 
-    constants = Constants(replicas=replicas, log_size=log_size, max_records=records, max_leader_epoch=max_leader_epoch)
-    result, end = explore(model, constants, max_states=max_states, progress=_progress)
+    result, end = explore(model, Constants(**constants), max_states=max_states, progress=_progress, out=out)
     if as_json:
         click.echo(json.dumps(result, indent=1))
     else:
@@ -367,34 +341,60 @@ def explore_command(
 
 @main.command("simulate")
 @click.argument("name", metavar="[NAME]", required=False)
-@click.option("--list", "list_only", is_flag=True, help="Print the scenarios' names and what they are about.")
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Decides what chance decides.")
+@click.option("--list", "list_only", is_flag=True, help="Print the scenarios and the kinds of faults.")
+@click.option("--seed", type=click.IntRange(min=0), help="Decides what chance decides; a scenario's is 1 by default.")
+@click.option("--faults", metavar="KIND,KIND|none|all", help="What may befall a random world.  [default: none]")
+@click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="How long a random world lives.")
 @click.option("--out", type=_DIRECTORY, help="A new directory: one snapshot with its TRUTH.json per moment.")
-@click.option("--json", "as_json", is_flag=True, help="Print the story, the truth and the expected findings as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print what happened and the expected findings as JSON.")
 @_told
-def simulate_command(name: str | None, list_only: bool, seed: int, out: Path | None, as_json: bool) -> None:
-    """Play the scenario NAME in a simulated cluster, and write its disks as snapshots whose truth is known.
+def simulate_command(
+    name: str | None,
+    list_only: bool,
+    seed: int | None,
+    faults: str | None,
+    hours: float | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Play the scenario NAME, or the random world of a --seed, in a simulated cluster, and write snapshots of it.
 
-    It prints the story, what truly happened, what an audit should find, and the command that audits each snapshot.
+    It prints what truly happened, what an audit should find, and the command that audits each snapshot. The same seed
+    gives the same bytes.
     """
     from sim_engine.scenarios.registry import SCENARIOS
     from tidegauge.simulate import listing, report, simulate
+    from tidegauge.simulate_random import fault_listing, kinds_asked, random_report, simulate_random
 
     if list_only:
-        for line in listing():
+        for line in ("Scenarios:", *listing(), "", "Kinds of faults for random worlds (--faults):", *fault_listing()):
             click.echo(line)
         return
-    if name is None or name not in SCENARIOS:
-        problem = "Name a scenario." if name is None else f"There is no scenario {name}."
-        raise click.UsageError(f"{problem} The scenarios are: {', '.join(SCENARIOS)}.")
+    if name is None and seed is None:
+        raise click.UsageError(
+            f"Name a scenario, or give a random world's --seed. The scenarios are: {', '.join(SCENARIOS)}."
+        )
+    if name is not None and name not in SCENARIOS:
+        raise click.UsageError(f"There is no scenario {name}. The scenarios are: {', '.join(SCENARIOS)}.")
+    if name is not None and (faults is not None or hours is not None):
+        raise click.UsageError("--faults and --hours are for random worlds: leave the scenario's name out.")
     if out is None:
         raise click.UsageError("Name a directory for the snapshots: --out DIR.")
-    result = simulate(name, seed=seed, out=out)
+    if name is not None:
+        result = simulate(name, seed=1 if seed is None else seed, out=out)
+        lines = report(result)
+    else:
+        assert seed is not None
+        result = simulate_random(seed, faults=kinds_asked(faults), hours=hours, out=out)
+        lines = random_report(result)
     if as_json:
         click.echo(json.dumps(result, indent=1))
     else:
-        for line in report(result):
+        for line in lines:
             click.echo(line)
+
+
+main.add_command(score_command)
 
 
 @main.command("demo")

@@ -10,7 +10,8 @@ import importlib.metadata
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -51,24 +52,37 @@ def run_dag(state: Path, say: Say) -> Path:
 
 
 def _run_dag(state: Path, say: Say) -> Path:
+    with postgres.running(state / "postgres") as server:
+        environ = task_environment(state, store_url=server.ensure_database("tidegauge"))
+        with airflow_of(server, state, environ, say) as scheduler:
+            return audit_shipped(scheduler, state, say)
+
+
+@contextmanager
+def airflow_of(
+    server: postgres.EmbeddedPostgres, state: Path, environ: Mapping[str, str], say: Say
+) -> Iterator[airflow.Airflow]:
+    """An Airflow with the project's DAGs, its metadata on the server, while the block lasts."""
+    database, directory = server.ensure_database("airflow"), state / "airflow"
+    settled = airflow.environment(home=directory, dags=shipped("dags"), database_url=database, environ=environ)
+    if airflow.migrate(directory, settled, f"{importlib.metadata.version('apache-airflow')} {database}"):
+        say("postgres   ready, Airflow's tables made")
+    else:
+        say("postgres   ready")
+    with airflow.running(directory, settled) as scheduler:
+        yield scheduler
+
+
+def audit_shipped(scheduler: airflow.Airflow, state: Path, say: Say) -> Path:
+    """Runs the DAG on the shipped capture; the run's directory. Raises `UnavailableError`."""
     capture = unpack(shipped(f"{CAPTURE}.tar.gz"), state / "captures" / CAPTURE)
     say(f"capture    {capture}")
-    with postgres.running(state / "postgres") as server:
-        database = server.ensure_database("airflow")
-        environ = _environment(state, store_url=server.ensure_database("tidegauge"))
-        airflow_home = state / "airflow"
-        environ = airflow.environment(home=airflow_home, dags=shipped("dags"), database_url=database, environ=environ)
-        if airflow.migrate(airflow_home, environ, f"{importlib.metadata.version('apache-airflow')} {database}"):
-            say("postgres   ready, Airflow's tables made")
-        else:
-            say("postgres   ready")
-        with airflow.running(airflow_home, environ) as scheduler:
-            result = scheduler.run(DAG, {"cluster": CLUSTER, "snapshot": str(capture)}, _progress(say))
-            failed = [task for task, state in result.tasks.items() if state in ("failed", "up_for_retry")]
-            if result.state != "success":
-                lines = [line for task in failed for line in scheduler.log_of(DAG, task).splitlines()[-5:]]
-                raise UnavailableError(f"The DAG {DAG} failed in {', '.join(failed)}: " + " / ".join(lines))
-            return state / "runs" / result.run_id
+    result = scheduler.run(DAG, {"cluster": CLUSTER, "snapshot": str(capture)}, _progress(say))
+    failed = [task for task, state in result.tasks.items() if state in ("failed", "up_for_retry")]
+    if result.state != "success":
+        lines = [line for task in failed for line in scheduler.log_of(DAG, task).splitlines()[-5:]]
+        raise UnavailableError(f"The DAG {DAG} failed in {', '.join(failed)}: " + " / ".join(lines))
+    return state / "runs" / result.run_id
 
 
 def home() -> Path:
@@ -92,7 +106,7 @@ def _checkout() -> Path | None:
     return root if (root / "dags").is_dir() and (root / "tests" / "golden").is_dir() else None
 
 
-def _environment(state: Path, *, store_url: str) -> dict[str, str]:
+def task_environment(state: Path, *, store_url: str) -> dict[str, str]:
     """What the DAG's tasks see: where state is, which store, which Spark."""
     master = settings.spark_master()
     return {

@@ -12,12 +12,15 @@ from typing import Any, Final
 
 import click
 
+from expectations.causes import CAUSES
+
 _COLOURS: Final = {"critical": "red", "warning": "yellow", "info": "cyan", "unknown": "magenta"}
 _WIDTH: Final = 118
 BREACHES_SHOWN: Final = 20
 """Breaches below warning are counted, not printed; the rest up to this many, roots first."""
 
 _TRANSACTIONS_SHOWN: Final = 10
+_RISKS_SHOWN: Final = 5
 
 Report = Mapping[str, Any]
 
@@ -41,6 +44,7 @@ def lines(report: Report) -> Iterator[str]:
     yield from _table(report)
     yield from _breaches(report)
     yield from _losses(report)
+    yield from _risks(report)
     yield from _open_transactions(report)
 
 
@@ -119,16 +123,32 @@ def _breaches(report: Report) -> Iterator[str]:
 
 def breach_lines(breach: Mapping[str, Any]) -> Iterator[str]:
     """One breach as an argument, the next command at its end."""
-    title = f"{breach['code']} {breach['name']}  {_subject(breach['subject'])}"
+    title = f"{breach['code']} {breach['name']}  {subject_line(breach['subject'])}"
     severity = click.style(breach["severity"], fg=_COLOURS[breach["severity"]])
     yield f"{click.style(title, bold=True)}  {severity}  [{breach['breach_id']}]"
     for line in breach["explanation"].splitlines():
         yield from textwrap.wrap(safe(line), _WIDTH, initial_indent="  ", subsequent_indent="    ")
+    yield from _diagnosis(breach)
     if breach["next"]:
         yield f"  Next: {safe(breach['next'])}"
 
 
-def _subject(subject: Mapping[str, Any]) -> str:
+def _diagnosis(breach: Mapping[str, Any]) -> Iterator[str]:
+    """What it points to, and whom to believe; an older report tells neither."""
+    cause = CAUSES.get(breach.get("points_to") or "")
+    if cause is None:
+        return
+    why = breach.get("diagnosis") or cause.statement
+    believe = ""
+    if breach["believe"]:
+        brokers = ", ".join(map(str, breach["believe"]))
+        believe = f" Believe broker{'s' if len(breach['believe']) > 1 else ''} {brokers}."
+    line = f"Points to {cause.title}: {why}{believe}"
+    yield from textwrap.wrap(line, _WIDTH, initial_indent="  ", subsequent_indent="    ")
+
+
+def subject_line(subject: Mapping[str, Any]) -> str:
+    """What a breach is about, in a few words: the partition first."""
     told = dict(subject)
     topic, partition = told.pop("topic", None), told.pop("partition", None)
     parts = [f"{safe(topic)}-{partition}"] if topic is not None and partition is not None else []
@@ -154,6 +174,31 @@ def _losses(report: Report) -> Iterator[str]:
         yield from textwrap.wrap(safe(loss["cause"]), _WIDTH, initial_indent="    ", subsequent_indent="    ")
         if loss["groups_affected"]:
             yield f"    Groups that had read past it: {', '.join(map(safe, loss['groups_affected']))}"
+
+
+def _risks(report: Report) -> Iterator[str]:
+    """What is wrong already, and what one failure would cost; the rest is counted. A risk is no breach."""
+    found = report.get("risks", [])
+    single = [r for r in found if r["failure"] in ("now", "broker", "rack")]
+    if not found:
+        return
+    yield f"Risks, of which none is a breach: {len(single)} of one failure, {len(found) - len(single)} of two"
+    for risk in single[:_RISKS_SHOWN]:
+        costs = [
+            f"{risk[name]} {word}"
+            for name, word in (
+                ("losing", "lose committed records"),
+                ("unavailable", "have no leader"),
+                ("unclean", "get an unclean leader"),
+                ("refusing", "refuse acks=all"),
+            )
+            if risk[name]
+        ]
+        who = ", ".join(map(safe, risk["racks"] or risk["brokers"]))
+        failure = "as it is now" if risk["failure"] == "now" else f"without {risk['failure']} {who}"
+        yield f"  {safe(risk['topic'])}, {failure}: of {risk['partition_count']} partitions {', '.join(costs)}"
+    if len(single) > _RISKS_SHOWN or len(found) > len(single):
+        yield "  … all of them in the report and in data docs, risks.html."
 
 
 def _open_transactions(report: Report) -> Iterator[str]:

@@ -46,9 +46,29 @@ VARIABLES: Final = (
         "or `none`.",
     ),
     Variable(
+        name="TIDEGAUGE_SCORE_SCHEDULE",
+        default="0 2 * * *",
+        meaning="When the DAG `simulate_nightly` runs: a cron expression, or `none`.",
+    ),
+    Variable(
         name="TIDEGAUGE_CLUSTERS",
         default="",
         meaning="The YAML file that lists the clusters which the DAG `capture_snapshots` captures.",
+    ),
+    Variable(
+        name="TIDEGAUGE_ALERTS",
+        default="",
+        meaning="The YAML file that says who is told of breaches, and when not.",
+    ),
+    Variable(
+        name="TIDEGAUGE_CONSOLE_URL",
+        default="",
+        meaning="Where readers reach the console, so that others can lead there; `tidegauge up` sets it for Airflow.",
+    ),
+    Variable(
+        name="TIDEGAUGE_CONSOLE_FRAMED_BY",
+        default="",
+        meaning="Origins whose pages may show the console in a frame, separated by spaces: where Airflow's pages are.",
     ),
     Variable(
         name="TIDEGAUGE_COMMAND",
@@ -90,3 +110,14 @@ def spark_master() -> str:
 def snapshots_root() -> str:
     """The directory or URL under which `<cluster>/<snapshot id>/` are found."""
     return os.environ.get("TIDEGAUGE_SNAPSHOTS") or str(home() / "snapshots")
+
+
+def alerts_file() -> Path | None:
+    """The file that says who is told of breaches."""
+    given = os.environ.get("TIDEGAUGE_ALERTS")
+    return Path(given).expanduser() if given else None
+
+
+def console_framed_by() -> tuple[str, ...]:
+    """Origins whose pages may show the console in a frame. What could end the policy that they go into is left out."""
+    return tuple(o for o in os.environ.get("TIDEGAUGE_CONSOLE_FRAMED_BY", "").split() if not {";", ","} & set(o))

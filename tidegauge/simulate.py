@@ -12,7 +12,7 @@ from typing import Any
 from expectations.catalogue.registry import CATALOGUE
 from sim_engine.rendering.write_snapshot import write_snapshot
 from sim_engine.scenarios.registry import SCENARIOS
-from sim_engine.scenarios.scenario import Finding, Moment, Scenario
+from sim_engine.scenarios.scenario import Finding, LostRange, Moment, Scenario
 from sim_engine.truth import Truth
 from snapshots.errors import SnapshotError
 from snapshots.manifest import Consistency
@@ -28,8 +28,7 @@ def listing() -> Iterator[str]:
 def simulate(name: str, *, seed: int, out: Path) -> dict[str, Any]:
     """Plays and writes. Raises `SnapshotError` if the directory holds anything."""
     scenario = SCENARIOS[name]
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise SnapshotError(f"{out} exists and holds something. Name a directory that does not exist, or empty it.")
+    empty_directory(out)
     played = scenario.play(seed)
     for moment in played.moments:
         write_snapshot(
@@ -39,8 +38,15 @@ def simulate(name: str, *, seed: int, out: Path) -> dict[str, Any]:
             snapshot_id=f"{moment.name}-{seed}",
             consistency=Consistency.ATOMIC,
             truth=moment.truth.to_json(),
+            remote=moment.world.remote,
         )
     return _result(scenario, seed, out, played.moments)
+
+
+def empty_directory(out: Path) -> None:
+    """Raises `SnapshotError` if something is there already."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise SnapshotError(f"{out} exists and holds something. Name a directory that does not exist, or empty it.")
 
 
 def report(result: dict[str, Any]) -> Iterator[str]:
@@ -52,9 +58,9 @@ def report(result: dict[str, Any]) -> Iterator[str]:
         yield ""
         yield f"{moment['name']}: {moment['what']}"
         yield f"  snapshot  {moment['snapshot']}"
-        yield from _under("happened", moment["happened"] or ["nothing that matters"])
-        yield from _under("lost", [_lost_range(each) for each in moment["losses"]] or ["nothing"])
-        yield from _under("findings", [_finding(each) for each in moment["findings"]] or ["none"])
+        yield from told_under("happened", moment["happened"] or ["nothing that matters"])
+        yield from told_under("lost", [_lost_range(each) for each in moment["losses"]] or ["nothing"])
+        yield from told_under("findings", [finding_lines(each) for each in moment["findings"]] or ["none"])
         if moment["unseen"]:
             yield f"  unseen    {moment['unseen']}"
         yield f"  next      {moment['next']}"
@@ -77,16 +83,8 @@ def _result(scenario: Scenario, seed: int, out: Path, moments: tuple[Moment, ...
                 "what": moment.what,
                 "snapshot": str(out / moment.name),
                 "happened": new,
-                "losses": [
-                    {
-                        "partition": str(loss.partition),
-                        "start_offset": loss.start_offset,
-                        "end_offset": loss.end_offset,
-                        "committed": loss.committed,
-                    }
-                    for loss in moment.losses
-                ],
-                "findings": [_plain(each) for each in moment.findings],
+                "losses": [lost_plain(loss) for loss in moment.losses],
+                "findings": [finding_plain(each) for each in moment.findings],
                 "unseen": moment.unseen,
                 "next": audit,
             }
@@ -125,7 +123,18 @@ def _clock(at_ms: int) -> str:
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%H:%M:%S.%f}"[:-3]
 
 
-def _plain(finding: Finding) -> dict[str, Any]:
+def lost_plain(loss: LostRange) -> dict[str, Any]:
+    """A lost range in values that JSON knows."""
+    return {
+        "partition": str(loss.partition),
+        "start_offset": loss.start_offset,
+        "end_offset": loss.end_offset,
+        "committed": loss.committed,
+    }
+
+
+def finding_plain(finding: Finding) -> dict[str, Any]:
+    """An expected finding in values that JSON knows."""
     return {
         "code": finding.code,
         "name": CATALOGUE[finding.code].name,
@@ -136,7 +145,8 @@ def _plain(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _finding(finding: dict[str, Any]) -> str:
+def finding_lines(finding: dict[str, Any]) -> str:
+    """The same for a terminal."""
     where = [finding["partition"]] if finding["partition"] is not None else []
     if finding["broker_id"] is not None:
         where.append(f"broker {finding['broker_id']}")
@@ -151,6 +161,7 @@ def _lost_range(loss: dict[str, Any]) -> str:
     return f"{loss['partition']} [{loss['start_offset']}, {loss['end_offset']}), {which}"
 
 
-def _under(title: str, lines: list[str]) -> Iterator[str]:
+def told_under(title: str, lines: list[str]) -> Iterator[str]:
+    """Lines below one another, the first behind its title."""
     for number, line in enumerate(lines):
         yield f"  {title if number == 0 else '':9} {line}"

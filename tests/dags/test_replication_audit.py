@@ -30,7 +30,7 @@ def dag(dag_bag):
 
 def test_every_dag_file_imports(dag_bag):
     assert dag_bag.import_errors == {}
-    assert set(dag_bag.dags) == {"capture_snapshots", "replication_audit"}
+    assert {"capture_snapshots", "replication_audit", "simulate_nightly"} <= set(dag_bag.dags)
 
 
 def test_it_says_what_it_is(dag):
@@ -106,6 +106,14 @@ def test_an_event_that_names_no_snapshot_fails_at_once(dag, extra):
         dag.get_task("snapshot").execute(
             {"triggering_asset_events": {job.SNAPSHOT: [event(**extra)]}, "params": {"snapshot": "latest"}}
         )
+
+
+def test_each_snapshot_is_compared_with_the_one_audited_before_it_and_a_backfill_takes_its_own_day_s(dag):
+    arguments = dag.get_task("snapshot").arguments
+    assert arguments[arguments.index("--previous") + 1] == "auto"
+    as_of = arguments[arguments.index("--as-of") + 1]
+    assert "dag_run.run_after" in as_of
+    assert "backfill" in as_of
 
 
 def test_every_task_is_retried_with_growing_delays(dag):

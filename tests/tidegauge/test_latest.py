@@ -32,3 +32,12 @@ def test_a_path_is_a_path(root):
 def test_nothing_to_choose_from_is_a_snapshot_error(root, cluster):
     with pytest.raises(SnapshotError):
         resolve("latest", cluster)
+
+
+def test_as_of_an_earlier_instant_later_ones_do_not_count(root):
+    assert resolve("latest", "prod", as_of="1970-01-01T00:16:39Z") == str(root / "prod" / "a")
+    assert resolve("latest", "prod", as_of="") == str(root / "prod" / "c")
+    with pytest.raises(SnapshotError, match=r"by 1970-01-01T00:00:00\+00:00"):
+        resolve("latest", "prod", as_of="1970-01-01T00:00:00+00:00")
+    with pytest.raises(SnapshotError, match="no instant"):
+        resolve("latest", "prod", as_of="yesterday")

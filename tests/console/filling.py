@@ -1,0 +1,84 @@
+"""A store that holds audits of real captures, made in this process in seconds: no Spark, no Great Expectations.
+
+In: a store's URL and the directory of a capture. Out: the id of a published run, its facts and verdicts as the audit's
+own queries give them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from expectations.catalogue.registry import CATALOGUE, RULESET_VERSION
+from expectations.suites import by_relation
+from expectations.verdicts import breach_query, count_query, explain, fold, results
+from spark_jobs import store
+from spark_jobs.fact_files import relation_table
+from spark_jobs.relations import LOSSES, RELATIONS
+from tests.spark_jobs.pipeline import Derived, derived_once
+
+
+def publish_capture(
+    url: str,
+    directory: Path,
+    *,
+    cluster: str,
+    snapshot_id: str,
+    captured_at: datetime,
+    without: frozenset[str] = frozenset(),
+) -> str:
+    """Audits a capture and publishes it under the names given; findings of the codes in `without` are left out."""
+    facts = derived_once(directory)
+    run_id = store.open_run(
+        url,
+        store.RunKey(cluster=cluster, snapshot_id=snapshot_id, ruleset_version=RULESET_VERSION),
+        consistency=facts.manifest.consistency.value,
+        source=facts.manifest.source.value,
+        started_at=datetime.now(UTC),
+        captured_at=captured_at,
+    )
+    for name in RELATIONS:
+        table = relation_table(name, _unnamed(facts, name), cluster=cluster, snapshot_id=snapshot_id)
+        store.stage(url, run_id, name, table)
+    return store.publish(url, run_id, _report(url, run_id, facts, without))
+
+
+def _unnamed(facts: Derived, relation: str) -> list[dict[str, Any]]:
+    common = ("cluster", "snapshot_id")
+    return [{k: v for k, v in row.items() if k not in common} for row in facts.rows.get(relation, [])]
+
+
+def _report(url: str, run_id: str, facts: Derived, without: frozenset[str]) -> store.Report:
+    invariants = []
+    breaches = []
+    with store.connect(url, "judge") as connection, connection.cursor() as cursor:
+
+        def asked(query: str) -> list[Mapping[str, Any]]:
+            cursor.execute(query.replace("%", "%%").replace(":run_ids", "%(run_ids)s"), {"run_ids": [run_id]})
+            names = [column.name for column in cursor.description]
+            return [dict(zip(names, values, strict=True)) for values in cursor]
+
+        for relation, members in by_relation(CATALOGUE.values()).items():
+            found = results(members, next(iter(asked(count_query(relation, members))), None))
+            invariants += [asdict(r) for r in found]
+            breached = {r.code for r in found if r.breached} - without
+            for invariant in members:
+                if invariant.code in breached:
+                    breaches += [explain(invariant, row) for row in asked(breach_query(invariant))]
+    coverage = {
+        "brokers": len(facts.all("brokers", captured=True)),
+        "replicas": len(facts.all("replicas")),
+        "segments": len(facts.all("segments")),
+        "segments_reused": 0,
+        "batches": sum(row["batch_count"] or 0 for row in facts.all("replicas")),
+        "bytes": sum(row["size_bytes"] or 0 for row in facts.all("replicas")),
+        "unread": [{"path": path, "reason": reason} for path, reason in facts.unread().items()],
+    }
+    return store.Report(
+        finished_at=datetime.now(UTC),
+        invariants=invariants,
+        breaches=[asdict(b) for b in fold(breaches, CATALOGUE)],
+        losses=_unnamed(facts, LOSSES.name),
+        coverage=coverage,
+    )

@@ -1,0 +1,57 @@
+"""Data docs on disk: found by their reports, and nothing else is served."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tidegauge.console.docs import Docs
+
+RUN = {"run_id": "r1", "cluster": "c", "snapshot_id": "s", "finished_at": "2026-11-21T03:00:00.000Z"}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    run = tmp_path / "runs" / "manual__1" / "c" / "s"
+    (run / "data_docs").mkdir(parents=True)
+    (run / "data_docs" / "index.html").write_text("pages")
+    (run / "data_docs" / "secret.json").write_text("no page")
+    (run / "data_docs" / "link.html").symlink_to(run / "report.json")
+    (run / "report.json").write_text(json.dumps({"run": RUN}))
+    (tmp_path / "runs" / "broken" / "data_docs").mkdir(parents=True)
+    (tmp_path / "runs" / "broken" / "data_docs" / "index.html").write_text("")
+    (tmp_path / "runs" / "broken" / "report.json").write_text("{")
+    return tmp_path / "runs"
+
+
+def test_runs_are_found_by_their_reports(root: Path) -> None:
+    docs = Docs([root, root / "is not there"])
+    assert list(docs.runs()) == ["r1"]
+    assert (docs.runs()["r1"].cluster, docs.runs()["r1"].date) == ("c", "2026-11-21")
+    found = docs.file("r1", "c", "2026-11-21", "index.html")
+    assert found is not None
+    assert found[0].read_text() == "pages"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../report.json",
+        "..",
+        ".",
+        "",
+        "secret.json",
+        "link.html",
+        "/etc/passwd",
+        "index.html/",
+        "x\0.html",
+        "nope.html",
+    ],
+)
+def test_only_a_run_s_own_pages_are_served(root: Path, name: str) -> None:
+    assert Docs([root]).file("r1", "c", "2026-11-21", name) is None
+
+
+def test_the_address_names_cluster_and_date(root: Path) -> None:
+    assert Docs([root]).file("r1", "other", "2026-11-21", "index.html") is None
+    assert Docs([root]).file("r1", "c", "2026-11-22", "index.html") is None

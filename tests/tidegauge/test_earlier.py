@@ -1,0 +1,107 @@
+"""`--previous auto`: the snapshot that was captured last before, of those that were audited and are still there."""
+
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from kafka_log.types import BrokerId
+from snapshots.manifest import (
+    MANIFEST_NAME,
+    BrokerCapture,
+    Consistency,
+    Manifest,
+    Mode,
+    Source,
+    to_json,
+)
+from spark_jobs import store
+from tests.spark_jobs.store.helpers import report
+from tidegauge.earlier import earlier_of
+
+
+def snapshot(root: Path, name: str, day: int, *, cluster: str = "", hashed: bool = False) -> Path:
+    """A snapshot without a file, captured on a day of January; each test has a cluster of its own."""
+    cluster = cluster or root.name
+    directory = root / cluster / name
+    directory.mkdir(parents=True)
+    at = int(datetime(2026, 1, day, tzinfo=UTC).timestamp() * 1000)
+    broker = BrokerCapture(
+        broker_id=BrokerId(1), directory="broker-1", rack=None, log_dirs=(), read_started_at_ms=at,
+        read_finished_at_ms=at, files=(),
+    )  # fmt: skip
+    manifest = Manifest(
+        cluster=cluster, cluster_id=None, snapshot_id=name, source=Source.CAPTURED, mode=Mode.FULL,
+        consistency=Consistency.FUZZY, brokers=(broker,), left_out=(), hashed_topics=hashed,
+    )  # fmt: skip
+    (directory / MANIFEST_NAME).write_text(to_json(manifest), encoding="utf-8")
+    return directory
+
+
+def audited(url: str, directory: Path, day: int, *, place: str = "") -> None:
+    new = store.NewRun(
+        key=store.RunKey(cluster=directory.parent.name, snapshot_id=directory.name, ruleset_version="1"),
+        consistency="fuzzy",
+        source="captured",
+        started_at=datetime.now(UTC),
+        captured_at=datetime(2026, 1, day, tzinfo=UTC),
+        place=place or str(directory),
+    )
+    (run_id,) = store.open_runs(url, [new])
+    store.publish(url, run_id, report())
+
+
+def compared(url: str, *given: Path) -> dict[str, str]:
+    said: list[str] = []
+    found = earlier_of([str(g) for g in given], url=url, cluster=None, say=said.append)
+    assert len(said) == len(given)
+    return {Path(new).name: Path(old).name for new, old in found.items()}
+
+
+@pytest.fixture
+def week(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[int, Path]:
+    """Seven days, of which the first six were audited, the later ones first."""
+    store.migrate(store_url)
+    monkeypatch.setenv("TIDEGAUGE_SNAPSHOTS", str(tmp_path))
+    days = {day: snapshot(tmp_path, f"day-{day}", day) for day in range(1, 8)}
+    for day in (6, 5, 4, 3, 2, 1):
+        audited(store_url, days[day], day)
+    return days
+
+
+def test_it_is_the_newest_before_whatever_was_audited_last(store_url: str, week: dict[int, Path]) -> None:
+    assert compared(store_url, week[7]) == {"day-7": "day-6"}
+    # A backfill of an old day, audited before or not, compares with the day before it.
+    assert compared(store_url, week[3]) == {"day-3": "day-2"}
+    assert compared(store_url, week[1]) == {}
+
+
+def test_what_is_gone_is_passed_over(store_url: str, week: dict[int, Path]) -> None:
+    shutil.rmtree(week[6])
+    assert compared(store_url, week[7]) == {"day-7": "day-5"}
+    for day in range(1, 6):
+        shutil.rmtree(week[day])
+    assert compared(store_url, week[7]) == {}
+
+
+def test_what_cannot_be_compared_is_passed_over(store_url: str, week: dict[int, Path], tmp_path: Path) -> None:
+    hashed = snapshot(tmp_path, "hashed", 8, hashed=True)
+    audited(store_url, hashed, 8)
+    assert compared(store_url, snapshot(tmp_path, "day-9", 9)) == {"day-9": "day-6"}
+
+
+def test_it_may_have_moved_below_the_snapshots_directory(store_url: str, week: dict[int, Path]) -> None:
+    audited(store_url, week[7], 7, place="/nowhere/day-7")
+    assert compared(store_url, snapshot(week[1].parents[1], "day-8", 8)) == {"day-8": "day-7"}
+
+
+def test_another_cluster_s_are_not_asked(store_url: str, week: dict[int, Path], tmp_path: Path) -> None:
+    assert compared(store_url, snapshot(tmp_path, "day-9", 9, cluster="other")) == {}
+
+
+def test_snapshots_of_one_audit_are_compared_with_each_other(
+    store_url: str, week: dict[int, Path], tmp_path: Path
+) -> None:
+    eighth = snapshot(tmp_path, "day-8", 8)
+    assert compared(store_url, eighth, week[7]) == {"day-8": "day-7", "day-7": "day-6"}

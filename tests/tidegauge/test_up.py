@@ -1,0 +1,104 @@
+"""`tidegauge up` and `tidegauge console` as processes: what they start answers, and Ctrl-C stops all of it."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from spark_jobs import store
+from tests.spark_jobs.store.helpers import audit, breach
+from tidegauge import postgres
+
+pytestmark = pytest.mark.slow
+
+PATIENCE_S = 240
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A directory for state, whose embedded store holds one run. Its path is short: sockets have no long names."""
+    with tempfile.TemporaryDirectory(prefix="tidegauge-up-") as directory:
+        with postgres.running(Path(directory) / "postgres") as server:
+            url = server.ensure_database("tidegauge")
+            store.migrate(url)
+            audit(url, "production", "s1", breach("b1"))
+        yield Path(directory)
+
+
+def started(home: Path, *arguments: str) -> subprocess.Popen[str]:
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("TIDEGAUGE_")} | {"TIDEGAUGE_HOME": str(home)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "tidegauge", *arguments], env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+def told(process: subprocess.Popen[str], last: str) -> dict[str, str]:
+    """What it says until the line that begins so, by first words."""
+    assert process.stdout
+    said: dict[str, str] = {}
+    deadline = time.monotonic() + PATIENCE_S
+    for line in process.stdout:
+        first, _, rest = line.strip().partition("  ")
+        said[first] = rest.strip()
+        if line.startswith(last) or time.monotonic() > deadline:
+            return said
+    raise AssertionError(f"it ended with {process.wait()} after saying {said}")
+
+
+def stopped(process: subprocess.Popen[str], home: Path) -> None:
+    process.send_signal(signal.SIGINT)
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode in (0, 130, -2), output
+    assert "Traceback" not in output
+    listing = subprocess.run(["ps", "-Ao", "args="], capture_output=True, text=True, check=True).stdout
+    assert [line for line in listing.splitlines() if str(home) in line] == []
+
+
+def test_everything_to_look_at_starts_and_stops(home: Path) -> None:
+    process = started(home, "up", "--port", "0")
+    try:
+        said = told(process, "Ctrl-C")
+        console, airflow = said["console"], said["airflow"].split()[0]
+        assert "production" in httpx.get(console, trust_env=False).text
+        assert httpx.get(f"{console}data-docs", trust_env=False).status_code == 200
+        assert httpx.get(f"{airflow}api/v2/version", trust_env=False).status_code == 200
+    finally:
+        stopped(process, home)
+
+
+def test_the_console_alone_serves_the_embedded_store_and_stops(home: Path) -> None:
+    with httpx.Client(trust_env=False, timeout=30) as client:
+        process = started(home, "console", "--port", "8291")
+        try:
+            told(process, "console")
+            deadline = time.monotonic() + PATIENCE_S
+            while True:
+                try:
+                    answer = client.get("http://127.0.0.1:8291/readyz")
+                    break
+                except httpx.ConnectError:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.1)
+            assert answer.json() == {"status": "ready"}
+        finally:
+            stopped(process, home)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(("--store", "none"), "Name a Postgres"), (("--store", "mysql://u:s3cret@h/d"), "is no Postgres")],
+)
+def test_a_console_without_a_store_says_so(home: Path, arguments: tuple[str, ...], words: str) -> None:
+    process = started(home, "console", *arguments)
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 3
+    assert words in output
+    assert "s3cret" not in output

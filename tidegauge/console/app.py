@@ -1,0 +1,151 @@
+"""The console as an ASGI application: a store's URL and roots of data docs in, an application out.
+
+The rules that must hold: every answer carries the headers of `security`; an error is a page (or JSON, for probes) that
+says what is wrong and what to do, never a traceback; no answer holds the store's password.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from fastapi import APIRouter, FastAPI, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.staticfiles import StaticFiles
+
+from spark_jobs.errors import StoreError
+from tidegauge import __version__
+from tidegauge.console import metrics, pages, security
+from tidegauge.console.addresses import Links
+from tidegauge.console.database import Store
+from tidegauge.console.docs import Docs
+from tidegauge.console.pages import breaches, cluster, fleet, invariants, partition, runs
+from tidegauge.console.web import Page, RefusalError, asking, html_of, not_found
+
+__all__ = ["create_app", "pages"]
+
+_LOG: Final = logging.getLogger(__name__)
+_LONGEST_FORM: Final = 16_384
+
+
+def create_app(store_url: str, *, docs: Sequence[Path] = (), framed_by: Sequence[str] = ()) -> FastAPI:
+    """The application. `docs`: where audits leave `report.json` and `data_docs/`; `framed_by`: origins whose pages may
+    show the console in a frame, besides its own. Raises `StoreError` for a URL that names no Postgres; the store itself
+    is asked when somebody asks.
+    """
+    store = Store(store_url)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        store.close()
+
+    app = FastAPI(
+        title="Tidegauge console",
+        version=__version__,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.store = store
+    app.state.docs = Docs(tuple(docs))
+    app.add_middleware(security.Headers, framed_by=tuple(framed_by))
+    app.add_exception_handler(RefusalError, _refused)
+    app.add_exception_handler(HTTPException, _refused_by_routing)
+    app.add_exception_handler(StoreError, _store_is_away)
+    app.add_exception_handler(Exception, _our_fault)
+    app.mount("/static", StaticFiles(directory=str(files("tidegauge.console") / "static")), name="static")
+    router = APIRouter()
+    for kind in (fleet, cluster, partition, breaches, invariants, runs):
+        kind.add(router)
+    router.add_api_route("/clusters/{cluster}/breaches/{breach}", _acknowledge, methods=["POST"])
+    router.add_api_route("/data-docs/{cluster}/{date}/{run}/{file}", _docs_file, methods=["GET", "HEAD"])
+    router.add_api_route("/metrics", _metrics, methods=["GET"])
+    router.add_api_route("/healthz", _healthz, methods=["GET", "HEAD"])
+    router.add_api_route("/readyz", _readyz, methods=["GET", "HEAD"])
+    app.include_router(router)
+    return app
+
+
+async def _acknowledge(request: Request) -> Response:
+    """A form of the breach's page. Afterwards the browser is sent back there, so that reloading says nothing twice."""
+    from starlette.concurrency import run_in_threadpool
+
+    if int(request.headers.get("content-length") or _LONGEST_FORM + 1) > _LONGEST_FORM:
+        raise RefusalError(413, "Not acknowledged", "The form is too long.")
+    form = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
+    security.check_form(request, form)
+    return RedirectResponse(await run_in_threadpool(_acknowledged, request, form), status_code=303)
+
+
+def _acknowledged(request: Request, form: dict[str, str]) -> str:
+    with asking(request) as asked:
+        said = breaches.acknowledge(asked, request.app.state.store, form)
+        return asked.links.breach(asked.path["cluster"], asked.path["breach"], said=said) + "#acknowledgement"
+
+
+def _docs_file(request: Request) -> Response:
+    with asking(request) as asked:
+        found = asked.docs.file(asked.path["run"], asked.path["cluster"], asked.path["date"], asked.path["file"])
+    if found is None:
+        raise not_found("No data docs are kept under this address.")
+    path, kind = found
+    return FileResponse(path, media_type=kind, headers={"Content-Security-Policy": security.DOCS_POLICY})
+
+
+def _metrics(request: Request) -> Response:
+    with request.app.state.store.reading() as reader:
+        return Response(metrics.exposition(reader), media_type=metrics.CONTENT_TYPE)
+
+
+def _healthz() -> Response:
+    """The process answers: nothing else is asked, so that an unreachable store restarts no console."""
+    return JSONResponse({"status": "ok", "version": __version__})
+
+
+def _readyz(request: Request) -> Response:
+    """The store answers, and has this version's views."""
+    try:
+        with request.app.state.store.reading() as reader:
+            reader.row("SELECT cluster FROM tidegauge.v_cluster LIMIT 1")
+    except StoreError as error:
+        return JSONResponse({"status": "not ready", "reason": str(error)}, status_code=503)
+    return JSONResponse({"status": "ready"})
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RefusalError)
+    return _error_page(request, error.status, error.title, error.words)
+
+
+def _refused_by_routing(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    words = {
+        404: "No page has this address. The search above finds clusters, topics, breaches and runs by their beginning.",
+        405: "This address does not take that kind of request.",
+    }
+    return _error_page(request, error.status_code, "Not found", words.get(error.status_code, str(error.detail)))
+
+
+def _store_is_away(request: Request, error: Exception) -> Response:
+    _LOG.warning("%s", error)
+    words = f"{error} The pages are back as soon as the store is."
+    return _error_page(request, 503, "The store does not answer", words)
+
+
+def _our_fault(request: Request, error: Exception) -> Response:
+    _LOG.error("an error of the console's own at %s", request.url.path, exc_info=error)
+    return _error_page(
+        request, 500, "An error of the console's own", "Nothing was changed. The console's log says where it happened."
+    )
+
+
+def _error_page(request: Request, status: int, title: str, words: str) -> Response:
+    page = Page(template="error.html.j2", values={"status": status, "title": title, "words": words})
+    links = Links(request.scope.get("root_path", ""))
+    return HTMLResponse(html_of(page, links, request, now=datetime.now(UTC)), status_code=status)

@@ -1,0 +1,96 @@
+"""The store as pages read it: queries over views in, rows out.
+
+The rules that must hold: a page reads one state of the store, however many queries it takes, and writes nothing; no
+query runs longer than a page may take; what goes wrong is a `StoreError` without a password.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import URL, Connection, Engine
+
+from spark_jobs import store
+from spark_jobs.store.connection import CONNECT_TIMEOUT_SECONDS, normalised, store_errors
+
+Row = Mapping[str, Any]
+
+STATEMENT_TIMEOUT_MS: Final = 10_000
+"""A page's query that takes longer is given up: it would hold a connection that other pages wait for."""
+
+_POOL: Final = 8
+_OPTIONS: Final = f"-c default_transaction_read_only=on -c statement_timeout={STATEMENT_TIMEOUT_MS} -c timezone=UTC"
+
+
+class Reader:
+    """One reading of the store: connects when first asked, and sees one state from then on."""
+
+    def __init__(self, engine: Engine, where: URL) -> None:
+        self._engine, self._where = engine, where
+        self._connection: Connection | None = None
+
+    def rows(self, query: str, **values: object) -> Sequence[Row]:
+        """All rows of a query, by column. Raises `StoreError`."""
+        with store_errors(self._where, "be read"):
+            if self._connection is None:
+                self._connection = self._engine.connect()
+            return [dict(row) for row in self._connection.execute(text(query), values).mappings()]
+
+    def row(self, query: str, **values: object) -> Row | None:
+        """The first row, or None."""
+        found = self.rows(query, **values)
+        return found[0] if found else None
+
+    def close(self) -> None:
+        """Gives the connection back."""
+        if self._connection is not None:
+            with store_errors(self._where, "be read"):
+                self._connection.close()
+
+
+class Store:
+    """A pool of reading connections to one store, and what may be written to it."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._where = normalised(url)
+        given = self._where.query.get("options")
+        options = f"{given} {_OPTIONS}" if isinstance(given, str) else _OPTIONS
+        self._engine: Engine = create_engine(
+            self._where.difference_update_query(["options"]),
+            pool_size=_POOL,
+            max_overflow=_POOL,
+            pool_timeout=CONNECT_TIMEOUT_SECONDS,
+            pool_pre_ping=True,
+            isolation_level="REPEATABLE READ",
+            connect_args={
+                "connect_timeout": CONNECT_TIMEOUT_SECONDS,
+                "application_name": "tidegauge console",
+                "options": options,
+            },
+        )
+
+    @contextmanager
+    def reading(self) -> Iterator[Reader]:
+        """One reading, for as long as the block lasts."""
+        reader = Reader(self._engine, self._where)
+        try:
+            yield reader
+        finally:
+            reader.close()
+
+    def acknowledge(
+        self, cluster: str, breach_id: str, *, by: str, until: datetime | None, note: str
+    ) -> store.Acknowledgement:
+        """The one thing that is written from here, by a function of the store. Raises `StoreError`."""
+        return store.acknowledge(self._url, cluster, breach_id, by=by, until=until, note=note)
+
+    def withdraw(self, cluster: str, breach_id: str, *, by: str) -> bool:
+        """Takes an acknowledgement back. Raises `StoreError`."""
+        return store.withdraw(self._url, cluster, breach_id, by=by)
+
+    def close(self) -> None:
+        """Lets go of every connection."""
+        self._engine.dispose()

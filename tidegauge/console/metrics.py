@@ -1,0 +1,115 @@
+"""The latest runs as metrics for Prometheus: a store in, text out. The words are those of Kafka's own metrics.
+
+The rule that must hold: the number of series does not grow with the cluster. What is told of a single partition is told
+of partitions that have an open breach, the worst first, at most `MOST_PARTITIONS` of them.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from prometheus_client.exposition import CONTENT_TYPE_LATEST as CONTENT_TYPE
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from tidegauge.console.database import Reader, Row
+from tidegauge.console.reading import clusters
+
+__all__ = ["CONTENT_TYPE", "MOST_PARTITIONS", "exposition"]
+
+MOST_PARTITIONS: Final = 200
+
+_OF_CLUSTER: Final = (
+    ("brokers", "brokers", "Brokers in the latest snapshot"),
+    ("brokers_missing", "brokers_missing", "Brokers that the cluster knows and the latest snapshot lacks"),
+    ("topics", "topics", "Topics"),
+    ("partitions", "partitions", "Partitions"),
+    ("replicas", "replicas", "Replicas"),
+    ("size_bytes", "log_size_bytes", "Bytes in the replicas' segments"),
+    ("offline_partitions", "offline_partitions", "Partitions without a leader"),
+    ("under_replicated_partitions", "under_replicated_partitions", "Partitions with an ISR that lacks a replica"),
+    ("under_min_isr_partitions", "under_min_isr_partitions", "Partitions with an ISR below min.insync.replicas"),
+    ("unclean_elections", "unclean_leader_elections", "Elections outside ISR and ELR on record"),
+    ("diverged_replicas", "diverged_replicas", "Followers that Kafka will truncate"),
+    ("open_transactions", "open_transactions", "Transactions without an end marker"),
+    ("hanging_transactions", "hanging_transactions", "Transactions that no coordinator will end"),
+    ("records_at_risk", "records_at_risk", "Records that Kafka will truncate when their replica rejoins"),
+    ("records_lost", "records_lost", "Committed records that are on no replica any more"),
+    ("segments", "segments_read", "Segments that the latest run read"),
+    ("unread_files", "files_unread", "Files that the latest run could not read"),
+    ("acknowledged", "breaches_acknowledged", "Open breaches that somebody has acknowledged"),
+)  # fmt: skip
+_OF_PARTITION: Final = (
+    ("leader_epoch", "leader_epoch", "Leader epoch"),
+    ("log_start_offset", "log_start_offset", "Log start offset of the reference replica"),
+    ("log_end_offset", "log_end_offset", "Log end offset of the reference replica"),
+    ("high_watermark_lower", "high_watermark_lower", "High watermark, as checkpointed at least"),
+    ("high_watermark_upper", "high_watermark_upper", "High watermark, as the in-sync replicas allow at most"),
+    ("last_stable_offset", "last_stable_offset", "Last stable offset"),
+)  # fmt: skip
+_PARTITIONS: Final = """
+SELECT p.* FROM (
+    SELECT cluster, topic_key, topic, partition_key, min(severity_rank) AS rank FROM (
+        SELECT cluster, topic_key, topic, partition_key, severity_rank FROM tidegauge.v_breach
+        WHERE found_state <> 'resolved' AND implied_by IS NULL
+        ORDER BY severity_rank, code, cluster, breach_id LIMIT 2000
+    ) AS worst
+    WHERE topic IS NOT NULL AND partition_key IS NOT NULL
+    GROUP BY 1, 2, 3, 4 ORDER BY 5, 1, 2, 4 LIMIT :limit) AS b
+JOIN tidegauge.v_cluster k ON k.cluster = b.cluster
+JOIN tidegauge.v_run_partition p ON p.run_id = k.run_id AND p.topic_key = b.topic_key AND p.topic = b.topic
+    AND p.partition::text = b.partition_key
+"""
+
+
+def exposition(store: Reader) -> bytes:
+    """Everything, in Prometheus' text format. Raises `StoreError`."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Latest(store))
+    return generate_latest(registry)
+
+
+class _Latest(Collector):
+    def __init__(self, store: Reader) -> None:
+        self._store = store
+
+    def collect(self) -> Iterator[Metric]:
+        """Reads once, tells everything."""
+        rows = clusters.clusters(self._store)
+        for column, name, words in _OF_CLUSTER:
+            yield _gauge(name, words, ("cluster",), [((row["cluster"],), row[column]) for row in rows])
+        captured = [((row["cluster"],), row["captured_at"].timestamp()) for row in rows]
+        yield _gauge("captured_timestamp_seconds", "When the latest snapshot was captured", ("cluster",), captured)
+        yield _gauge(
+            "open_breaches",
+            "Root breaches that no run has seen resolved",
+            ("cluster", "severity"),
+            [((row["cluster"], s), row[s]) for row in rows for s in ("critical", "warning", "info")],
+        )
+        yield _gauge(
+            "invariants",
+            "Invariants by the latest run's verdict",
+            ("cluster", "verdict"),
+            [((row["cluster"], v), row[v]) for row in rows for v in ("holds", "breached", "unknown")],
+        )
+        worst = self._store.rows(_PARTITIONS, limit=MOST_PARTITIONS)
+        for column, name, words in _OF_PARTITION:
+            values = [(_names(row), row[column]) for row in worst]
+            yield _gauge(
+                f"partition_{name}",
+                f"{words}, of partitions with an open breach",
+                ("cluster", "topic", "partition"),
+                values,
+            )
+
+
+def _names(row: Row) -> tuple[str, ...]:
+    return (row["cluster"], row["topic"], str(row["partition"]))
+
+
+def _gauge(name: str, words: str, labels: Sequence[str], values: Sequence[tuple[Sequence[str], object]]) -> Metric:
+    family = GaugeMetricFamily(f"tidegauge_{name}", f"{words}.", labels=labels)
+    for names, value in values:
+        if value is not None:
+            family.add_metric(names, float(str(value)))
+    return family

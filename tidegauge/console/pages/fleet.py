@@ -1,0 +1,47 @@
+"""The fleet: every cluster, how fresh its picture is, what is wrong, and how that went."""
+
+from fastapi import APIRouter
+
+from tidegauge.console.figures import figure
+from tidegauge.console.pages.charts import SEVERITY_SERIES, over_time
+from tidegauge.console.reading import breaches, clusters
+from tidegauge.console.web import Asked, Page, add_page
+
+_COLUMNS = (
+    "cluster", "captured_at", "snapshot_id", "run_id", "consistency", "critical", "warning", "info", "acknowledged",
+    "holds", "breached", "unknown", "brokers", "brokers_missing", "topics", "partitions", "replicas", "segments",
+    "batches", "size_bytes", "unread_files", "offline_partitions", "under_replicated_partitions",
+    "under_min_isr_partitions", "unclean_elections", "open_transactions", "hanging_transactions",
+    "records_at_risk", "records_lost",
+)  # fmt: skip
+TREND_COLUMNS = (
+    "cluster", "captured_at", "snapshot_id", "run_id", "critical", "warning", "info", "replicas", "segments", "bytes",
+    "unread_files",
+)  # fmt: skip
+_WORST_SHOWN = 8
+
+
+def add(router: APIRouter) -> None:
+    """`/`"""
+    add_page(router, "/", fleet)
+
+
+def fleet(asked: Asked) -> Page:
+    """Everything at one look."""
+    rows = clusters.clusters(asked.store)
+    trends = clusters.trend(asked.store)
+    worst = breaches.listed(asked.store, breaches.Filters(), after=None, size=_WORST_SHOWN)
+    return Page(
+        template="fleet.html.j2",
+        values={
+            "clusters": rows,
+            "counts": breaches.counts(asked.store),
+            "worst": worst.rows,
+            "more": worst.after is not None,
+            "charts": {name: over_time(points, *SEVERITY_SERIES) for name, points in trends.items()},
+        },
+        figures={
+            "clusters": figure(rows, *_COLUMNS),
+            "trend": figure((p for points in trends.values() for p in points), *TREND_COLUMNS),
+        },
+    )

@@ -1,0 +1,90 @@
+"""Invariants: the list with the latest word of each cluster, and one with its history, its breaches and its runbook."""
+
+from typing import Any
+
+from fastapi import APIRouter
+from markupsafe import Markup
+
+from expectations.catalogue.registry import CATALOGUE
+from expectations.data_docs import FAMILIES, runbook_html
+from tidegauge.console.database import Row
+from tidegauge.console.figures import figure
+from tidegauge.console.pages.breaches import BREACH_COLUMNS
+from tidegauge.console.pages.charts import over_time
+from tidegauge.console.reading import breaches
+from tidegauge.console.web import Asked, Page, add_page, not_found
+
+_STATUS_COLUMNS = (
+    "code", "cluster", "captured_at", "run_id", "verdict", "severity", "checked", "breached", "unknown", "reasons",
+)  # fmt: skip
+_SHOWN = 50
+
+
+def add(router: APIRouter) -> None:
+    """`/invariants`, `/invariants/CODE`"""
+    add_page(router, "/invariants", listing)
+    add_page(router, "/invariants/{code}", invariant)
+
+
+def listing(asked: Asked) -> Page:
+    """Every invariant by family, with its verdicts."""
+    status = breaches.invariant_status(asked.store)
+    by_code: dict[str, list[Row]] = {}
+    for row in status:
+        by_code.setdefault(row["code"], []).append(row)
+    families: dict[str, list[Any]] = {}
+    for member in CATALOGUE.values():
+        families.setdefault(FAMILIES.get(member.code[0], member.code[0]), []).append(member)
+    return Page(
+        template="invariants.html.j2",
+        values={"families": families, "status": by_code},
+        figures={"invariants": figure(status, *_STATUS_COLUMNS)},
+    )
+
+
+def invariant(asked: Asked) -> Page:
+    """One invariant."""
+    found = CATALOGUE.get(asked.path["code"])
+    if found is None:
+        raise not_found(f"This ruleset has no invariant {asked.path['code']!r}.")
+    status = breaches.invariant_status(asked.store, found.code)
+    history = breaches.invariant_history(asked.store, found.code)
+    by_cluster: dict[str, list[Row]] = {}
+    for row in history:
+        by_cluster.setdefault(row["cluster"], []).append(row)
+    listed = breaches.breaches_of_invariant(asked.store, found.code, asked.size if asked.is_download else _SHOWN)
+    return Page(
+        template="invariant.html.j2",
+        values={
+            "invariant": found,
+            "family": FAMILIES.get(found.code[0], found.code[0]),
+            "status": status,
+            "charts": {
+                name: over_time(
+                    rows,
+                    ("breached", "breached", "critical"),
+                    ("unknown", "unknown", "warning"),
+                    ("checked", "checked", "line"),
+                )
+                for name, rows in by_cluster.items()
+            },
+            "breaches": listed,
+            "runbook": Markup(runbook_html(found)),  # our own text, rendered without raw HTML
+        },
+        figures={
+            "status": figure(status, *_STATUS_COLUMNS),
+            "history": figure(
+                history,
+                "cluster",
+                "captured_at",
+                "run_id",
+                "snapshot_id",
+                "verdict",
+                "severity",
+                "checked",
+                "breached",
+                "unknown",
+            ),
+            "breaches": figure(listed, *BREACH_COLUMNS),
+        },
+    )

@@ -1,0 +1,64 @@
+"""The console as a server: where to listen in, a running server out."""
+
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+
+from spark_jobs.errors import UnavailableError
+
+STOP_PATIENCE_S: Final = 5
+DEFAULT_PORT: Final = 8137
+
+
+def serve(url: str, *, host: str, port: int, docs: Sequence[Path], framed_by: Sequence[str], root_path: str) -> None:
+    """Serves until it is told to stop (SIGINT, SIGTERM). Raises `UnavailableError` if the port is taken."""
+    server, listening = _server(url, host, port, docs, framed_by, root_path)
+    with listening:
+        server.run(sockets=[listening])
+
+
+@contextmanager
+def running(url: str, *, host: str, port: int, docs: Sequence[Path], framed_by: Sequence[str] = ()) -> Iterator[str]:
+    """A server in a thread of this process while the block lasts; its address. Port 0 takes a free one."""
+    server, listening = _server(url, host, port, docs, framed_by, "")
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="console", daemon=True)
+    with listening:
+        thread.start()
+        try:
+            yield f"http://{_shown(host)}:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(STOP_PATIENCE_S + 5)
+
+
+def _server(
+    url: str, host: str, port: int, docs: Sequence[Path], framed_by: Sequence[str], root_path: str
+) -> tuple[uvicorn.Server, socket.socket]:
+    from tidegauge.console.app import create_app
+
+    app = create_app(url, docs=docs, framed_by=framed_by)
+    configuration = uvicorn.Config(
+        app,
+        root_path=root_path,
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=STOP_PATIENCE_S,
+        proxy_headers=True,
+    )
+    try:
+        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise UnavailableError(
+            f"The console cannot listen at {host}:{port}: {error.strerror or error}. Name another port (--port), or "
+            "end what listens there."
+        ) from None
+    return uvicorn.Server(configuration), listening
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else {"0.0.0.0": "127.0.0.1"}.get(host, host)

@@ -1,0 +1,232 @@
+"""Whole explored spaces: every state that a model reaches, rendered and audited; is what violates StrongIsr reported?
+
+In: a model and its constants. Out: `Explored`, counts. The rule that must hold: what is audited is bytes, as brokers
+would have left them; whether a state violates StrongIsr is asked of the specification's own predicate.
+
+States whose disks are the same, byte for byte, are audited once. They are derived in this machine's processes and
+judged a thousand together, since handing a state of a few kilobytes to Spark takes longer than deriving it. With three
+brokers or more, disks that differ only in the brokers' names are one, too.
+
+A state may have lost a committed record without violating StrongIsr as it is: the leader that had declared it so has
+learned of its successor meanwhile. Such an `aftermath` is reached through a violating state only, which is checked by
+exploring once more without going beyond one. A report there is right, too.
+"""
+
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import permutations
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from expectations.catalogue.registry import RULESET_VERSION
+from sim_engine.explore.layout import Constants, Layout
+from sim_engine.explore.render_state import disks_of, image_of
+from sim_engine.explore.rules import Model, breaks_strong_isr
+from sim_engine.explore.search import Explorer
+from sim_engine.rendering.write_snapshot import write_snapshot
+from snapshots.manifest import Consistency
+from spark_jobs import store
+from spark_jobs.evaluate import judge
+from spark_jobs.fact_files import packed, unpacked
+from spark_jobs.in_process import derive_here
+from spark_jobs.relations import RELATIONS
+from spark_jobs.run import AuditedSnapshot
+
+Fields = NDArray[np.int64]
+Progress = Callable[[str], None]
+
+REPORTING: Final = frozenset({"D06", "D10"})
+"""A member of the ISR lacks what was declared committed (D10); or a replica that declared it will cut it (D06), where
+it is not the leader that the metadata log names."""
+
+_TOGETHER: Final = 1000
+_SAME_NAMES_UP_TO: Final = 2
+_MEMORY: Final = Path("/dev/shm")
+
+
+@dataclass(slots=True, kw_only=True)
+class _Image:
+    """Disks that one or more states have."""
+
+    fields: Fields
+    violating: int = 0
+    other: int = 0
+    aftermath: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explored:
+    """What the audit said of a whole space. Counts are of states; `besides`: other alarms, by invariant."""
+
+    model: str
+    constants: tuple[int, int, int, int]
+    states: int
+    images: int
+    violating: int
+    reported: int
+    missed: int
+    indistinguishable: int
+    """Violating states whose disks are, byte for byte, those of a state that does not violate."""
+    aftermath_reported: int
+    false: int
+    """States reported that neither violate nor follow from a violation alone."""
+    besides: Mapping[str, int] = field(default_factory=dict)
+
+
+def explored(model: Model, constants: Constants, *, url: str, progress: Progress) -> Explored:
+    """Explores and audits a space. `url` is a store that was migrated; nothing of this stays there."""
+    images = _images(model, constants)
+    reports = dict(_audited(list(images.values()), _layout(model, constants), url, progress))
+    count: Counter[str] = Counter()
+    besides: Counter[str] = Counter()
+    for number, image in enumerate(images.values()):
+        codes = reports[number]
+        reported = bool(codes & REPORTING)
+        states = image.violating + image.other
+        count["states"] += states
+        count["violating"] += image.violating
+        count["reported"] += image.violating * reported
+        count["missed"] += image.violating * (not reported)
+        count["indistinguishable"] += image.violating * bool(image.other)
+        count["aftermath"] += image.aftermath * reported
+        count["false"] += (image.other - image.aftermath) * (reported and not image.violating)
+        count["told_for_another"] += (image.other - image.aftermath) * (reported and bool(image.violating))
+        besides.update(dict.fromkeys(codes - REPORTING, states))
+    return Explored(
+        model=model.name,
+        constants=(constants.replicas, constants.log_size, constants.max_records, constants.max_leader_epoch),
+        states=count["states"],
+        images=len(images),
+        violating=count["violating"],
+        reported=count["reported"],
+        missed=count["missed"],
+        indistinguishable=count["indistinguishable"],
+        aftermath_reported=count["aftermath"],
+        false=count["false"] + count["told_for_another"],
+        besides=dict(sorted(besides.items())),
+    )
+
+
+def table(found: Iterable[Explored]) -> Iterator[str]:
+    """A row a space, Markdown."""
+    yield (
+        "| model | replicas, log, records, epochs | states | violate StrongIsr | reported | missed | reported besides: "
+        "after a violation | false |"
+    )
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    for one in found:
+        yield (
+            f"| {one.model} | {', '.join(map(str, one.constants))} | {one.states:,} | {one.violating:,} | "
+            f"{one.reported:,} | {one.missed:,} | {one.aftermath_reported:,} | {one.false:,} |"
+        )
+
+
+def _layout(model: Model, constants: Constants) -> Layout:
+    return Explorer(model, constants).layout
+
+
+def _images(model: Model, constants: Constants) -> dict[tuple[Any, ...], _Image]:
+    """Every distinct set of disks, with how many states have them."""
+    explorer = Explorer(model, constants)
+    explorer.explore()
+    first = Explorer(model, constants, beyond_violations=False)
+    first.explore()
+    untouched = {fields.tobytes() for fields in first.states()}
+    layout = explorer.layout
+    found: dict[tuple[Any, ...], _Image] = {}
+    for fields in explorer.states():
+        key = image_of(layout, fields)
+        if constants.replicas > _SAME_NAMES_UP_TO:
+            key = _nameless(key, constants.replicas)
+        image = found.setdefault(key, _Image(fields=fields))
+        if breaks_strong_isr(fields, constants.replicas, layout.replicas_at, layout.replica_fields):
+            image.violating += 1
+        else:
+            image.other += 1
+            image.aftermath += fields.tobytes() not in untouched
+    return found
+
+
+def _nameless(image: tuple[Any, ...], replicas: int) -> tuple[Any, ...]:
+    """The image with the brokers named in the one of all ways that comes first."""
+    requests, isr, disks = image
+
+    def renamed(names: tuple[int, ...]) -> tuple[Any, ...]:
+        def members(bits: int) -> int:
+            return sum(1 << names[i] for i in range(replicas) if bits >> i & 1)
+
+        asked = tuple(
+            members(value) if at % 2 else (names[value - 1] + 1 if value else 0) for at, value in enumerate(requests)
+        )
+        return asked, members(isr), tuple(disks[names.index(i)] for i in range(replicas))
+
+    return min((renamed(names) for names in permutations(range(replicas))), key=repr)
+
+
+def _audited(
+    images: list[_Image], layout: Layout, url: str, progress: Progress
+) -> Iterator[tuple[int, frozenset[str]]]:
+    """The number of each image, and the codes of its alarms."""
+    root = Path(tempfile.mkdtemp(prefix="tidegauge-explored-", dir=_MEMORY if _MEMORY.is_dir() else None))
+    try:
+        with get_context("spawn").Pool(os.cpu_count()) as pool:
+            for at in range(0, len(images), _TOGETHER):
+                numbers = range(at, min(at + _TOGETHER, len(images)))
+                tasks = [(layout, images[n].fields, str(root / str(n))) for n in numbers]
+                facts = pool.imap(_derived, tasks, chunksize=20)
+                yield from zip(numbers, _judged(list(facts), url), strict=True)
+                progress(f"{numbers.stop:,} of {len(images):,} distinct disks")
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _derived(task: tuple[Layout, Fields, str]) -> dict[str, bytes]:
+    """Renders a state, reads it back, and derives its facts."""
+    layout, fields, place = task
+    directory = Path(place)
+    snapshot = write_snapshot(
+        directory,
+        disks_of(layout, fields),
+        cluster="explored",
+        snapshot_id=directory.name,
+        consistency=Consistency.ATOMIC,
+        truth={},
+    )
+    try:
+        derived = derive_here(AuditedSnapshot(root=snapshot.root, manifest=snapshot.manifest, target=directory))
+        return {name: packed(table) for name, table in derived.tables.items()}
+    finally:
+        shutil.rmtree(directory)
+
+
+def _judged(facts: list[dict[str, bytes]], url: str) -> Iterator[frozenset[str]]:
+    """What both judges say of each, all at once."""
+    new = store.NewRun(
+        key=store.RunKey(cluster="explored", snapshot_id="state", ruleset_version=RULESET_VERSION),
+        consistency=Consistency.ATOMIC.value,
+        source="simulated",
+        started_at=datetime.now(UTC),
+    )
+    run_ids = store.open_runs(url, [new] * len(facts))
+    try:
+        for name in RELATIONS:
+            rows: dict[str, pa.Table] = {
+                run_id: unpacked(one[name]) for run_id, one in zip(run_ids, facts, strict=True) if name in one
+            }
+            if rows:
+                store.stage_together(url, name, rows)
+        judged = judge(url, run_ids)
+    finally:
+        store.discard(url, *run_ids)
+    for run_id in run_ids:
+        yield frozenset(b.code for b in judged[run_id].breaches if b.severity != "info")

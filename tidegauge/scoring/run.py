@@ -1,0 +1,211 @@
+"""A scoring run: worlds simulated, audited together, marked, counted, published.
+
+In: seeds and a directory. Out: in it `score.json` and `score.md`; in the store a row an invariant. Three steps, each of
+which reads what the one before it wrote, so that the command line and the DAG take the same road:
+
+    simulate   DIR/worlds/…, cases.json      every world played and written, on all cores
+    audit      DIR/audits/…, score.json      one Spark run and one validation for all; marks
+    publish    the store, score.md           the score becomes visible
+
+The rule that must hold: the worlds are audited as any snapshot is, by `tidegauge.audit`; what they have to say is
+looked at only afterwards. A world's snapshots and reports stay where something was missed or false.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Final
+
+from expectations.catalogue.registry import CATALOGUE, RULESET_VERSION
+from sim_engine.random_worlds.random_world import DEFAULT_HOURS
+from sim_engine.scenarios.registry import SCENARIOS
+from snapshots.errors import SnapshotError
+from tidegauge import settings
+from tidegauge.audit import NO_STORE, audit, store_at
+from tidegauge.scoring.cases import Case, load, save, scenario_cases, world_cases
+from tidegauge.scoring.marks import Marks, mark
+from tidegauge.scoring.score import Score, counted, from_json
+from tidegauge.scoring.table import tables
+
+Progress = Callable[[str], None]
+
+CASES: Final = "cases.json"
+SCORE: Final = "score.json"
+TABLE: Final = "score.md"
+_BATCH: Final = "batch.json"
+_TELL_EVERY: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What is scored: seeds of worlds with faults, seeds of worlds without, and whether every scenario is."""
+
+    seeds: range
+    fault_free: range = range(0)
+    scenarios: bool = False
+    hours: float = DEFAULT_HOURS
+
+    def __post_init__(self) -> None:
+        """Refuses a seed that is in both ranges: a world is one snapshot directory."""
+        both = range(max(self.seeds.start, self.fault_free.start), min(self.seeds.stop, self.fault_free.stop))
+        if both:
+            raise SnapshotError(f"Seed {both.start} is to be with faults and without. Name ranges that do not overlap.")
+        if not (self.seeds or self.fault_free or self.scenarios):
+            raise SnapshotError("There is nothing to score. Name --seeds, --fault-free or --scenarios.")
+
+
+def score(batch: Batch, out: Path, *, store: str | None, master: str | None, progress: Progress) -> Score:
+    """All steps."""
+    simulate(batch, out, progress=progress)
+    found = audited(out, master=master, progress=progress)
+    publish(out, store=store, progress=progress)
+    return found
+
+
+def simulate(batch: Batch, out: Path, *, progress: Progress) -> list[Case]:
+    """Plays and writes every world. What an earlier try of the same batch left unfinished is begun anew.
+
+    Raises `SnapshotError` if the directory holds anything else.
+    """
+    if (out / CASES).is_file() and _read_batch(out) == batch:
+        return load(out / CASES)
+    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and _read_batch(out) != batch)):
+        raise SnapshotError(f"{out} exists and holds something. Name a directory that does not exist, or empty it.")
+    worlds = out / "worlds"
+    shutil.rmtree(worlds, ignore_errors=True)
+    worlds.mkdir(parents=True)
+    (out / _BATCH).write_text(json.dumps(_plain(batch)), encoding="utf-8")
+    tasks = [
+        *(_Task(seed=seed, faults=True, out=worlds / f"{seed}", hours=batch.hours) for seed in batch.seeds),
+        *(_Task(seed=seed, faults=False, out=worlds / f"{seed}", hours=batch.hours) for seed in batch.fault_free),
+        *(_Task(scenario=name, out=worlds / name) for name in (SCENARIOS if batch.scenarios else ())),
+    ]
+    progress(f"simulate: {len(tasks)} worlds")
+    cases: list[Case] = []
+    # Processes of their own, not forks: this one may have threads.
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        try:
+            for done, found in enumerate(pool.map(_played, tasks, chunksize=4), 1):
+                cases += found
+                if done % _TELL_EVERY == 0:
+                    progress(f"simulate: {done} of {len(tasks)}")
+        except BaseException:
+            pool.shutdown(cancel_futures=True)  # else every other world is played before the error is told
+            raise
+    save(cases, out / CASES)
+    return cases
+
+
+def _plain(batch: Batch) -> dict[str, Any]:
+    return {
+        "seeds": [batch.seeds.start, batch.seeds.stop],
+        "fault_free": [batch.fault_free.start, batch.fault_free.stop],
+        "scenarios": batch.scenarios,
+        "hours": batch.hours,
+    }
+
+
+def _read_batch(out: Path) -> Batch | None:
+    if not (out / _BATCH).is_file():
+        return None
+    value = json.loads((out / _BATCH).read_text(encoding="utf-8"))
+    return Batch(
+        seeds=range(*value["seeds"]),
+        fault_free=range(*value["fault_free"]),
+        scenarios=value["scenarios"],
+        hours=value["hours"],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Task:
+    out: Path
+    seed: int = 1
+    faults: bool = False
+    scenario: str | None = None
+    hours: float = DEFAULT_HOURS
+
+
+def _played(task: _Task) -> list[Case]:
+    if task.scenario is not None:
+        return scenario_cases(task.scenario, seed=task.seed, out=task.out)
+    return world_cases(task.seed, faults=task.faults, out=task.out, hours=task.hours)
+
+
+def audited(out: Path, *, master: str | None, progress: Progress) -> Score:
+    """Audits all that was simulated, in one run, and counts. A directory that has its score keeps it."""
+    if (out / SCORE).is_file():
+        return read_score(out)
+    cases = load(_written(out / CASES, "simulate"))
+    shutil.rmtree(out / "audits", ignore_errors=True)
+    result = audit(
+        tuple(case.snapshot for case in cases),
+        out=out / "audits",
+        fail_on="never",
+        store=NO_STORE,
+        master=master,
+        progress=progress,
+        previous={case.snapshot: case.previous for case in cases if case.previous is not None},
+        data_docs=False,
+    )
+    marks = [
+        mark(case, json.loads(path.read_text(encoding="utf-8")))
+        for case, path in zip(cases, result.reports, strict=True)
+    ]
+    found = counted(marks, CATALOGUE, ruleset_version=RULESET_VERSION)
+    (out / TABLE).write_text("\n".join(tables(found)) + "\n", encoding="utf-8")
+    partial = out / f".{SCORE}.partial"
+    partial.write_text(json.dumps(found.to_json(), indent=1) + "\n", encoding="utf-8")
+    os.replace(partial, out / SCORE)
+    _clear(out, marks, result.reports)
+    return found
+
+
+def _clear(out: Path, marks: Sequence[Marks], reports: Sequence[Path]) -> None:
+    """Removes the worlds about which there is nothing more to say."""
+    failed = {each.case.name for each in marks if not each.sound}
+    for each, report in zip(marks, reports, strict=True):
+        if each.case.name not in failed:
+            shutil.rmtree(Path(each.case.snapshot), ignore_errors=True)
+            if report.parent != out / "audits":
+                shutil.rmtree(report.parent, ignore_errors=True)
+    for path in [*(out / "worlds").iterdir(), *(out / "audits").iterdir()]:
+        if path.is_dir() and not any(path.iterdir()):
+            path.rmdir()
+
+
+def read_score(out: Path) -> Score:
+    """The score of a directory."""
+    return from_json(json.loads(_written(out / SCORE, "audit").read_text(encoding="utf-8")))
+
+
+def publish(out: Path, *, store: str | None, progress: Progress) -> None:
+    """Publishes the score of the directory; does nothing where the store is `none`."""
+    from spark_jobs.store import migrate
+    from spark_jobs.store.scores import publish_score
+
+    found = read_score(out)
+    batch = _read_batch(out)
+    assert batch is not None, "the step simulate keeps its batch"
+    wanted = store or settings.store_url()
+    if wanted == NO_STORE:
+        return
+    with store_at(wanted) as url:
+        migrate(url)
+        run_id = publish_score(url, found.to_json(), seeds=_ends(batch.seeds), fault_free=_ends(batch.fault_free))
+    progress(f"publish: {run_id}")
+
+
+def _ends(seeds: range) -> list[int] | None:
+    return [seeds.start, seeds.stop - 1] if seeds else None
+
+
+def _written(path: Path, step: str) -> Path:
+    if not path.is_file():
+        raise SnapshotError(f"{path} is not there. Run the step {step} first: tidegauge score --step {step} …")
+    return path
