@@ -9,10 +9,11 @@ pod). Steps exchange nothing but a directory; its path is all they are told.
 
 The rule that must hold: how a step ended decides what Airflow does, by its exit code alone.
 
-    0  done                                             success
-    1  done, and invariants do not hold                 success: a breach is a result, not a failed task
-    2  the snapshot or the arguments cannot be used     failed at once: it would not get better
-    *  the environment: store, Spark, disk, a signal    retried
+    0   done                                            success
+    1   done, and invariants do not hold                success: a breach is a result, not a failed task; unless asked
+    2   the snapshot or the arguments cannot be used    failed at once: it would not get better
+    99  nothing to do                                   skipped, with what follows
+    *   the environment: store, Spark, disk, a signal   retried
 
 Nothing here imports PySpark, Great Expectations or Tidegauge: Airflow may run from an image that has none of them.
 """
@@ -26,11 +27,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from airflow.sdk import Asset, BaseOperator
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 Outcome = Literal["done", "breached"]
 
@@ -39,27 +41,20 @@ SNAPSHOT: Final = Asset("tidegauge_snapshot")
 
 BREACHED: Final = 1
 UNUSABLE: Final = 2
+NOTHING_TO_DO: Final = 99
 
 _IMAGE_JOB: Final = "local:///opt/tidegauge/spark_jobs/job.py"
 _POD_EXIT_CODE: Final = re.compile(r"exit code:\s*(\d+)", re.IGNORECASE)
 
 
-def command_step(
-    step: str,
-    *arguments: str,
-    may_breach: bool = False,
-    subjects: Callable[[Any], Sequence[str]] | None = None,
-    **task: Any,
-) -> "JobOperator":
-    """A task that runs `tidegauge job <step> <arguments>`. Arguments are templates; `subjects` makes more of them from
-    the run's context, which the step takes as what it is about, never as options.
+def command_step(step: str, *arguments: Any, may_breach: bool = False, **task: Any) -> "JobOperator":
+    """A task that runs `tidegauge job <step> <arguments>`. Arguments are templates, or what a task before answered: a
+    word, or a list of words.
     """
-    return JobOperator(
-        task_id=step, steps=(step,), arguments=arguments, spark=False, may_breach=may_breach, subjects=subjects, **task
-    )
+    return JobOperator(task_id=step, steps=(step,), arguments=arguments, spark=False, may_breach=may_breach, **task)
 
 
-def spark_step(*steps: str, arguments: Sequence[str], **task: Any) -> "JobOperator":
+def spark_step(*steps: str, arguments: Sequence[Any], **task: Any) -> "JobOperator":
     """A task that runs one or more steps in one Spark application: starting Spark costs more than a small step."""
     return JobOperator(
         task_id="_and_".join(steps), steps=steps, arguments=arguments, spark=True, may_breach=False, **task
@@ -72,7 +67,7 @@ class ProcessOperator(BaseOperator):
     template_fields: Sequence[str] = ("arguments",)
     ui_color = "#d9ecf2"
 
-    def __init__(self, *, arguments: Sequence[str] = (), **task: Any) -> None:
+    def __init__(self, *, arguments: Sequence[Any] = (), **task: Any) -> None:
         super().__init__(**task)
         self.arguments = list(arguments) if isinstance(arguments, list | tuple) else arguments
         self._process: subprocess.Popen[str] | None = None
@@ -101,40 +96,46 @@ class ProcessOperator(BaseOperator):
 
 
 class JobOperator(ProcessOperator):
-    """Runs steps of an audit: by the `tidegauge` command, or by spark-submit."""
+    """Runs steps of an audit: by the `tidegauge` command, or by spark-submit. `subject` is whose audit it is."""
+
+    template_fields = ("arguments", "subject", "breach_fails")
 
     def __init__(
         self,
         *,
         steps: Sequence[str],
-        arguments: Sequence[str],
+        arguments: Sequence[Any],
         spark: bool,
         may_breach: bool,
-        subjects: Callable[[Any], Sequence[str]] | None = None,
+        breach_fails: bool | str = False,
+        subject: Any = "",
         **task: Any,
     ) -> None:
         super().__init__(arguments=arguments, **task)
         self.steps = list(steps)
         self.spark = spark
         self.may_breach = may_breach
-        self.subjects = subjects
+        self.breach_fails = breach_fails
+        self.subject = subject
 
     def execute(self, context: Any) -> Outcome:
         """Runs the job to its end; "breached" where it found something, else "done"."""
         master = os.environ.get("TIDEGAUGE_SPARK_MASTER") or "local[*]"
+        words = list(flat(self.arguments))
         if self.spark:
-            pod = (
-                pod_name(self.task_id, context["ti"].run_id, context["ti"].try_number)
-                if is_kubernetes(master)
-                else None
-            )
-            command = spark_submit(master, [*self.steps, *self.arguments], os.environ, name=self.task_id, pod=pod)
+            about = f"{context['ti'].run_id}-{self.subject}" if self.subject else context["ti"].run_id
+            pod = pod_name(self.task_id, about, context["ti"].try_number) if is_kubernetes(master) else None
+            command = spark_submit(master, [*self.steps, *words], os.environ, name=self.task_id, pod=pod)
             self._killing = [command[0], "--master", master, "--kill", f"{_namespace(os.environ)}:{pod}"] if pod else []
         else:
-            subjects = ["--", *self.subjects(context)] if self.subjects else []
-            command = [*tidegauge_command(os.environ), "job", *self.steps, *self.arguments, *subjects]
+            command = [*tidegauge_command(os.environ), "job", *self.steps, *words]
         self.log.info("Running %s", shlex.join(command))
-        return outcome(self._run(command, pod_decides=bool(self._killing)), may_breach=self.may_breach)
+        answer = outcome(self._run(command, pod_decides=bool(self._killing)), may_breach=self.may_breach)
+        if answer == "breached" and str(self.breach_fails).lower() == "true":
+            raise AirflowFailException(
+                "Invariants do not hold, and this run was asked to fail then. The report is there."
+            )
+        return answer
 
 
 class ShareOperator(ProcessOperator):
@@ -148,8 +149,9 @@ class ShareOperator(ProcessOperator):
 
     def execute(self, context: Any) -> Outcome:
         """Runs it to its end."""
-        command = remote_command(self.command, self.arguments) if self.command else None
-        command = command or [*tidegauge_command(os.environ), *self.arguments]
+        words = list(flat(self.arguments))
+        command = remote_command(self.command, words) if self.command else None
+        command = command or [*tidegauge_command(os.environ), *words]
         self.log.info("Running %s", shlex.join(command))
         return outcome(self._run(command, pod_decides=False), may_breach=self.may_breach)
 
@@ -174,6 +176,15 @@ class SnapshotOperator(ShareOperator):
         return done
 
 
+def flat(arguments: Iterable[Any]) -> Iterable[str]:
+    """Words, and words in lists, as words."""
+    for argument in arguments:
+        if isinstance(argument, list | tuple):
+            yield from flat(argument)
+        else:
+            yield str(argument)
+
+
 def remote_command(command: str, arguments: Sequence[str]) -> list[str]:
     """The command line by which a prefix such as `ssh broker-1 tidegauge` runs. A shell at the other end of ssh splits
     what it is given once more, so it is given quoted words.
@@ -184,13 +195,17 @@ def remote_command(command: str, arguments: Sequence[str]) -> list[str]:
 
 
 def outcome(code: int, *, may_breach: bool) -> Outcome:
-    """What an exit code means. Raises `AirflowFailException` (never retried) or `AirflowException` (retried)."""
+    """What an exit code means. Raises `AirflowFailException` (never retried), `AirflowSkipException`, or
+    `AirflowException` (retried).
+    """
     if code == 0:
         return "done"
     if code == BREACHED and may_breach:
         return "breached"
     if code == UNUSABLE:
         raise AirflowFailException("The snapshot or the arguments cannot be used (exit code 2); its message is above.")
+    if code == NOTHING_TO_DO:
+        raise AirflowSkipException("There is nothing to do; the message above says why.")
     ended = f"was ended by signal {-code}" if code < 0 else f"failed with exit code {code}"
     raise AirflowException(f"The job {ended}; its message is above. It is retried.")
 
@@ -236,10 +251,12 @@ def is_kubernetes(master: str) -> bool:
     return master.startswith("k8s://")
 
 
-def pod_name(step: str, run_id: str, try_number: int) -> str:
+def pod_name(step: str, about: str, try_number: int) -> str:
     """A name for the driver's pod that is the same for the same try, and that Kubernetes accepts."""
-    letters = re.sub(r"[^a-z0-9]+", "-", f"tidegauge-{step}-{run_id}".lower()).strip("-")
-    return f"{letters[:55].rstrip('-')}-{try_number}"
+    letters = re.sub(r"[^a-z0-9]+", "-", f"tidegauge-{step}-{about}".lower()).strip("-")
+    if len(letters) > 55:  # What is cut off may be all that tells two runs apart.
+        letters = f"{letters[:46].rstrip('-')}-{sha256(about.encode()).hexdigest()[:8]}"
+    return f"{letters}-{try_number}"
 
 
 def last_pod_exit_code(lines: Iterable[str]) -> int | None:

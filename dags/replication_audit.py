@@ -1,87 +1,113 @@
 """
 ### Replication audit
 
-Reads one snapshot of a Kafka cluster's log directories and says where its replicas disagree, what was lost, and why.
+Reads snapshots of Kafka clusters' log directories and says where replicas disagree, what was lost, and why.
 
 | task | what it does |
 |---|---|
+| `subjects` | whose snapshots: of the events that triggered the run, of every cluster, or what the parameters name |
 | `snapshot` | finds the snapshot, checks its manifest (a plain copy gets one), makes the run's directory |
 | `index_and_derive` | one Spark application: *index* reads segments into summaries, *derive* folds them into facts |
 | `evaluate` | stages the facts in Postgres, where Great Expectations validates the invariants; nobody sees them yet |
 | `publish` | one transaction makes the run visible; writes the report |
 
-It is triggered by the asset `tidegauge_snapshot`: every snapshot that `capture_snapshots` finishes is audited, and
-where several have been finished meanwhile, they are audited together, in one Spark application. Beside that it runs at
-the times of `TIDEGAUGE_SCHEDULE`, and by hand, on the snapshot that its parameters name.
+All but the first are mapped over clusters: a snapshot that cannot be used fails its own cluster's tasks and no other's.
 
-The steps *index* and *derive* share one `spark-submit`, because starting Spark costs more than either of them on a
-day's data.
+**By asset.** Every snapshot that `capture_snapshots` finishes (asset `tidegauge_snapshot`) is audited; of one cluster,
+those that have been finished meanwhile are audited together, in one Spark application.
+
+**By the clock** (`TIDEGAUGE_SCHEDULE`, daily). Every cluster of `TIDEGAUGE_CLUSTERS`, or else that of the parameters:
+the newest snapshot captured by the end of the run's interval. What this version has audited before is skipped.
+
+**Backfills.** `airflow backfill create --dag-id replication_audit --from-date 2026-11-01 --to-date 2026-11-07`, or the
+form in the UI: each date audits the newest snapshot captured on it, and compares it with the last one before that date,
+whatever is audited first. A date without a snapshot fails at once and says so. Runs of several dates may go on at once;
+repeating one replaces nothing unless it finds something else. Results keep the version of the ruleset that judged them.
+
+**By hand.** The snapshot that the parameters name; for parts of one there is `replication_audit_adhoc`.
 
 Each snapshot is compared with the newest of its cluster that was captured before it and has been audited
-(`--previous auto`), so that what is gone for good is found; the first of a cluster is compared with nothing. A backfill
-of a day takes the newest snapshot up to that day, and compares it with the one before that.
+(`--previous auto`), so that what is gone for good is found; the first of a cluster is compared with nothing.
 
-A breach is a result: `publish` succeeds and answers `breached`. A snapshot that cannot be used fails at once; a store
-or a Spark that is away is tried again.
+A breach is a result: `publish` succeeds and answers `breached`, unless `breach_fails` (`TIDEGAUGE_BREACH_FAILS`) asks
+it to fail. A snapshot that cannot be used fails at once; a store or a Spark that is away is tried again.
+
+There is no `deadline=` here: Airflow 3.3's crashes `airflow dags test`, and knows of this DAG's runs only. The DAG
+`alerts` tells of every cluster without a fresh audit, whoever was to make it.
 """
 
 import os
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from airflow.sdk import DAG, AssetOrTimeSchedule, CronTriggerTimetable, Param
+from airflow.sdk import DAG, AssetOrTimeSchedule, CronDataIntervalTimetable, Param, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException
 
-from job import SNAPSHOT, command_step, spark_step
+from audit_steps import BREACH_FAILS, DEFAULTS, Subject, audit_each, subject
+from job import SNAPSHOT
 
-HOME = os.environ.get("TIDEGAUGE_HOME") or "~/.local/share/tidegauge"
-
-SCHEDULE = os.environ.get("TIDEGAUGE_SCHEDULE") or ("none" if os.environ.get("TIDEGAUGE_CLUSTERS") else "@daily")
-"""Who captures by a DAG has every snapshot audited once it is there, and needs no clock for it."""
-
-RUN = os.path.expanduser(HOME) + "/runs/{{ run_id | replace(':', '-') | replace('+', '-') }}"
-"""The directory that the steps of one run share."""
+SCHEDULE = os.environ.get("TIDEGAUGE_SCHEDULE") or "@daily"
 
 
-AS_OF = "{{ dag_run.run_after.isoformat() if dag_run.run_type == 'backfill' else '' }}"
-"""A backfill of a day audits the newest snapshot of that day, not today's."""
+def subjects_of(context: Any) -> list[Subject]:
+    """Whose audits this run is, with the arguments of each."""
+    run, params = context["dag_run"], context["params"]
+    if landed := snapshots_of_events(context["triggering_asset_events"], params["cluster"]):
+        return [
+            subject(run.run_id, cluster, "--cluster", cluster, "--previous", "auto", snapshots=snapshots)
+            for cluster, snapshots in landed.items()
+        ]
+    if run.run_type not in ("scheduled", "backfill"):
+        cluster = params["cluster"]
+        look = ("--cluster", cluster, "--previous", "auto")
+        return [subject(run.run_id, cluster, *look, snapshots=[params["snapshot"]])]
+    until = ("--before", run.data_interval_end.isoformat())
+    if run.run_type == "backfill":
+        when: tuple[str, ...] = ("--since", run.data_interval_start.isoformat(), *until, "--previous", "before")
+    else:
+        when = (*until, "--previous", "auto", "--unless-published")
+    return [
+        subject(run.run_id, cluster, "--cluster", cluster, *place, *when, snapshots=["latest"])
+        for cluster, place in every_cluster(params["cluster"]).items()
+    ]
 
 
-def snapshots(context: Any) -> list[str]:
-    """What to audit: the snapshots whose events triggered this run, each once; else what the parameters name."""
-    events = [event for of_asset in context["triggering_asset_events"].values() for event in of_asset]
-    named: dict[str, None] = {}
-    for event in events:
-        match (event.extra or {}).get("snapshot"):
-            case str(place) if place:
-                named[place] = None
+def snapshots_of_events(events: Any, unnamed: str) -> dict[str, list[str]]:
+    """The snapshots whose events triggered a run, each once, by cluster; `unnamed` is whose an event does not say."""
+    named: dict[str, dict[str, None]] = {}
+    for event in (event for of_asset in events.values() for event in of_asset):
+        extra = event.extra or {}
+        match extra.get("snapshot"), extra.get("cluster") or unnamed:
+            case (str(place), str(cluster)) if place:
+                named.setdefault(cluster, {})[place] = None
             case _:
                 raise AirflowFailException(
                     f"An event of the asset {SNAPSHOT.name} names no snapshot. Its extra says where one lies, such as "
-                    '{"snapshot": "s3://backup/kafka/prod/20261121T030000Z"}.'
+                    '{"snapshot": "s3://backup/kafka/prod/20261121T030000Z", "cluster": "prod"}.'
                 )
-    return list(named) or [context["params"]["snapshot"]]
+    return {cluster: list(places) for cluster, places in named.items()}
+
+
+def every_cluster(otherwise: str) -> dict[str, tuple[str, ...]]:
+    """The clusters of TIDEGAUGE_CLUSTERS with where their snapshots are kept; without that file, the one given."""
+    # Read when it is needed: a mistake in the file must not take this DAG away.
+    from capture_clusters import clusters
+
+    return {c.name: ("--snapshots", c.out) for c in clusters(os.environ).clusters} or {otherwise: ()}
 
 
 with DAG(
     dag_id="replication_audit",
-    description="Where a cluster's replicas disagree, what was lost, and why",
+    description="Where clusters' replicas disagree, what was lost, and why",
     doc_md=__doc__,
     schedule=[SNAPSHOT]
     if SCHEDULE == "none"
-    else AssetOrTimeSchedule(assets=[SNAPSHOT], timetable=CronTriggerTimetable(SCHEDULE, timezone="UTC")),
+    else AssetOrTimeSchedule(assets=[SNAPSHOT], timetable=CronDataIntervalTimetable(SCHEDULE, timezone="UTC")),
     start_date=datetime(2026, 1, 1),
     catchup=False,
-    max_active_runs=1,
+    max_active_runs=4,
     tags=["kafka", "replication", "tidegauge"],
-    default_args={
-        "owner": "tidegauge",
-        "retries": 3,
-        "retry_delay": timedelta(minutes=1),
-        "retry_exponential_backoff": True,
-        "max_retry_delay": timedelta(minutes=15),
-        "execution_timeout": timedelta(hours=6),
-    },
+    default_args=dict(DEFAULTS),
     params={
         "cluster": Param(
             "kafka",
@@ -105,16 +131,18 @@ with DAG(
             title="Breached from",
             description="The least severity at which the run answers `breached`",
         ),
+        "breach_fails": Param(
+            BREACH_FAILS,
+            type="boolean",
+            title="Fail on a breach",
+            description="Whether a run that answers `breached` fails; its results are published all the same",
+        ),
     },
 ) as dag:
-    snapshot = command_step(
-        "snapshot",
-        *("--cluster", "{{ params.cluster }}", "--run", RUN, "--fail-on", "{{ params.fail_on }}"),
-        *("--previous", "auto", "--as-of", AS_OF),
-        subjects=snapshots,
-    )
-    index_and_derive = spark_step("index", "derive", arguments=["--run", RUN])
-    evaluate = command_step("evaluate", "--run", RUN, may_breach=True)
-    publish = command_step("publish", "--run", RUN, may_breach=True)
 
-    snapshot >> index_and_derive >> evaluate >> publish
+    @task
+    def subjects() -> list[Subject]:
+        """Whose audits this run is."""
+        return subjects_of(get_current_context())
+
+    audit_each(subjects())

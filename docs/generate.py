@@ -204,7 +204,13 @@ _UNSEEN: Final = "What no file tells, whoever looks"
 
 PARTS: Final[Mapping[str, Mapping[str, Callable[[], Iterator[str]]]]] = {
     "README.md": {"coverage": coverage, "invariants": invariants, "settings": settings, "score": score},
-    "docs/reference.md": {"commands": commands, "relations": relations, "truth": truth, "views": views},
+    "docs/reference.md": {
+        "commands": commands,
+        "relations": relations,
+        "settings": settings,
+        "truth": truth,
+        "views": views,
+    },
 }
 """Document -> name of a part -> what makes it."""
 

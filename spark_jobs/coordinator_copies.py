@@ -4,11 +4,14 @@ In: the metadata history, the replicas, the summaries of their segments. Out: pa
 coordinator's memory is what its log says up to the high watermark, so a log beyond it may say more.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow.dataset as ds
 
+from kafka_log.internal_topics import CONSUMER_OFFSETS
 from spark_jobs.facts.context import PartitionKey
+from spark_jobs.facts.coordinator_rows import CoordinatorLog
+from spark_jobs.facts.coordinator_tables import from_offset
 from spark_jobs.facts.metadata import MetadataHistory
 from spark_jobs.replica_files import ReplicaWork
 
@@ -46,3 +49,16 @@ def replicated(
         and work.directory in ends
         and work.high_watermark >= ends[work.directory]
     )
+
+
+def waiting_commits(
+    copies: Mapping[PartitionKey, ReplicaWork], logs: Iterable[CoordinatorLog]
+) -> frozenset[tuple[str, str, int]]:
+    """Group, topic and partition of the commits that the high watermark beside the leader's copy does not cover."""
+    found = set()
+    for log in logs:
+        work = copies.get((log.topic, log.partition))
+        if log.topic == CONSUMER_OFFSETS and work is not None:
+            beyond = from_offset(log.table, work.high_watermark or 0)
+            found |= {key for key in beyond if isinstance(key, tuple)}
+    return frozenset(found)

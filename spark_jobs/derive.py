@@ -41,6 +41,7 @@ from spark_jobs.facts.replica_set import replica_set
 from spark_jobs.facts.storage_rows import StoredBytes, no_keys
 from spark_jobs.gather import SnapshotContext, gather
 from spark_jobs.key_reading import key_reader
+from spark_jobs.look import Look
 from spark_jobs.pairs import check_order, check_topic_names, is_timed
 from spark_jobs.remote_store import Stored, remote_objects
 from spark_jobs.replica_files import ReplicaWork, batch_reader, replica_input
@@ -95,7 +96,7 @@ class SnapshotWork:
 def derive(spark: "SparkSession", run: Run) -> None:
     """Derives the facts of every snapshot of a run."""
     works = Works(directory=str(run.work / "gathered"))
-    told = {snapshot.key: _gathered(snapshot, summaries, works) for snapshot, summaries in by_snapshot(run)}
+    told = {snapshot.key: _gathered(snapshot, summaries, works, run.look) for snapshot, summaries in by_snapshot(run)}
     # An earlier snapshot may be audited itself, and be compared with by many.
     audits = [(read, snapshot.key) for snapshot in run.snapshots for read in keys_of(snapshot)]
     derived = (
@@ -109,8 +110,9 @@ def derive(spark: "SparkSession", run: Run) -> None:
     derived.collect()
     for snapshot in run.snapshots:
         write_empty_relations(snapshot.target / "facts")
-        _write_posture(snapshot, told[snapshot.key].posture)
-        _write_whole_cluster(snapshot, told[snapshot.key].transactional_ids)
+        if not run.look.partitions:
+            _write_posture(snapshot, told[snapshot.key].posture)
+            _write_whole_cluster(snapshot, told[snapshot.key].transactional_ids)
         coverage = _coverage(snapshot, told[snapshot.key])
         (snapshot.target / "coverage.json").write_text(json.dumps(coverage), encoding="utf-8")
 
@@ -134,12 +136,13 @@ class _Told:
     transactional_ids: tuple[Row, ...]
 
 
-def _gathered(snapshot: AuditedSnapshot, summaries: ds.Dataset, works: "Works") -> _Told:
+def _gathered(snapshot: AuditedSnapshot, summaries: ds.Dataset, works: "Works", look: Look) -> _Told:
     """Reads what is small of a snapshot, keeps the work for the tasks, writes the rows that are no task's."""
     facts = snapshot.target / "facts"
     shutil.rmtree(facts, ignore_errors=True)
     earlier = gather(snapshot.previous, summaries) if snapshot.previous is not None else None
     context = gather(snapshot, summaries, also=earlier.replicas.keys() if earlier is not None else ())
+    context = restricted(context, look)
     work = snapshot_work(snapshot, context, earlier, facts)
     works.keep(snapshot.key, work)
     rows = summaries.to_table(
@@ -156,6 +159,19 @@ def _gathered(snapshot: AuditedSnapshot, summaries: ds.Dataset, works: "Works") 
         unread=(*context.unread, *(LeftOut(path=r["path"], reason=r["error"]) for r in own if r["error"])),
         posture=context.posture,
         transactional_ids=context.transactional_ids,
+    )
+
+
+def restricted(context: SnapshotContext, look: Look) -> SnapshotContext:
+    """What is known of a snapshot, without the partitions that a restricted audit was not asked for."""
+    if not look.partitions:
+        return context
+    return replace(
+        context,
+        partitions={place: known for place, known in context.partitions.items() if look.keeps(place)},
+        gone={place: known for place, known in context.gone.items() if look.keeps(place)},
+        replicas={place: known for place, known in context.replicas.items() if look.keeps(place)},
+        rows={name: look.rows(rows) for name, rows in context.rows.items()},
     )
 
 
@@ -190,14 +206,15 @@ class Works:
 
     def of(self, key: str) -> SnapshotWork:
         """Reads one snapshot's; those last asked for are at hand."""
-        return _work_at(str(self._path(key)))
+        path = self._path(key)
+        return _work_at(str(path), path.stat().st_mtime_ns)
 
     def _path(self, key: str) -> Path:
         return Path(self.directory, f"{hashlib.sha256(key.encode()).hexdigest()}.pickle")
 
 
 @lru_cache(maxsize=4)
-def _work_at(path: str) -> SnapshotWork:
+def _work_at(path: str, written_ns: int) -> SnapshotWork:
     work: SnapshotWork = pickle.loads(Path(path).read_bytes())
     return work
 
@@ -277,11 +294,12 @@ def _derive_group(works: Works) -> Any:
         key = (rows[0]["topic"], rows[0]["partition"])
         own = {row["path"]: row for row in rows if row["snapshot"] == audited}
         earlier = {row["path"]: row for row in rows if row["snapshot"] != audited}
-        derived = (
-            derive_partition(work, work.partitions[key], own, earlier)
-            if key in work.partitions
-            else derive_gone(work, key, earlier)
-        )
+        if key in work.partitions:
+            derived = derive_partition(work, work.partitions[key], own, earlier)
+        elif key in work.gone:
+            derived = derive_gone(work, key, earlier)
+        else:  # Read for what it says of others, and not asked for.
+            derived = {}
         return _packed_rows(audited, work, derived)
 
     return derive_group

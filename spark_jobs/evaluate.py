@@ -20,7 +20,7 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 
 from expectations import errors as expectation_errors
-from expectations.catalogue.model import Severity
+from expectations.catalogue.model import Invariant, Severity
 from expectations.catalogue.registry import CATALOGUE, RULESET_VERSION
 from expectations.data_docs import write_data_docs
 from expectations.diagnosis import Copies, Place, diagnose
@@ -30,6 +30,7 @@ from snapshots.errors import SnapshotError
 from spark_jobs import store
 from spark_jobs.errors import EvaluationError, StoreError
 from spark_jobs.fact_files import batches_of, read_relation
+from spark_jobs.look import Look
 from spark_jobs.relations import LOSSES, RELATIONS
 from spark_jobs.run import AuditedSnapshot, Run
 
@@ -79,8 +80,9 @@ def _evaluate(snapshots: Sequence[AuditedSnapshot], run: Run, url: str) -> None:
     by_run = dict(zip(run_ids, snapshots, strict=True))
     try:
         for name in RELATIONS:
-            store.stage_together(url, name, {i: batches_of(s.target / "facts", name) for i, s in by_run.items()})
-        judged = judge(url, run_ids)
+            if name in run.look.relations():
+                store.stage_together(url, name, {i: batches_of(s.target / "facts", name) for i, s in by_run.items()})
+        judged = judge(url, run_ids, run.look.judged())
         for run_id, snapshot in by_run.items():
             report = _report(snapshot, run, run_id, judged[run_id])
             _write(snapshot.target / "report.json", report)
@@ -119,13 +121,15 @@ class Judged:
     validations: Mapping[str, Validation]
 
 
-def judge(url: str, run_ids: Sequence[str]) -> Mapping[str, Judged]:
+def judge(
+    url: str, run_ids: Sequence[str], invariants: Sequence[Invariant] = tuple(CATALOGUE.values())
+) -> Mapping[str, Judged]:
     """Judges what is staged under runs, by our own queries and by Great Expectations. Raises StoreError, and
     EvaluationError where the two do not agree.
     """
     try:
-        validations = validate(url, run_ids)
-        judged = _judge(url, run_ids, validations)
+        validations = validate(url, run_ids, invariants=invariants)
+        judged = _judge(url, run_ids, invariants, validations)
         for run_id in run_ids:
             confirm(judged[run_id].verdicts, validations[run_id])
     except expectation_errors.EvaluationError as error:
@@ -136,12 +140,15 @@ def judge(url: str, run_ids: Sequence[str]) -> Mapping[str, Judged]:
 
 
 def _judge(
-    url: str, run_ids: Sequence[str], validations: Mapping[str, Mapping[str, Validation]]
+    url: str,
+    run_ids: Sequence[str],
+    judged: Sequence[Invariant],
+    validations: Mapping[str, Mapping[str, Validation]],
 ) -> Mapping[str, Judged]:
     verdicts: dict[str, list[InvariantResult]] = {run_id: [] for run_id in run_ids}
     breaches: dict[str, list[Breach]] = {run_id: [] for run_id in run_ids}
     with store.connect(url, "evaluate the invariants") as connection:
-        for relation, invariants in by_relation(CATALOGUE.values()).items():
+        for relation, invariants in by_relation(judged).items():
             counts = {row["run_id"]: row for row in _rows(connection, count_query(relation, invariants), run_ids)}
             breached = set()
             for run_id in run_ids:
@@ -197,6 +204,7 @@ def _report(snapshot: AuditedSnapshot, run: Run, run_id: str, judged: Judged) ->
             "finished_at": _instant(time.time_ns() // 1_000_000),
             "consistency": manifest.consistency.value,
             "source": manifest.source.value,
+            **_restriction(run.look),
         },
         "coverage": json.loads((snapshot.target / "coverage.json").read_text(encoding="utf-8")),
         "invariants": [asdict(v) for v in judged.verdicts],
@@ -206,6 +214,14 @@ def _report(snapshot: AuditedSnapshot, run: Run, run_id: str, judged: Judged) ->
         "postures": _told(facts, "postures"),
         "risks": _risks(facts),
     }
+
+
+def _restriction(look: Look) -> dict[str, Any]:
+    """What a restricted audit was asked for; nothing of one that looked at everything."""
+    if not look.is_restricted:
+        return {}
+    partitions = [f"{topic}-{partition}" for topic, partition in sorted(look.partitions)]
+    return {"restricted_to": {"partitions": partitions, "invariants": list(look.invariants)}}
 
 
 def _told(facts: Path, relation: str) -> list[dict[str, Any]]:

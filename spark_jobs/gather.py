@@ -30,7 +30,7 @@ from snapshots.manifest import Consistency, LeftOut
 from spark_jobs.answers_file import read_answers
 from spark_jobs.broker_rows import BrokerFiles, broker_rows
 from spark_jobs.checkpoint_files import Checkpoints, log_dir_checkpoints, partition_file_rows
-from spark_jobs.coordinator_copies import led_copies, replicated
+from spark_jobs.coordinator_copies import led_copies, replicated, waiting_commits
 from spark_jobs.coordinator_logs import Coordinators, read_coordinators
 from spark_jobs.facts.answers import Recomputed, cluster_answer_rows
 from spark_jobs.facts.asked import PartitionAnswers, answers_by_partition
@@ -201,6 +201,7 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
             transactions=tuple(known.transactions.values()),
             led_copies=copies.keys(),
             replicated=replicated(copies, summaries, snapshot_key=snapshot.key, topic=TRANSACTION_STATE),
+            waiting_commits=waiting_commits(copies, coordinators.logs),
             unreadable=coordinators.unreadable(),
         )
         rows["cluster_answers"] = cluster_answer_rows(answers, recomputed)
@@ -480,4 +481,3 @@ def _topic_row(topic: TopicState, known: _Known) -> Row:
             {"name": name, "value": value} for name, value in sorted(history.configs.get((2, topic.name), {}).items())
         ),
     }
-

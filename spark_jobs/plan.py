@@ -1,7 +1,8 @@
 """The plan: which segments to read, with what the index step must know of each.
 
 In: a run's snapshots. Out: `SegmentTask`s. The rule that must hold: every live and every -future replica's segments
-are in it, Kafka's internal topics and the metadata log like any other; deleted and stray directories are not judged.
+are in it, Kafka's internal topics and the metadata log like any other; deleted and stray directories are not judged. A
+restricted audit leaves out user topics' partitions that it was not asked for.
 """
 
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from kafka_log.log_dir import log_name
 from snapshots.listing import LogDirListing, ReplicaFiles, SegmentFiles, listing
 from snapshots.manifest import Consistency, FileEntry
 from spark_jobs.index import SegmentTask
+from spark_jobs.look import Look
 from spark_jobs.run import AuditedSnapshot, ReadSnapshot, Run
 
 DECODED_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, REMOTE_LOG_METADATA})
@@ -27,17 +29,18 @@ DECODED_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GR
 def segment_tasks(run: Run) -> list[SegmentTask]:
     """One task per segment of every replica that is judged, and of those that it is compared with, each once."""
     read = {snapshot.key: snapshot for audited in run.snapshots for snapshot in _read_for(audited)}
-    return [task for snapshot in read.values() for task in _of_snapshot(snapshot)]
+    return [task for snapshot in read.values() for task in _of_snapshot(snapshot, run.look)]
 
 
 def _read_for(snapshot: AuditedSnapshot) -> tuple[ReadSnapshot, ...]:
     return (snapshot, snapshot.previous) if snapshot.previous is not None else (snapshot,)
 
 
-def _of_snapshot(snapshot: ReadSnapshot) -> Iterator[SegmentTask]:
+def _of_snapshot(snapshot: ReadSnapshot, look: Look) -> Iterator[SegmentTask]:
     for log_dir in listing(snapshot.manifest).log_dirs:
         for replica in log_dir.replicas:
-            if replica.state in ("live", "future") and replica.segments:
+            read = look.reads(replica.topic, replica.partition)
+            if read and replica.state in ("live", "future") and replica.segments:
                 bases = [s.base_offset for s in replica.segments]
                 for segment, next_base in zip(replica.segments, [*bases[1:], None], strict=True):
                     rolled_meanwhile = next_base == bases[-1]

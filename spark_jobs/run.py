@@ -19,8 +19,10 @@ from typing import Any, Final
 
 from snapshots.adopt import Snapshot, open_snapshot
 from snapshots.errors import SnapshotError
+from snapshots.listing import listing
 from snapshots.location import Location, location
 from snapshots.manifest import Manifest, from_json, to_json
+from spark_jobs.look import EVERYTHING, Look, Place, check_there
 from spark_jobs.pairs import check_pair
 
 _RUN_FILE: Final = "run.json"
@@ -49,7 +51,10 @@ class AuditedSnapshot(ReadSnapshot):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One audit. `store_url` None: the embedded Postgres; "none": publish nothing. `data_docs`: write pages too."""
+    """One audit. `store_url` None: the embedded Postgres; "none": publish nothing. `data_docs`: write pages too.
+
+    `look`: what it is restricted to; a restricted one publishes nothing either.
+    """
 
     directory: Path
     snapshots: tuple[AuditedSnapshot, ...]
@@ -57,6 +62,7 @@ class Run:
     fail_on: str
     started_at_ms: int
     data_docs: bool = True
+    look: Look = EVERYTHING
 
     @property
     def work(self) -> Path:
@@ -84,6 +90,7 @@ def new_run(
     cluster: str | None = None,
     previous: str | Mapping[str, str] | None = None,
     data_docs: bool = True,
+    look: Look = EVERYTHING,
 ) -> Run:
     """Opens the snapshots and writes `run.json`. Raises `SnapshotError` for what cannot be audited.
 
@@ -107,6 +114,8 @@ def new_run(
         if earlier is not None:
             check_pair(snapshot.manifest, earlier.manifest)
             _same_place(earlier, opened)
+    if look.partitions:
+        check_there(look, _held(pairs))
     run = Run(
         directory=directory,
         snapshots=tuple(_audited(directory, snapshot, earlier, alone=len(opened) == 1) for snapshot, earlier in pairs),
@@ -114,9 +123,17 @@ def new_run(
         fail_on=fail_on,
         started_at_ms=started_at_ms,
         data_docs=data_docs,
+        look=look,
     )
     save(run)
     return run
+
+
+def _held(pairs: list[tuple[Snapshot, Snapshot | None]]) -> frozenset[Place]:
+    """The partitions of which any of the snapshots holds a replica."""
+    opened = [snapshot for pair in pairs for snapshot in pair if snapshot is not None]
+    log_dirs = [log_dir for snapshot in opened for log_dir in listing(snapshot.manifest).log_dirs]
+    return frozenset((replica.topic, replica.partition) for log_dir in log_dirs for replica in log_dir.replicas)
 
 
 def _earlier(given: str | None, cluster: str | None) -> Snapshot | None:
@@ -154,6 +171,8 @@ def save(run: Run) -> None:
         "fail_on": run.fail_on,
         "started_at_ms": run.started_at_ms,
         "data_docs": run.data_docs,
+        "partitions": sorted(run.look.partitions),
+        "invariants": run.look.invariants,
         "snapshots": [
             {
                 "root": str(s.root),
@@ -208,4 +227,8 @@ def load(directory: Path) -> Run:
         fail_on=value["fail_on"],
         started_at_ms=value["started_at_ms"],
         data_docs=value["data_docs"],
+        look=Look(
+            partitions=frozenset((topic, partition) for topic, partition in value.get("partitions", ())),
+            invariants=tuple(value.get("invariants", ())),
+        ),
     )

@@ -25,8 +25,11 @@ def read_ledger(root: Location, manifest: Manifest, unread: list[LeftOut]) -> Le
     found: dict[tuple[str, int], list[Acknowledged]] = {}
     try:
         truth: dict[str, Any] = json.loads((root / TRUTH).read_text(encoding="utf-8"))
+        begun = {c["partition"]: c["at_ms"] for c in truth.get("elections", ()) if c["kind"] == "first"}
         for told in truth["acknowledged"]:
-            if told["acks"] == _ALL and told["base_offset"] >= 0:
+            # What was told before is of a topic of the same name that is gone.
+            of_this_topic = told["at_ms"] >= begun.get(told["partition"], 0)
+            if told["acks"] == _ALL and told["base_offset"] >= 0 and of_this_topic:
                 topic, _, partition = told["partition"].rpartition("-")
                 found.setdefault((topic, int(partition)), []).append(
                     Acknowledged(

@@ -31,6 +31,7 @@ _COMPONENTS: Final = ("api-server", "dag-processor", "scheduler")
 _PATIENCE_S: Final = 180.0
 _POLL_S: Final = 0.2
 _FINAL: Final = ("success", "failed")
+_TELLING: Final = {"success": 1, "running": 2, "upstream_failed": 3, "up_for_retry": 4, "failed": 5}
 
 TaskStates = Mapping[str, str | None]
 
@@ -73,6 +74,10 @@ class Airflow:
         """Raises `AirflowError` if one of its processes has ended."""
         self._check_alive()
 
+    def wait_for(self, dag_id: str) -> None:
+        """Waits until it answers and knows the DAG. Raises `AirflowError`."""
+        self._wait_for(dag_id)
+
     def run(self, dag_id: str, conf: Mapping[str, Any], on_progress: Callable[[TaskStates], None]) -> RunResult:
         """Triggers a run and waits for its end; `on_progress` hears of every change. Raises `AirflowError`."""
         self._wait_for(dag_id)
@@ -93,13 +98,18 @@ class Airflow:
     def log_of(self, dag_id: str, task_id: str) -> str:
         """What a task last wrote, from the file that holds it; empty when there is none."""
         logs = sorted(
-            (self.home / "logs").glob(f"dag_id={dag_id}/run_id=*/task_id={task_id}/*.log"), key=os.path.getmtime
+            (self.home / "logs").glob(f"dag_id={dag_id}/run_id=*/task_id={task_id}/**/*.log"), key=os.path.getmtime
         )
         return logs[-1].read_text(errors="replace") if logs else ""
 
     def _tasks(self, run: str) -> dict[str, str | None]:
         instances = self._call("GET", f"{run}/taskInstances")["task_instances"]
-        return {instance["task_id"]: instance["state"] for instance in instances}
+        states: dict[str, str | None] = {}
+        for instance in instances:  # of a mapped task the one that tells most
+            known = states.get(instance["task_id"])
+            if known is None or _TELLING.get(known, 0) < _TELLING.get(instance["state"], 0):
+                states[instance["task_id"]] = instance["state"]
+        return states
 
     def _wait_for(self, dag_id: str) -> None:
         """Waits until the API answers and the DAG file has been read by this Airflow, not an earlier one."""
@@ -182,10 +192,12 @@ def environment(*, home: Path, dags: Path, database_url: str, environ: Mapping[s
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__PARALLELISM": "2",
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(dags / "plugins"),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database_url,
         "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",  # a busy machine is not a broken one
         "NO_PROXY": "127.0.0.1,localhost",
         "no_proxy": "127.0.0.1,localhost",
         # Nobody's laptop simulates clusters at night unless it was told to.

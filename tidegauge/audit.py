@@ -13,9 +13,12 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from snapshots.errors import SnapshotError
+from spark_jobs.look import EVERYTHING, Look
 from spark_jobs.run import Run, load, new_run
 from tidegauge import settings
 
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 NO_STORE: Final = "none"
 AUTO: Final = "auto"
+BEFORE: Final = "before"
+SUBMITTED: Final = "submitted"
 Progress = Callable[[str], None]
 
 
@@ -44,17 +49,30 @@ def begin(
     cluster: str | None = None,
     previous: str | Mapping[str, str] | None = None,
     data_docs: bool = True,
+    look: Look = EVERYTHING,
+    snapshots_root: str | None = None,
+    since: datetime | None = None,
     progress: Progress = lambda _: None,
 ) -> Run:
     """The snapshot step: opens the snapshots and makes the run directory.
 
-    `previous` AUTO: each snapshot is compared with the one that was audited last before it, if any.
+    `previous` AUTO: each snapshot is compared with the one that was audited last before it, if any; BEFORE: with the
+    one that was captured last before `since`. A restricted `look` is published nowhere.
     """
-    if previous == AUTO:
+    if previous == BEFORE and since is None:
+        raise SnapshotError("--previous before means before an interval: say where it begins, with --since INSTANT.")
+    if previous in (AUTO, BEFORE):
         from tidegauge.earlier import earlier_of
 
         with store_at(store or settings.store_url()) as url:
-            previous = earlier_of(inputs, url=url, cluster=cluster, say=progress)
+            previous = earlier_of(
+                inputs,
+                url=url,
+                cluster=cluster,
+                root=snapshots_root,
+                say=progress,
+                since=since if previous == BEFORE else None,
+            )
     return new_run(
         out,
         inputs,
@@ -64,6 +82,7 @@ def begin(
         cluster=cluster,
         previous=previous,
         data_docs=data_docs,
+        look=look,
     )
 
 
@@ -90,17 +109,32 @@ def audit(
     store: str | None,
     master: str | None,
     progress: Progress,
+    cluster: str | None = None,
     previous: str | Mapping[str, str] | None = None,
     data_docs: bool = True,
+    look: Look = EVERYTHING,
+    snapshots_root: str | None = None,
+    since: datetime | None = None,
 ) -> AuditResult:
     """All steps in one process. Postgres and Great Expectations get ready while Spark starts and works.
 
-    `previous`: an earlier snapshot to compare with, or one for each of the inputs that it names.
+    `previous`: an earlier snapshot to compare with, or one for each of the inputs that it names. `master` SUBMITTED:
+    the session that spark-submit started for this very process.
     """
     from spark_jobs.store import migrate
 
     run = begin(
-        inputs, out=out, fail_on=fail_on, store=store, previous=previous, data_docs=data_docs, progress=progress
+        inputs,
+        out=out,
+        fail_on=fail_on,
+        store=store,
+        cluster=cluster,
+        previous=previous,
+        data_docs=data_docs,
+        look=look,
+        snapshots_root=snapshots_root,
+        since=since,
+        progress=progress,
     )
     warm = _Warm()
     with store_at(run.store_url) as url:
@@ -158,9 +192,9 @@ def _spark_step(name: str, run: Run, master: str, progress: Progress) -> None:
 
 
 def _session(master: str) -> "SparkSession":
-    from spark_jobs.session import start
+    from spark_jobs.session import attach, start
 
-    return start(master)
+    return attach() if master == SUBMITTED else start(master)
 
 
 def _index(session: "SparkSession", run: Run, progress: Progress) -> None:
@@ -191,7 +225,9 @@ def _evaluate(run: Run, url: str, progress: Progress) -> AuditResult:
 def _publish(run: Run, url: str, progress: Progress) -> AuditResult:
     from spark_jobs.evaluate import discard, publish
 
-    if run.store_url == NO_STORE:
+    if run.look.is_restricted:
+        progress("not published: a look at some partitions or invariants is no verdict on the cluster")
+    if run.store_url == NO_STORE or run.look.is_restricted:
         discard(run, url)
     else:
         publish(run, url, progress=progress)

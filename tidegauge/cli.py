@@ -21,6 +21,7 @@ from snapshots.errors import SnapshotError
 from snapshots.manifest import Consistency, Mode
 from tidegauge import __version__
 from tidegauge.alerts.command import alerts
+from tidegauge.audit_commands import audit_command, job_command
 from tidegauge.breach_commands import explain_command, salvage_command
 from tidegauge.console.command import console_command, up_command
 from tidegauge.endings import EXIT_BREACHES, EXIT_ENVIRONMENT, EXIT_OUR_FAULT, EXIT_UNUSABLE
@@ -28,12 +29,12 @@ from tidegauge.endings import progress as _progress
 from tidegauge.endings import told as _told
 from tidegauge.metadata_command import metadata_command
 from tidegauge.scoring.command import score_command
+from tidegauge.store_commands import store_group
 from tidegauge.visibility_command import visibility_command
 
 __all__ = ["EXIT_BREACHES", "EXIT_ENVIRONMENT", "EXIT_OUR_FAULT", "EXIT_UNUSABLE", "main"]
 
 _DIRECTORY = click.Path(path_type=Path)
-_FAIL_ON = click.Choice(["critical", "warning", "info", "never"])
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -45,10 +46,13 @@ def main(debug: bool) -> None:
 
 
 main.add_command(alerts)
+main.add_command(audit_command)
 main.add_command(console_command)
 main.add_command(explain_command)
+main.add_command(job_command)
 main.add_command(metadata_command)
 main.add_command(salvage_command)
+main.add_command(store_group)
 main.add_command(up_command)
 main.add_command(visibility_command)
 
@@ -176,135 +180,6 @@ def capture_command(as_json: bool, **options: Any) -> None:
 
     result = run(Options(**options), say=_progress)
     click.echo(json.dumps(result, indent=1) if as_json else summary(result))
-
-
-@main.command("audit")
-@click.argument("directories", metavar="SNAPSHOT...", nargs=-1, required=True)
-@click.option(
-    "--previous",
-    metavar="SNAPSHOT",
-    help="An earlier snapshot of the cluster: what changed, what is lost. 'auto': the one audited last before it.",
-)
-@click.option("--out", required=True, type=_DIRECTORY, help="Where report.json, facts/ and data_docs/ go.")
-@click.option(
-    "--fail-on", type=_FAIL_ON, default="critical", show_default=True, help="Exit 1 at or above this severity."
-)
-@click.option(
-    "--store", help="Postgres URL; 'none' publishes nothing. Default: TIDEGAUGE_STORE_URL, else the embedded one."
-)
-@click.option("--master", help="Spark master. Default: TIDEGAUGE_SPARK_MASTER, else local[*].")
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on standard output.")
-@_told
-def audit_command(
-    directories: tuple[str, ...],
-    previous: str | None,
-    out: Path,
-    fail_on: str,
-    store: str | None,
-    master: str | None,
-    as_json: bool,
-) -> None:
-    """Audit snapshots: what was lost, where and why.
-
-    A directory of broker-<id>/ without a manifest is taken as a fuzzy copy. With --previous, one SNAPSHOT is audited
-    and compared with an earlier one: committed records that are on no replica any more are told as lost. With
-    --previous auto each SNAPSHOT is compared with the newest of its cluster that was captured before it and has been
-    audited into the same store, if there is one.
-    """
-    from tidegauge.audit import audit
-    from tidegauge.present import print_report
-
-    result = audit(
-        directories, previous=previous, out=out, fail_on=fail_on, store=store, master=master, progress=_progress
-    )
-    if as_json:
-        reports = [json.loads(path.read_text(encoding="utf-8")) for path in result.reports]
-        click.echo(json.dumps(reports[0] if len(reports) == 1 else reports, indent=1))
-    else:
-        for path in result.reports:
-            print_report(path, path.parent / "data_docs" / "index.html")
-    sys.exit(result.exit_code)
-
-
-@main.group("store")
-def store_group() -> None:
-    """The Postgres in which results are kept."""
-
-
-@store_group.command("migrate")
-@click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL.")
-@click.option(
-    "--roles", is_flag=True, help="Make the roles tidegauge_reader and tidegauge_writer, or renew their rights."
-)
-@_told
-def migrate_command(store: str | None, roles: bool) -> None:
-    """Bring the store's tables and views to this version's; does nothing to a store that has them."""
-    from spark_jobs.store import grant_roles, migrate
-    from tidegauge import settings
-
-    url = store or settings.store_url()
-    if url is None or url == "none":
-        raise click.UsageError(
-            "Which store? Give --store postgresql+psycopg2://USER@HOST/DATABASE, or TIDEGAUGE_STORE_URL."
-        )
-    migrate(url)
-    if roles:
-        grant_roles(url)
-    click.echo("The store has this version's tables and views" + (", and its roles their rights." if roles else "."))
-
-
-@main.command("job")
-@click.argument("step", type=click.Choice(["snapshot", "index", "derive", "evaluate", "publish"]))
-@click.argument("directories", metavar="[SNAPSHOT]...", nargs=-1)
-@click.option("--run", "run_dir", required=True, type=_DIRECTORY, help="The run directory that the steps share.")
-@click.option(
-    "--fail-on", type=_FAIL_ON, default="critical", show_default=True, help="Kept with the run (step snapshot)."
-)
-@click.option("--store", help="Postgres URL, kept with the run (step snapshot).")
-@click.option(
-    "--cluster",
-    help="Names the cluster of a plain copy, and the one whose newest snapshot `latest` means (step snapshot).",
-)
-@click.option(
-    "--previous",
-    metavar="SNAPSHOT",
-    help="An earlier snapshot to compare one SNAPSHOT with; 'auto': for each the one audited last before it (step "
-    "snapshot).",
-)
-@click.option(
-    "--as-of", metavar="INSTANT", help="`latest` means the newest that was captured by then, ISO 8601 (step snapshot)."
-)
-@_told
-def job_command(
-    step: str,
-    directories: tuple[str, ...],
-    run_dir: Path,
-    fail_on: str,
-    store: str | None,
-    cluster: str | None,
-    previous: str | None,
-    as_of: str | None,
-) -> None:
-    """One STEP of an audit as a process of its own: what each Airflow task runs. SNAPSHOT is for the step snapshot."""
-    from tidegauge import audit as steps
-    from tidegauge.latest import resolve
-
-    if step == "snapshot":
-        if not directories:
-            raise click.UsageError("The step snapshot takes the snapshots to audit.")
-        found = tuple(resolve(directory, cluster, as_of=as_of) for directory in directories)
-        steps.begin(
-            found,
-            out=run_dir,
-            fail_on=fail_on,
-            store=store,
-            cluster=cluster,
-            previous=previous,
-            progress=_progress,
-        )
-        return
-    result = steps.step(step, run_dir, progress=_progress)
-    sys.exit(result.exit_code if result is not None else 0)
 
 
 @main.command("explore")

@@ -82,7 +82,7 @@ def audit_shipped(scheduler: airflow.Airflow, state: Path, say: Say) -> Path:
     if result.state != "success":
         lines = [line for task in failed for line in scheduler.log_of(DAG, task).splitlines()[-5:]]
         raise UnavailableError(f"The DAG {DAG} failed in {', '.join(failed)}: " + " / ".join(lines))
-    return state / "runs" / result.run_id
+    return state / "runs" / result.run_id / CLUSTER
 
 
 def home() -> Path:
@@ -124,6 +124,8 @@ def _progress(say: Say) -> Callable[[airflow.TaskStates], None]:
 
     def on_change(tasks: Mapping[str, str | None]) -> None:
         for task, state in tasks.items():
+            if task == "subjects":  # which clusters: here it is one
+                continue
             if told.get(task) != state and state in ("running", "success", "failed", "up_for_retry"):
                 say(f"airflow    {task} {state}")
             told[task] = state

@@ -4,10 +4,14 @@ In: the snapshots of an audit, the store. Out: snapshot -> earlier snapshot, for
 hold: earlier is by the instant of capture, whatever the order in which snapshots were audited, so that an audit of an
 old day compares with the day before it and not with today. What is gone, or cannot be compared, is passed over.
 
-Candidates are the cluster's published runs, and the other snapshots of this very audit. A run says where its snapshot
-lay; one that lies there no more is looked for under TIDEGAUGE_SNAPSHOTS/<cluster>/<snapshot id>.
+Candidates are the cluster's published runs, and the other snapshots of this very audit: what became of a snapshot that
+nobody audited is told by the next one that is. A backfill audits every interval, at once and in whatever order, so
+there (`since`) they are the snapshots captured before the interval, audited or not, and each interval is compared with
+what the one before it has last. A run says where its snapshot lay; one that lies there no more is looked for where the
+others of its cluster are.
 """
 
+import heapq
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,12 +20,13 @@ from datetime import UTC, datetime
 from snapshots.adopt import Snapshot, open_snapshot
 from snapshots.errors import SnapshotError
 from snapshots.listing import listing
-from snapshots.location import location
+from snapshots.location import Location, location
 from snapshots.manifest import LeftOut
 from spark_jobs.metadata_log import read_metadata
 from spark_jobs.pairs import check_pair
 from spark_jobs.store import connect, migrate
 from tidegauge import settings
+from tidegauge.latest import captured
 
 _AUDITED = """
 SELECT DISTINCT ON (captured_at, snapshot_id) snapshot_id, place, captured_at FROM tidegauge.audit_run
@@ -39,8 +44,21 @@ class _Candidate:
     place: str | None
 
 
-def earlier_of(inputs: Sequence[str], *, url: str, cluster: str | None, say: Callable[[str], None]) -> dict[str, str]:
-    """Input -> directory or URL of the snapshot to compare it with. Raises `SnapshotError`, `StoreError`."""
+def earlier_of(
+    inputs: Sequence[str],
+    *,
+    url: str,
+    cluster: str | None,
+    say: Callable[[str], None],
+    root: str | None = None,
+    since: datetime | None = None,
+) -> dict[str, str]:
+    """Input -> directory or URL of the snapshot to compare it with. Raises `SnapshotError`, `StoreError`.
+
+    `root`: where the cluster's snapshots lie; by default TIDEGAUGE_SNAPSHOTS. `since`: when the interval begins that
+    these snapshots stand for.
+    """
+    home = location(root or settings.snapshots_root())
     migrate(url)
     opened = {given: open_snapshot(location(given), cluster=cluster) for given in inputs}
     captured = {given: captured_at(snapshot) for given, snapshot in opened.items()}
@@ -55,9 +73,20 @@ def earlier_of(inputs: Sequence[str], *, url: str, cluster: str | None, say: Cal
             and (when := captured[name]) is not None
             and when < at
         ]
-        audited = list(_audited(url, snapshot, at))
-        every = sorted([*beside, *audited], key=lambda c: (c.captured_at, c.snapshot_id), reverse=True)
-        place = next((place for c in every if (place := _comparable(snapshot, c)) is not None), None)
+        lying: Iterator[_Candidate] = iter(())
+        if since is None:
+            known = [*beside, *_audited(url, snapshot, at)]
+        else:
+            known = list(_audited(url, snapshot, since))
+            lying = _lying(home, snapshot, since)
+        known.sort(key=_newest_last, reverse=True)
+        seen = []
+        place = None
+        for candidate in heapq.merge(known, lying, key=_newest_last, reverse=True):
+            seen.append(candidate.snapshot_id)
+            if (place := _comparable(snapshot, candidate, home)) is not None:
+                break
+        every = set(seen)
         name = f"{snapshot.manifest.cluster}/{snapshot.manifest.snapshot_id}"
         if place is not None:
             found[given] = place
@@ -65,8 +94,20 @@ def earlier_of(inputs: Sequence[str], *, url: str, cluster: str | None, say: Cal
         elif every:
             say(f"{name} is compared with nothing: none of the {len(every)} earlier snapshots is there to compare with")
         else:
-            say(f"{name} is compared with nothing: no earlier snapshot of the cluster has been audited")
+            say(f"{name} is compared with nothing: no earlier snapshot of the cluster is known")
     return found
+
+
+def _newest_last(candidate: _Candidate) -> tuple[datetime, str]:
+    return candidate.captured_at, candidate.snapshot_id
+
+
+def _lying(home: Location, snapshot: Snapshot, before: datetime) -> Iterator[_Candidate]:
+    """The cluster's snapshots below the snapshots directory that were captured earlier, the newest first."""
+    manifest = snapshot.manifest
+    for at, place in captured(home / manifest.cluster, before=before):
+        if place.name != manifest.snapshot_id:
+            yield _Candidate(captured_at=at, snapshot_id=place.name, place=str(place))
 
 
 def captured_at(snapshot: Snapshot) -> datetime | None:
@@ -90,10 +131,10 @@ def _audited(url: str, snapshot: Snapshot, before: datetime | None) -> Iterator[
             yield _Candidate(captured_at=at, snapshot_id=snapshot_id, place=place)
 
 
-def _comparable(snapshot: Snapshot, candidate: _Candidate) -> str | None:
+def _comparable(snapshot: Snapshot, candidate: _Candidate, home: Location) -> str | None:
     """Where the candidate lies, if it is there and of one history with the snapshot."""
     cluster = snapshot.manifest.cluster
-    places = [candidate.place, str(location(settings.snapshots_root()) / cluster / candidate.snapshot_id)]
+    places = [candidate.place, str(home / cluster / candidate.snapshot_id)]
     for place in filter(None, places):
         with suppress(SnapshotError):
             earlier = open_snapshot(location(place), cluster=cluster)

@@ -8,6 +8,7 @@ mistake of ours.
     2   usage, or a snapshot that cannot be used
     3   the environment: store, Spark, disk
     70  an error of our own
+    99  nothing to do (`job snapshot --unless-published`), which Airflow takes for skipped
 """
 
 import os
@@ -25,6 +26,7 @@ EXIT_BREACHES: Final = 1
 EXIT_UNUSABLE: Final = 2
 EXIT_ENVIRONMENT: Final = 3
 EXIT_OUR_FAULT: Final = 70
+EXIT_NOTHING_NEW: Final = 99
 
 
 def told(command: Callable[..., Any]) -> Callable[..., Any]:

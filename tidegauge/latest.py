@@ -1,54 +1,144 @@
-"""Which snapshot `latest` is: a cluster's name in, the newest snapshot below TIDEGAUGE_SNAPSHOTS out.
+"""Which snapshot is meant: `latest` or `all`, a cluster and instants in, snapshots below TIDEGAUGE_SNAPSHOTS out.
 
-Newest by the instant its manifest was written, which is the last thing that makes a snapshot; in an object store that
-is when the store took it. TIDEGAUGE_SNAPSHOTS may be a directory or a URL. As of an earlier instant, it is the newest
-of those that were there by then.
+Without instants, `latest` is the newest by the moment its manifest was written, which is the last thing that makes a
+snapshot; in an object store that is when the store took it. With instants, what counts is when a snapshot was captured,
+as it says itself, whenever it was copied here: so a backfill of a day finds that day's own. TIDEGAUGE_SNAPSHOTS may be
+a directory or a URL.
+
+The rule that must hold: an interval is `since <= captured < before`, so that every snapshot is in exactly one of
+adjoining intervals; a day without a snapshot is an error, never another day's.
 """
 
-from collections.abc import Iterator
-from datetime import datetime
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Final
 
 from snapshots.errors import SnapshotError
 from snapshots.location import Location, location
 from snapshots.manifest import MANIFEST_NAME
 from tidegauge import settings
 
-LATEST = "latest"
+LATEST: Final = "latest"
+ALL: Final = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class When:
+    """Instants that limit a choice, ISO 8601; none is no limit. `as_of` includes its instant, `before` does not."""
+
+    since: str | None = None
+    before: str | None = None
+    as_of: str | None = None
+
+    def __str__(self) -> str:
+        limits = (("since", self.since), ("before", self.before), ("by", self.as_of))
+        return "".join(f" {word} {instant}" for word, instant in limits if instant)
+
+
+ANY_TIME: Final = When()
 
 
 def resolve(snapshot: str, cluster: str | None, *, as_of: str | None = None) -> str:
     """The directory or URL that `snapshot` names; for `latest`, the cluster's newest (as of an ISO 8601 instant, if one
     is given). Raises `SnapshotError`.
     """
-    if snapshot != LATEST:
-        return snapshot
+    return resolve_all((snapshot,), cluster, When(as_of=as_of))[0]
+
+
+def newest(directory: Location) -> Location | None:
+    """The newest snapshot in a cluster's directory, by when it was written; None if it has none."""
+    found = max(_manifests(directory), default=None)
+    return directory / found[1] if found is not None else None
+
+
+def resolve_all(
+    given: Sequence[str], cluster: str | None, when: When = ANY_TIME, *, root: str | None = None
+) -> tuple[str, ...]:
+    """Directories and URLs as they are named; for `latest` the cluster's newest, for `all` every one of the interval,
+    in the order of their capture. `root`: where to look instead of TIDEGAUGE_SNAPSHOTS. Raises `SnapshotError`.
+    """
+    return tuple(place for name in given for place in _places(name, cluster, when, root))
+
+
+def _places(name: str, cluster: str | None, when: When, root: str | None) -> list[str]:
+    if name not in (LATEST, ALL):
+        return [name]
     if not cluster:
-        raise SnapshotError("`latest` needs the cluster's name: --cluster NAME.")
-    root = location(settings.snapshots_root()) / cluster
-    found = newest(root, by=_seconds(as_of))
-    if found is None:
-        by = f" by {as_of}" if as_of else ""
+        raise SnapshotError(f"`{name}` needs the cluster's name: --cluster NAME.")
+    directory = location(root or settings.snapshots_root()) / cluster
+    since, before, as_of = (instant(w) for w in (when.since, when.before, when.as_of))
+    if name == LATEST and not str(when):
+        last = newest(directory)
+        found = [] if last is None else [last]
+    else:
+        chosen = (place for _, place in captured(directory, since=since, before=before, as_of=as_of))
+        found = list(islice(chosen, 1) if name == LATEST else chosen)
+    if not found:
         raise SnapshotError(
-            f"No snapshot of {cluster} in {root}{by}. Name one, or put one there: a directory with a {MANIFEST_NAME} "
-            "(`tidegauge capture` and `tidegauge snapshot adopt` write it). TIDEGAUGE_SNAPSHOTS says where they are."
+            f"No snapshot of {cluster} in {directory}{f', captured{when}' if str(when) else ''}. Name one, or put one "
+            f"there: a directory with a {MANIFEST_NAME} (`tidegauge capture` and `tidegauge snapshot adopt` write it). "
+            "TIDEGAUGE_SNAPSHOTS says where they are."
         )
-    return str(found)
+    return [str(place) for place in reversed(found)]
 
 
-def _seconds(as_of: str | None) -> float | None:
-    """An instant as seconds since the epoch; without a zone it is the machine's own time."""
-    if not as_of:
+def instant(given: str | None) -> datetime | None:
+    """An instant; without a zone it is the machine's own time."""
+    if not given:
         return None
     try:
-        return datetime.fromisoformat(as_of).timestamp()
+        return datetime.fromisoformat(given).astimezone(UTC)
     except ValueError as error:
-        raise SnapshotError(f"--as-of {as_of} is no instant ({error}). Write it like 2026-11-21T03:00:00Z.") from error
+        raise SnapshotError(f"{given} is no instant ({error}). Write it like 2026-11-21T03:00:00Z.") from error
 
 
-def newest(directory: Location, *, by: float | None = None) -> Location | None:
-    """The newest snapshot in a cluster's directory, by an instant if one is given; None if it has none."""
-    found = max((at for at in _manifests(directory) if by is None or at[0] <= by), default=None)
-    return directory / found[1] if found is not None else None
+def captured(
+    directory: Location,
+    *,
+    since: datetime | None = None,
+    before: datetime | None = None,
+    as_of: datetime | None = None,
+) -> Iterator[tuple[datetime, Location]]:
+    """A cluster's snapshots with the instant of their capture, the newest first.
+
+    An object store notes when it was given a manifest, which was captured before: there, manifests are read from the
+    last one down, and no more of them than it takes to know the next newest.
+    """
+    is_dated = not isinstance(directory, Path)
+    waiting: list[tuple[float, str]] = []
+    for written, name in sorted(_manifests(directory), reverse=True):
+        if is_dated and since is not None and written < since.timestamp():
+            break
+        while is_dated and waiting and -waiting[0][0] >= written:
+            yield _popped(waiting, directory)
+        at = _captured(directory / name, written)
+        too_early = since is not None and at < since.timestamp()
+        too_late = (before is not None and at >= before.timestamp()) or (as_of is not None and at > as_of.timestamp())
+        if not too_early and not too_late:
+            heapq.heappush(waiting, (-at, name))
+    while waiting:
+        yield _popped(waiting, directory)
+
+
+def _popped(waiting: list[tuple[float, str]], directory: Location) -> tuple[datetime, Location]:
+    at, name = heapq.heappop(waiting)
+    return datetime.fromtimestamp(-at, UTC), directory / name
+
+
+def _captured(place: Location, written: float) -> float:
+    """When a snapshot was captured; one that cannot be opened counts as of its manifest, and is told of when used."""
+    from snapshots.adopt import open_snapshot
+    from tidegauge.earlier import captured_at
+
+    try:
+        at = captured_at(open_snapshot(place))
+    except SnapshotError:
+        return written
+    return written if at is None else at.timestamp()
 
 
 def _manifests(root: Location) -> Iterator[tuple[float, str]]:

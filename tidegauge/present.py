@@ -39,6 +39,9 @@ def lines(report: Report) -> Iterator[str]:
     """The report, line by line."""
     run = report["run"]
     yield click.style(f"Cluster {safe(run['cluster'])}, snapshot {safe(run['snapshot_id'])}", bold=True)
+    if restricted := run.get("restricted_to"):
+        asked = ", ".join((*restricted["partitions"], *restricted["invariants"]))
+        yield f"A look at {safe(asked)} only: no verdict on the cluster, and not published."
     yield from _coverage(report)
     yield ""
     yield from _table(report)

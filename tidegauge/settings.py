@@ -41,9 +41,25 @@ VARIABLES: Final = (
     ),
     Variable(
         name="TIDEGAUGE_SCHEDULE",
-        default="@daily; none where TIDEGAUGE_CLUSTERS is set",
-        meaning="When the DAG `replication_audit` runs besides on each captured snapshot: a cron expression, a preset, "
-        "or `none`.",
+        default="@daily",
+        meaning="When the DAG `replication_audit` runs besides on each captured snapshot, and which intervals a "
+        "backfill has: a cron expression, a preset, or `none`, which leaves no dates to backfill.",
+    ),
+    Variable(
+        name="TIDEGAUGE_BREACH_FAILS",
+        default="false",
+        meaning="Whether the DAGs that audit fail where invariants do not hold, unless a run's form says otherwise.",
+    ),
+    Variable(
+        name="TIDEGAUGE_SPARK_POOL",
+        default="",
+        meaning="Airflow's pool for Spark applications, such as `tidegauge_spark` of dags/pools.json; without one, two "
+        "of each DAG run at once.",
+    ),
+    Variable(
+        name="TIDEGAUGE_RETENTION",
+        default="--keep-days 400 --facts-days 30",
+        meaning="What the DAG `retention` keeps, as options of `tidegauge store retain`; `none` keeps everything.",
     ),
     Variable(
         name="TIDEGAUGE_SCORE_SCHEDULE",

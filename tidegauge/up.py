@@ -42,6 +42,7 @@ def _up(state: Path, port: int, say: Callable[[str], None]) -> None:
             say(f"data docs  {address}/data-docs")
             environ = {**demo.task_environment(state, store_url=url), "TIDEGAUGE_CONSOLE_URL": address}
             with demo.airflow_of(server, state, environ, say) as scheduler:
+                scheduler.wait_for(demo.DAG)
                 user, password = scheduler.login
                 say(f"airflow    {scheduler.url}/  user {user}, password {password}")
                 if _is_empty(url):

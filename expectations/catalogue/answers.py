@@ -284,7 +284,13 @@ COMMITTED_OFFSET = Invariant(
     applies_when="kind = 'committed_offset'",
     unknown=(
         Unknown(reason="not asked", when="incomparable_reason = 'not asked'"),
-        *_unless_sound(_COMMIT_OUTSIDE, *_NO_COORDINATOR, "changed while copying", "no answer"),
+        *_unless_sound(
+            _COMMIT_OUTSIDE,
+            *_NO_COORDINATOR,
+            "changed while copying",
+            "no answer",
+            "last record may not be replicated",
+        ),
     ),
     breach_when=_COMMIT_OUTSIDE,
     subject=("group", "topic", "partition"),

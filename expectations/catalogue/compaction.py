@@ -109,8 +109,7 @@ NO_UNKEYED = Invariant(
         "A broker refuses such a record from a producer, and the cleaner drops it without a word. Records that are "
         "there from before the topic was made compact will be gone after the next cleaning."
     ),
-    applies_when="unkeyed_records IS NOT NULL OR "
-    "coalesce(key_incomparable_reason, 'not compacted') <> 'not compacted'",
+    applies_when="unkeyed_records IS NOT NULL OR coalesce(key_incomparable_reason, 'not compacted') <> 'not compacted'",
     unknown=(
         NO_PAYLOAD,
         UNREADABLE,
@@ -143,7 +142,8 @@ NO_UNKEYED = Invariant(
     explanation=(
         "Broker {broker_id}'s log of {topic}-{partition}, whose cleanup.policy is {cleanup_policy}, holds "
         "{unkeyed_records} records without a key, the first at offset {first_unkeyed_offset}.",
-        "They were there before the policy was set, at {flipped_at_ms}: the cleaner will drop them, and no one is told.",
+        "They were there before the policy was set, at {flipped_at_ms}: the cleaner will drop them, and no one is "
+        "told.",
         "The topic was {while_compact} when they came: a leader must have refused them.",
     ),
     next="bin/kafka-configs.sh --bootstrap-server <host:port> --describe --entity-type topics --entity-name {topic}",

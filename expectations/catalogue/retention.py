@@ -132,6 +132,8 @@ RETENTION_NOT_EARLY = Invariant(
         Unknown(
             reason="timestamps not known", when=f"retention_ms >= 0 AND removed_newest_at_ms IS NULL AND {_UNEXPLAINED}"
         ),
+        # DeleteRecords up to the log's end leaves a new, empty segment there, as retention does that takes everything.
+        Unknown(reason="deleted as a whole", when=f"removed_end_offset >= previous_log_end_offset AND {_UNEXPLAINED}"),
     ),
     breach_when=_UNEXPLAINED,
     derived=(

@@ -140,11 +140,11 @@ def delivered(turn: Turn, client: str, message: object) -> None:
 
 
 def _others(now: GroupConsumer, image: ClusterImage) -> bool:
-    """Whether a topic that is read is another one by now, or is no more: what is known of it is worth nothing."""
+    """Whether a topic of the subscription has come, has gone, or is another one by now: the group shares out anew."""
     if now.image is None:
         return False
     ids = [{name: topic.topic_id for name, topic in each.topics.items()} for each in (now.image, image)]
-    return any(ids[0].get(p.topic) != ids[1].get(p.topic) for p in now.assignment)
+    return any(ids[0].get(topic) != ids[1].get(topic) for topic in now.call.topics)
 
 
 def _drive(turn: Turn, client: str) -> None:
@@ -334,7 +334,7 @@ def _fetch(turn: Turn, client: str) -> None:
     if now is None or now.stage != "run" or now.image is None:
         return
     fetching = dict(now.fetching)
-    lost = False
+    lost = any(topic not in now.image.topics for topic in now.call.topics)
     for partition, position in sorted(now.positions.items()):
         asked = fetching.get(partition)
         leader = leader_of(now.image, partition)

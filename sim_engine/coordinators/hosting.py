@@ -46,6 +46,7 @@ from sim_engine.messages import ProduceRequest, ProducerIdsRequest
 from sim_engine.turn import Turn
 
 TICK_MS: Final = 500
+OFFSETS_COMMIT_TIMEOUT_MS: Final = 5_000
 _TIMEOUT_CHECK_MS: Final = 10_000
 _EXPIRY_CHECK_MS: Final = 3_600_000
 
@@ -314,11 +315,21 @@ def append_write(turn: Turn, broker_id: int, write: Write) -> str:
     hosted = hosted_by(turn, broker_id)
     held = HeldWrite(partition=write.partition, what=write.what, answers=write.answers)
     put_hosted(turn, broker_id, replace(hosted, held={**hosted.held, number: held}))
-    error = leader_role.append_local(turn, broker_id, write.partition, make, number=number)
+    patience_ms = _patience_ms(hosted.transactions, write)
+    error = leader_role.append_local(turn, broker_id, write.partition, make, number=number, timeout_ms=patience_ms)
     if error != NONE:
         hosted = hosted_by(turn, broker_id)
         put_hosted(turn, broker_id, replace(hosted, held={n: e for n, e in hosted.held.items() if n != number}))
     return error
+
+
+def _patience_ms(transactions: transaction_coordinator.TransactionCoordinator, write: Write) -> int:
+    """How long a coordinator waits for its record to be replicated: a transaction's as long as that may last."""
+    found = transactions.found(write.what) if write.what is not None else None
+    if found is None:
+        return OFFSETS_COMMIT_TIMEOUT_MS
+    pending = found.pending.next if found.pending is not None else None
+    return (pending if pending is not None else found.metadata).timeout_ms
 
 
 def _ask_for_producer_ids(turn: Turn, broker_id: int) -> None:

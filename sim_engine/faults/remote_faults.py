@@ -1,8 +1,8 @@
 """What goes wrong in the remote tier.
 
 In: actions of `disk_actions`. Out: a store that lacks an object, a deletion that nobody should have begun, notes in the
-ledger. The rule that must hold: a store that loses an object tells nobody; a deletion is told in the metadata topic, as
-every one is.
+ledger. The rule that must hold: a store that loses an object tells nobody, and only a look into it shows; a deletion is
+told in the metadata topic, as every one is.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def lose(turn: Turn, action: LoseRemoteObject) -> None:
     for about in gone:
         turn.remote = turn.remote.without(about.segment_id)
         detail = f"[{about.start_offset}, {about.end_offset}): object {about.segment_id} is gone"
-        _note(turn, FaultKind.LOST_REMOTE_SEGMENT, action.partition, detail, on_disk=False)
+        _note(turn, FaultKind.LOST_REMOTE_SEGMENT, action.partition, detail, on_disk=True)
     ledger.tier_checked(turn, action.partition, FaultKind.LOST_REMOTE_SEGMENT.value)
 
 

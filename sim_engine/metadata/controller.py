@@ -350,7 +350,9 @@ def _elected(image: ClusterImage, topic: str, target: PartitionImage, election: 
     leader = next((b for b in target.replicas if valid(b)), None)
     if leader is not None:
         isr = target.isr or (leader,)
-        return replace(target, leader=leader, isr=isr, elr=tuple(b for b in target.elr if b not in isr))
+        elr = tuple(b for b in target.elr if b not in isr)
+        # Who led last matters only while nobody leads (PartitionChangeBuilder#maybeUpdateLastKnownLeader).
+        return replace(target, leader=leader, isr=isr, elr=elr, last_known_elr=())
     if image.eligible_leader_replicas and not target.isr and not target.elr and len(target.last_known_elr) == 1:
         # Nobody is known to hold everything; who led last is taken even so (canElectLastKnownLeader).
         leader = next((b for b in target.last_known_elr if image.may_lead(b)), None)

@@ -364,6 +364,20 @@ def on_alter_config(turn: Turn, call: AlterConfig) -> None:
         turn.tell(_OPERATOR, "UNKNOWN_TOPIC_OR_PARTITION", detail=call.topic)
     else:
         write(turn, [said])
+        if call.name == "min.insync.replicas" and turn.controller.image.eligible_leader_replicas:
+            _settle_eligible(turn, call.topic)
+
+
+def _settle_eligible(turn: Turn, topic: str | None) -> None:
+    """Another minimum leaves other eligible leaders (ReplicationControlManager#getPartitionElrUpdatesForConfigChanges).
+
+    Of one topic, or of all.
+    """
+    for each in list(turn.controller.image.topics.values()):
+        if topic in (None, each.name):
+            for number, partition in sorted(each.partitions.items()):
+                if partition.elr or partition.last_known_elr:
+                    write(turn, elect(turn.controller.image, each.name, number, Election.ONLINE))
 
 
 def on_elect(turn: Turn, call: Elect) -> None:

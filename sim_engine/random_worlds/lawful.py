@@ -10,11 +10,15 @@ from typing import Final
 
 from kafka_log.types import TopicPartition
 from sim_engine import actions
+from sim_engine.coordinators.coordinator_actions import RecordShareState
+from sim_engine.coordinators.share_coordinator import StateBatch
 from sim_engine.engine import scheduled_all
 from sim_engine.network import Link
 from sim_engine.random_worlds.chance import Chance
 from sim_engine.random_worlds.plan import Plan
 from sim_engine.world import World
+
+_SHARED_AT_A_TIME: Final = 3
 
 Happening = Callable[[World, Plan, Chance], World]
 
@@ -24,6 +28,22 @@ def happened(world: World, plan: Plan, chance: Chance) -> World:
     calls = [_preferred, _reassigned, _configured, _deleted_records, _made_anew, _rough_network, _nothing]
     lives = [_killed, _killed_for_long, _stopped, _paused] if is_whole(world) else []
     return chance.one_of([*calls, *lives, *lives])(world, plan, chance)
+
+
+def shared(world: World, plan: Plan, chance: Chance) -> World:
+    """Share groups get on: what is delivered lies below the high watermark, and the start only rises."""
+    for group in plan.share_groups:
+        partition = chance.one_of(plan.partitions)
+        replicas = [b.disk.replicas[partition].log for b in world.brokers.values() if partition in b.disk.replicas]
+        start = max((log.log_start_offset for log in replicas), default=0)
+        committed = world.truth.high_watermark(partition)
+        if committed - start < _SHARED_AT_A_TIME:
+            continue
+        first = committed - _SHARED_AT_A_TIME
+        batches = (StateBatch(first_offset=first, last_offset=committed - 1, delivery_state=0, delivery_count=1),)
+        call = RecordShareState(group=group, partition=partition, start_offset=first, batches=batches)
+        world = _later(world, (0, call))
+    return world
 
 
 def is_whole(world: World) -> bool:

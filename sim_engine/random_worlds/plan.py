@@ -141,7 +141,7 @@ def _transactional(chance: Chance) -> tuple[StartTransactionalProducer, ...]:
             client=f"tv{version}",
             transactional_id=f"tx-{version}",
             version=version,
-            timeout_ms=chance.one_of((8_000, 60_000)),
+            timeout_ms=chance.one_of((20_000, 60_000)),
         )
         for version in (1, 2)
         if chance.percent(60)

@@ -15,7 +15,7 @@ from sim_engine.random_worlds.chance import Chance
 from sim_engine.random_worlds.expected import Expected
 from sim_engine.random_worlds.fault_kinds import WorldFault
 from sim_engine.random_worlds.file_damage import CHANGES, hurt_file
-from sim_engine.random_worlds.lawful import happened
+from sim_engine.random_worlds.lawful import happened, shared
 from sim_engine.random_worlds.plan import BEGIN_MS, TOPICS_MS, Plan, plan
 from sim_engine.random_worlds.seen import expected
 from sim_engine.random_worlds.strikes import STRIKES, Struck, strike
@@ -134,7 +134,7 @@ class _Life:
 
     def go_on(self, at_ms: int) -> None:
         """Time passes until then; then comes a fault that is due, or something lawful."""
-        self.world = run(self.world, at_ms)
+        self.world = shared(run(self.world, at_ms), self.planned, self.chance)
         since_ms = self.world.now_ms - self.world.settings.started_at_ms
         if self.due and self.due[0][0] <= since_ms:
             self.world, struck = strike(self.due.pop(0)[1], self.world, self.planned, self.chance)

@@ -62,7 +62,7 @@ Strike = Callable[[World, Plan, Chance], Blow]
 
 def strike(kind: WorldFault, world: World, plan: Plan, chance: Chance) -> Blow:
     """One fault of this kind, if there is anything for it to strike."""
-    return STRIKES[kind](world, plan, chance)
+    return STRIKES[kind](world, plan, chance) if _partitions(world) else (world, ())
 
 
 # ----------------------------------------------------------------------------------------------- processes and machines

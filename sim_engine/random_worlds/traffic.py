@@ -13,12 +13,10 @@ from sim_engine.coordinators.coordinator_actions import (
     BeginTransaction,
     EndTransaction,
     LeaveGroup,
-    RecordShareState,
     SendInTransaction,
     SendOffsetsInTransaction,
     StartTransactionalProducer,
 )
-from sim_engine.coordinators.share_coordinator import StateBatch
 from sim_engine.log.stored_batch import NewRecord
 from sim_engine.random_worlds.chance import Chance
 from sim_engine.random_worlds.plan import Plan
@@ -33,7 +31,6 @@ def traffic(plan: Plan, *, seed: int, begin_ms: int, end_ms: int) -> Events:
     for producer in plan.transactional:
         yield from _transactions(plan, producer, Chance(seed, f"transactions {producer.client}"), begin_ms, end_ms)
     yield from _readers(plan, Chance(seed, "readers"), begin_ms, end_ms)
-    yield from _shares(plan, Chance(seed, "shares"), begin_ms, end_ms)
 
 
 def _calls(plan: Plan, chance: Chance, begin_ms: int, end_ms: int) -> Events:
@@ -75,15 +72,6 @@ def _readers(plan: Plan, chance: Chance, begin_ms: int, end_ms: int) -> Events:
             yield leave_ms, LeaveGroup(member.client)
             if chance.percent(50):
                 yield leave_ms + chance.between(2_000, 8_000), member
-
-
-def _shares(plan: Plan, chance: Chance, begin_ms: int, end_ms: int) -> Events:
-    for group in plan.share_groups:
-        partition, start = chance.one_of(plan.partitions), 0
-        for at_ms in _moments(chance, begin_ms + 2_000, end_ms, 5_000):
-            batches = (StateBatch(first_offset=start, last_offset=start + 3, delivery_state=0, delivery_count=1),)
-            yield at_ms, RecordShareState(group=group, partition=partition, start_offset=start, batches=batches)
-            start += chance.below(4)
 
 
 def _moments(chance: Chance, begin_ms: int, end_ms: int, every_ms: int) -> Iterator[int]:

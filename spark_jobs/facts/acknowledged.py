@@ -75,11 +75,16 @@ def _missing_from(replica: ReplicaFacts, written: Sequence[_Written]) -> Missing
 
 
 def _has(replica: ReplicaFacts, written: _Written) -> bool | None:
-    """None where the offset is of an older epoch than the answer, and no replica tells whether it was so then."""
+    """None where the offset is of an older epoch than the answer, and no replica tells whether it was so then.
+
+    And where it lies below the log's first epoch: the log start has passed it, and is checkpointed a minute later.
+    """
     told = written.told
     epoch = replica.vector.epoch_at(told.base_offset)
-    if told.last_offset >= replica.log_end_offset or epoch is None:
+    if told.last_offset >= replica.log_end_offset:
         return False
+    if epoch is None:
+        return None
     if written.leader_epoch is not None:
         return epoch == written.leader_epoch
     # An offset is written anew only in a higher epoch than that of the leader that had it.

@@ -54,7 +54,8 @@ class Recomputed:
     """What the files of the whole cluster say.
 
     `cluster_ids`: broker -> cluster.id of its meta.properties. `led_copies`: partitions of the coordinators' topics
-    whose leader's copy was read; `replicated`: those of them whose high watermark on disk is the log's end.
+    whose leader's copy was read; `replicated`: those of them whose high watermark on disk is the log's end;
+    `waiting_commits`: group, topic and partition whose newest commit, or its end, lies at the high watermark or beyond.
     `unreadable`: topics of coordinators with records that could not be read.
     """
 
@@ -64,6 +65,7 @@ class Recomputed:
     transactions: Iterable[TransactionState]
     led_copies: Set[PartitionKey]
     replicated: Set[PartitionKey]
+    waiting_commits: Set[tuple[str, str, int]]
     unreadable: Set[str]
 
 
@@ -200,6 +202,8 @@ class _Rows:
                 reason = reason or ASKED_ONCE
             elif None in said or (commit is not None and self.times.in_window(commit.commit_timestamp_ms)):
                 reason = reason or CHANGED
+            elif (group, topic, partition) in self.files.waiting_commits:
+                reason = reason or _WAITING  # Nobody is answered what the ISR does not have yet.
             yield answer_row(
                 self.times,
                 "committed_offset",

@@ -42,13 +42,15 @@ class CoordinatorTable:
     """Newest value per key; what open transactions have pending; and markers that end transactions begun before.
 
     `pending_epochs`: producer id -> the epoch that its open transaction began in. `unreadable` counts batches whose
-    records could not be read. `history` is what every key's records tell beside the newest.
+    records could not be read. `history` is what every key's records tell beside the newest. `settled_at`: key -> the
+    marker that made a transaction's value its newest one; `leading_markers` have their own offset beside what they say.
     """
 
     latest: dict[Key, Value] = field(default_factory=dict)
     pending: dict[int, dict[Key, Value]] = field(default_factory=dict)
     pending_epochs: dict[int, int] = field(default_factory=dict)
-    leading_markers: dict[int, bool] = field(default_factory=dict)
+    leading_markers: dict[int, tuple[bool, int]] = field(default_factory=dict)
+    settled_at: dict[Key, int] = field(default_factory=dict)
     unreadable: int = 0
     history: CoordinatorHistory = field(default_factory=CoordinatorHistory)
 
@@ -65,7 +67,7 @@ def latest_records(topic: str, batches: Iterable[tuple[np.void, tuple[Record, ..
             table.history.passed(int(row["base_offset"]), int(row["last_offset"]))
             control_type = int(row["control_type"])
             if control_type in (_ABORT, _COMMIT):
-                _settle(table, producer_id, committed=control_type == _COMMIT)
+                _settle(table, producer_id, int(row["base_offset"]), committed=control_type == _COMMIT)
             continue
         transactional = bool(int(row["attributes"]) & TRANSACTIONAL_BIT)
         target = table.pending.setdefault(producer_id, {}) if transactional else table.latest
@@ -96,13 +98,14 @@ def _decoded(topic: str, record: Record) -> object:
     return decode_remote_log_record(record.value)
 
 
-def _settle(table: CoordinatorTable, producer_id: int, *, committed: bool) -> None:
+def _settle(table: CoordinatorTable, producer_id: int, offset: int, *, committed: bool) -> None:
     """A marker ends the producer's transaction: here, and if it is its first one, what segments before have pending."""
-    table.leading_markers.setdefault(producer_id, committed)
+    table.leading_markers.setdefault(producer_id, (committed, offset))
     values = table.pending.pop(producer_id, {})
     table.pending_epochs.pop(producer_id, None)
     if committed:
         _take(table.latest, values)
+        table.settled_at |= {key: offset for key, value in values.items() if table.latest[key][0] == value[0]}
 
 
 def _take(into: dict[Key, Value], values: dict[Key, Value]) -> None:
@@ -129,9 +132,10 @@ def merge_tables(tables: Iterable[CoordinatorTable]) -> CoordinatorTable:
     """The table of adjacent segments, in log order."""
     total = CoordinatorTable()
     for table in tables:
-        for producer_id, committed in table.leading_markers.items():
-            _settle(total, producer_id, committed=committed)
+        for producer_id, (committed, offset) in table.leading_markers.items():
+            _settle(total, producer_id, offset, committed=committed)
         _take(total.latest, table.latest)
+        total.settled_at |= table.settled_at
         for producer_id, values in table.pending.items():
             _take(total.pending.setdefault(producer_id, {}), values)
             total.pending_epochs.setdefault(producer_id, table.pending_epochs[producer_id])
@@ -148,6 +152,11 @@ def committed_offsets(tables: Iterable[CoordinatorTable]) -> tuple[OffsetCommit,
         for _, value in table.latest.values()
         if isinstance(value, OffsetCommit) and not value.tombstone
     )
+
+
+def from_offset(table: CoordinatorTable, offset: int) -> frozenset[Key]:
+    """Keys of which the newest value came with a record, or a transaction's marker, at this offset or behind it."""
+    return frozenset(key for key, (at, _) in table.latest.items() if max(at, table.settled_at.get(key, at)) >= offset)
 
 
 def transaction_states(tables: Iterable[CoordinatorTable]) -> dict[int, TransactionState]:

@@ -71,9 +71,9 @@ def _leftovers(replica: ReplicaFiles, unread_logs: set[str]) -> Row:
         "oldest_half_done_age_ms": _oldest(half_done),
         "orphans": len(orphans),
         "leftovers": json_list(
-            {"kind": kind, "path": f.path, "detail": _told(f)}
+            {"kind": kind, "path": log_name(f.path), "detail": _told(f)}
             for kind, of_kind in (("half_done", half_done), ("orphan", orphans), ("deleted", deleted))
-            for f in of_kind
+            for f in sorted(of_kind, key=lambda file: log_name(file.path))
         ),
     }
 
@@ -96,4 +96,5 @@ def _ages(files: Iterable[FileEntry]) -> Iterator[int]:
 
 def _told(file: FileEntry) -> str:
     age = _oldest([file])
-    return f"{file.size_bytes} bytes" if age is None else f"{file.size_bytes} bytes, under this name for {age} ms"
+    size = f"{file.log_size_bytes} bytes"
+    return size if age is None else f"{size}, under this name for {age} ms"

@@ -26,6 +26,8 @@ class Divergence:
     compared_to_end_offset: int
     incomparable_reason: str | None
     difference: Difference
+    undiverged_offset: int | None
+    """Of a difference that truncation would leave."""
     records_at_stake: int
     records_below_own_high_watermark: int
     truncated_leader_epoch: int | None
@@ -40,11 +42,13 @@ def diverge(leader: ReplicaFacts, follower: ReplicaFacts, *, read: ReadBatches) 
     )
     divergence_offset = int(cut.offset)
     start, end, reason = _comparable_range(leader, follower)
-    difference = (
-        NO_DIFFERENCE
-        if reason
-        else first_difference(leader, follower, start, end, read=(read, read), names=("leader_batch", "follower_batch"))
-    )
+    difference = NO_DIFFERENCE if reason else _difference(leader, follower, start, end, read)
+    undiverged = difference
+    if difference.offset is not None and difference.offset < leader.log_start_offset:
+        # Deleted at the leader, which forgot the epochs of it (KIP-107): a follower that ends there starts anew at the
+        # leader's start (AbstractFetcherThread#fetchOffsetAndTruncate), one that goes on takes that start over.
+        undiverged = _difference(leader, follower, leader.log_start_offset, end, read)
+    kept = undiverged.offset is not None and undiverged.offset < divergence_offset
     records = committed = 0
     truncated_epoch: int | None = None
     if divergence_offset < follower.log_end_offset:
@@ -74,12 +78,19 @@ def diverge(leader: ReplicaFacts, follower: ReplicaFacts, *, read: ReadBatches) 
         compared_to_end_offset=end,
         incomparable_reason=reason,
         difference=difference,
+        undiverged_offset=undiverged.offset if kept else None,
         records_at_stake=records,
         records_below_own_high_watermark=committed,
         truncated_leader_epoch=truncated_epoch,
         newer_epoch=newer.leader_epoch if newer is not None else None,
         newer_epoch_start_offset=newer.start_offset if newer is not None else None,
     )
+
+
+def _difference(leader: ReplicaFacts, follower: ReplicaFacts, start: int, end: int, read: ReadBatches) -> Difference:
+    if start >= end:
+        return NO_DIFFERENCE
+    return first_difference(leader, follower, start, end, read=(read, read), names=("leader_batch", "follower_batch"))
 
 
 def _comparable_range(leader: ReplicaFacts, follower: ReplicaFacts) -> tuple[int, int, str | None]:

@@ -82,37 +82,30 @@ def _segment_row(
 
 
 def _record_columns(records: RecordCheck | None) -> Row:
-    if records is None:
-        return {}
     return {
-        "record_batches_read": records.batches_read,
-        "record_batches_passed_over": records.batches_passed_over,
-        "record_form_errors": records.form_errors,
-        "record_offset_errors": records.offset_errors,
-        "record_timestamp_errors": records.timestamp_errors,
+        "record_batches_read": records.batches_read if records is not None else None,
+        "record_batches_passed_over": records.batches_passed_over if records is not None else None,
+        "record_form_errors": records.form_errors if records is not None else None,
+        "record_offset_errors": records.offset_errors if records is not None else None,
+        "record_timestamp_errors": records.timestamp_errors if records is not None else None,
     }
 
 
 def _storage_columns(context: PartitionContext, replica: ReplicaFacts, row: SegmentRow) -> Row:
     """What decides how large a segment may be, and how closely its index must follow it."""
     spacing, known = row.segment.index_spacing, context.upkeep
-    told: Row = {}
-    if spacing is not None:
-        told |= {
-            "index_entries": spacing.entries,
-            "widest_index_gap_bytes": spacing.widest_gap_bytes,
-            "largest_batch_bytes": spacing.largest_batch_bytes,
-        }
     # The metadata log's segments are the quorum's: no topic's settings are theirs.
-    if known is not None and context.topic != CLUSTER_METADATA:
-        told |= {
-            "index_interval_bytes": known.settings.index_interval_bytes,
-            "index_entry_per_batch": known.ran_since(replica.broker_id, ENTRY_PER_BATCH),
-            "segment_limit_bytes": known.settings.segment_bytes,
-            "segment_limit_known": known.settings.segment_bytes_known,
-            "segment_limit_changed_at_ms": known.settings.segment_bytes_changed_at_ms,
-        }
-    return told
+    settings = known.settings if known is not None and context.topic != CLUSTER_METADATA else None
+    return {
+        "index_entries": spacing.entries if spacing is not None else None,
+        "widest_index_gap_bytes": spacing.widest_gap_bytes if spacing is not None else None,
+        "largest_batch_bytes": spacing.largest_batch_bytes if spacing is not None else None,
+        "index_interval_bytes": settings.index_interval_bytes if settings is not None else None,
+        "index_entry_per_batch": known.ran_since(replica.broker_id, ENTRY_PER_BATCH) if known is not None else None,
+        "segment_limit_bytes": settings.segment_bytes if settings is not None else None,
+        "segment_limit_known": settings.segment_bytes_known if settings is not None else None,
+        "segment_limit_changed_at_ms": settings.segment_bytes_changed_at_ms if settings is not None else None,
+    }
 
 
 def _damages(row: SegmentRow, *, explained: bool, compacted: bool) -> list[Row]:

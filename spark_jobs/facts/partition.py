@@ -85,8 +85,6 @@ def partition_rows(
         "producers": [],
         "sequence_gaps": [],
         "transactions": transaction_rows(context, reference) if reference is not None else [],
-        "transaction_ends": transaction_end_rows(context, reference, bounds),
-        "share_states": list(share_rows(context, reference, bounds)),
         "index_files": [r for f in facts for r in index_file_rows(context, f, compacted=compacted)],
         "partition_changes": [_change_row(context, c, live, reference, divergences) for c in context.changes],
     }
@@ -97,6 +95,10 @@ def partition_rows(
     if context.metadata_known and not context.topic_deleted:
         known = holding_columns(present) | acknowledged_columns(present)
         rows["partitions"] = [_partition_row(context, live, reference, bounds) | known]
+    if context.decisions:
+        rows["transaction_ends"] = transaction_end_rows(context, reference, bounds)
+    if context.shares:
+        rows["share_states"] = list(share_rows(context, reference, bounds))
     loss_rows = losses_of(context, divergences, present.proofs)
     if earlier is not None:
         rows["changes"], lost = changes_of(

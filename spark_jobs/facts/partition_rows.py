@@ -211,9 +211,7 @@ def divergence_row(context: PartitionContext, divergence: Divergence, proof: Pro
         "first_differing_committed_offset": (
             first if first is not None and committed_end is not None and first < committed_end else None
         ),
-        "first_differing_undiverged_offset": (
-            first if first is not None and first < divergence.divergence_offset else None
-        ),
+        "first_differing_undiverged_offset": divergence.undiverged_offset,
         "identity_violation_offset": difference.same_epoch_offset,
         "differing_batches": json_list(difference.quoted),
         "compared_from_offset": divergence.compared_from_offset,

@@ -6,7 +6,8 @@ starts, in a transaction (if they are in one) that began above both.
 
 A follower that becomes leader goes on from its own state: where it differs, it refuses sound batches as out of order,
 or takes a batch for new that it has. A producer that one replica has forgotten and the other has not is no
-disagreement: expiry goes by each broker's clock, and a snapshot may be taken before or after it.
+disagreement: expiry goes by each broker's clock, and a snapshot may be taken before or after it. Nor is it one that a
+replica which read its log anew after a cleaner had been there knows an earlier batch as the producer's last.
 
 Source: ProducerStateManager#takeSnapshot, #updateMapEndOffset, #removeExpiredProducers.
 """
@@ -32,7 +33,8 @@ def agreement_columns(leader: ReplicaFacts, follower: ReplicaFacts, *, shared_en
     start = max(leader.log_start_offset, follower.log_start_offset)
     ours, theirs = _snapshots(leader), _snapshots(follower)
     offsets = [o for o in sorted(ours.keys() & theirs.keys()) if start < o <= shared_end]
-    found = [d for offset in offsets for d in _differences(offset, ours[offset], theirs[offset], start)]
+    cleaned = leader.ever_compacted or follower.ever_compacted
+    found = [d for offset in offsets for d in _differences(offset, ours[offset], theirs[offset], start, cleaned)]
     first = found[0] if found else None
     return {
         "compared_producer_snapshots": len(offsets),
@@ -49,14 +51,20 @@ def _snapshots(replica: ReplicaFacts) -> Mapping[int, tuple[ProducerSnapshotEntr
 
 
 def _differences(
-    offset: int, ours: Iterable[ProducerSnapshotEntry], theirs: Iterable[ProducerSnapshotEntry], start: int
+    offset: int,
+    ours: Iterable[ProducerSnapshotEntry],
+    theirs: Iterable[ProducerSnapshotEntry],
+    start: int,
+    cleaned: bool,
 ) -> Iterable[_Difference]:
     others = {entry.producer_id: entry for entry in theirs}
     for entry in ours:
         other = others.get(entry.producer_id)
         if other is None or not (_begins_at_or_above(entry, start) and _begins_at_or_above(other, start)):
             continue
-        if _compared(entry) != _compared(other):
+        if cleaned and entry.last_offset != other.last_offset:
+            continue  # Whoever read the log again found no later batch of it: a cleaner had taken them.
+        if _compared(entry, cleaned) != _compared(other, cleaned):
             yield _Difference(offset=offset, producer_id=entry.producer_id, leader=entry, follower=other)
 
 
@@ -68,16 +76,13 @@ def _begins_at_or_above(entry: ProducerSnapshotEntry, start: int) -> bool:
     )
 
 
-def _compared(entry: ProducerSnapshotEntry) -> tuple[int | None, ...]:
-    """Not the coordinator epoch: a replica that forgot the producer for a while knows none."""
-    return (
-        entry.producer_epoch,
-        entry.last_sequence,
-        entry.last_offset,
-        entry.offset_delta,
-        entry.timestamp,
-        entry.current_transaction_first_offset,
-    )
+def _compared(entry: ProducerSnapshotEntry, cleaned: bool) -> tuple[int | None, ...]:
+    """Not the coordinator epoch: a replica that forgot the producer for a while knows none.
+
+    Of a log that was `cleaned` only what its last batch says, not what markers and the batches before it did.
+    """
+    of_the_batch = (entry.producer_epoch, entry.last_sequence, entry.last_offset, entry.offset_delta)
+    return of_the_batch if cleaned else (*of_the_batch, entry.timestamp, entry.current_transaction_first_offset)
 
 
 def _told(entry: ProducerSnapshotEntry) -> str:

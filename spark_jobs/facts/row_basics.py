@@ -9,7 +9,7 @@ from typing import Any
 
 from spark_jobs.facts.context import PartitionContext, Row
 from spark_jobs.facts.replica import ReplicaFacts
-from spark_jobs.relations import DETAIL_LIMIT
+from spark_jobs.relations import DETAIL_LIMIT, RELATIONS
 
 
 def json_list(values: Iterable[Mapping[str, Any]]) -> str:
@@ -20,6 +20,11 @@ def json_list(values: Iterable[Mapping[str, Any]]) -> str:
 def json_text(value: Mapping[str, Any]) -> str:
     """A `json` column of one object."""
     return json.dumps(dict(value), separators=(",", ":"))
+
+
+def whole(relation: str, row: Row) -> Row:
+    """A row with every column of its relation; None where it says nothing."""
+    return {column.name: None for column in RELATIONS[relation].columns} | row
 
 
 def known(value: int) -> int | None:

@@ -13,6 +13,7 @@ from spark_jobs.facts.key_table import KeyTable
 from spark_jobs.facts.remote_tier import RemoteObjects, remote_segment_rows
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.replica_set import ReplicaSet
+from spark_jobs.facts.row_basics import whole
 from spark_jobs.facts.upkeep import ReadKeys, upkeep_rows
 from spark_jobs.facts.upkeep_changes import upkeep_change_rows
 
@@ -50,4 +51,4 @@ def storage_rows(
             keys=stored.keys,
             earlier_keys=stored.earlier_keys,
         )
-    return rows
+    return {name: [whole(name, row) for row in of_relation] for name, of_relation in rows.items()}

@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 
 from spark_jobs.facts.context import PartitionContext, Row
+from spark_jobs.facts.producers import Transaction
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.segment_summary import COMMIT, EVENT, MARKER
 from spark_jobs.facts.transactional_ids import Decision
@@ -49,10 +50,10 @@ def transaction_end_rows(
     if not context.decisions:
         return []
     found = _matched([d for _, d in context.decisions], _markers(reference) if reference is not None else {})
-    opened = {}
+    opened: dict[int, Transaction] = {}
     if reference is not None:
         _ended_by_another([d for _, d in context.decisions], found, reference)
-        opened = {t.producer_id: t.first_offset for t in reference.replay.open_transactions}
+        opened = {t.producer_id: t for t in reference.replay.open_transactions}
     created = context.changes[0].at_ms if context.changes and not context.changes[0].from_snapshot else None
     rows = []
     for (record_partition, decision), end in zip(context.decisions, found, strict=True):
@@ -74,7 +75,7 @@ def transaction_end_rows(
                 "marker_offset": end.marker.offset if end.marker is not None else None,
                 "marker_outcome": end.marker.outcome if end.marker is not None else None,
                 "marker_count": end.count,
-                "open_first_offset": opened.get(decision.producer_id) if end.marker is None else None,
+                "open_first_offset": _left_open(decision, opened.get(decision.producer_id), end),
                 "first_held_offset": _first_held(reference) if reference is not None else None,
                 "log_end_offset": reference.log_end_offset if reference is not None else None,
                 "high_watermark_upper": bounds.upper,
@@ -91,6 +92,15 @@ def transaction_end_rows(
             }
         )
     return rows
+
+
+def _left_open(decision: Decision, opened: Transaction | None, end: _Found) -> int | None:
+    """Where the transaction begins that a decision without a marker left open; not one that began after it."""
+    if end.marker is not None or opened is None:
+        return None
+    if decision.decided_at_ms is not None and opened.first_timestamp > decision.decided_at_ms + CLOCK_MARGIN_MS:
+        return None
+    return opened.first_offset
 
 
 def _first_held(reference: ReplicaFacts) -> int:

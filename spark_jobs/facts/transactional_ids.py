@@ -86,6 +86,9 @@ class TransactionalIdHistory:
     broken_steps: list[BrokenStep] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     newest: list[Seen] = field(default_factory=list)
+    before_last: Seen | None = None
+    doubtful: Seen | None = None
+    """The second record, if it may not follow the first one, but might follow what stands before that."""
 
     def moved(self, holes: int) -> "TransactionalIdHistory":
         """The same, with so many more holes before all of it."""
@@ -94,6 +97,8 @@ class TransactionalIdHistory:
             first=_moved(self.first, holes),
             last=_moved(self.last, holes),
             newest=[_moved(s, holes) for s in self.newest],
+            before_last=_moved(self.before_last, holes) if self.before_last is not None else None,
+            doubtful=_moved(self.doubtful, holes) if self.doubtful is not None else None,
         )
 
 
@@ -110,10 +115,18 @@ def joined(left: TransactionalIdHistory, right: TransactionalIdHistory, holes: i
         left.unjudged_steps += 1
     else:
         left.judged_steps += 1
-        for step in _broken(left.last, right.first):
+        for step in _broken(left.last, right.first, left.before_last):
             left.broken += 1
             left.broken_steps.append(step)
+        if left.records == 1 and _doubtful(left.last.value, right.first.value):
+            left.doubtful = right.first
+        if right.doubtful is not None and _may_follow(left.last.value, right.doubtful.value):
+            right.broken -= 1
+            right.broken_steps = [
+                s for s in right.broken_steps if (s.kind, s.offset) != ("state", right.doubtful.offset)
+            ]
     _complete(left, right.first)
+    left.before_last = _moved(right.before_last, holes) if right.before_last is not None else left.last
     left.records += right.records
     left.judged_steps += right.judged_steps
     left.unjudged_steps += right.unjudged_steps
@@ -156,19 +169,44 @@ def _complete(left: TransactionalIdHistory, following: Seen) -> None:
         )
 
 
-def _broken(before: Seen, now: Seen) -> tuple[BrokenStep, ...]:
-    """What is wrong with a step: the state, the producer id, or the producer epoch."""
+def _broken(before: Seen, now: Seen, earlier: Seen | None) -> tuple[BrokenStep, ...]:
+    """What is wrong with a step: the state, the producer id, or the producer epoch.
+
+    A record that was not replicated within the transaction's timeout stays in the log and never counted for its
+    coordinator: what comes after that may follow the record before it (TransactionStateManager#updateCacheCallback).
+    """
     old, new = before.value, now.value
-    if old.tombstone:
+    if old.tombstone or _written_again(old, new):
         return ()
     found = []
-    if old.state not in VALID_PREVIOUS_STATES["Dead" if new.tombstone else new.state]:
+    excused = earlier is not None and _doubtful(old, new) and _may_follow(earlier.value, new)
+    if not _may_follow(old, new) and not excused:
         found.append(("state", f"{'a tombstone' if new.tombstone else new.state} follows {old.state}"))
     if not new.tombstone:
         found += [(kind, detail) for kind, detail in _producer_faults(old, new)]
     return tuple(
         BrokenStep(kind=kind, offset=now.offset, previous_offset=before.offset, detail=detail) for kind, detail in found
     )
+
+
+def _may_follow(old: TransactionState, new: TransactionState) -> bool:
+    return old.tombstone or old.state in VALID_PREVIOUS_STATES["Dead" if new.tombstone else new.state]
+
+
+def _doubtful(old: TransactionState, new: TransactionState) -> bool:
+    """Whether a record may not follow another one, which may never have counted: so long it stood alone."""
+    if old.last_update_ms is None or new.last_update_ms is None:
+        return False
+    return not _may_follow(old, new) and new.last_update_ms - old.last_update_ms >= old.timeout_ms
+
+
+def _written_again(old: TransactionState, new: TransactionState) -> bool:
+    """Whether a coordinator whose record was not replicated in time, and so did not count for it, wrote it once more.
+
+    It stays in the log; the client, told to try again, asks for the same (TransactionStateManager#updateCacheCallback).
+    """
+    same = old.state == new.state and set(old.partitions) == set(new.partitions) and not new.tombstone
+    return same and (old.producer_id, old.producer_epoch) == (new.producer_id, new.producer_epoch)
 
 
 def _producer_faults(old: TransactionState, new: TransactionState) -> list[tuple[str, str]]:

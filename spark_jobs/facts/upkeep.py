@@ -224,6 +224,8 @@ def _producers(context: PartitionContext, replica: ReplicaFacts) -> Row:
             continue
         if last is not None and last.last_offset > entry.last_offset:
             continue  # It wrote on behind the snapshot: the cleaner keeps that batch instead.
+        if last is not None and last.producer_epoch > entry.producer_epoch:
+            continue  # An end marker behind the snapshot raised its epoch: the cleaner keeps that instead.
         if (context.captured_at_ms or 0) - entry.timestamp >= context.producer_expiration_ms:
             expired += 1
         else:

@@ -77,7 +77,8 @@ def _row(
         "compacted": works_on(context, now),
         "previous_log_start_offset": then.log_start_offset,
         "log_start_offset": now.log_start_offset,
-        "checkpointed_log_start": now.given.checkpoint_log_start_offset is not None,
+        # One below the first segment is what the log start was before that segment's predecessors went.
+        "checkpointed_log_start": (now.given.checkpoint_log_start_offset or -1) >= (first_base or 0),
         "log_start_in_segment": None if first_base is None else now.log_start_offset > first_base,
         "previous_log_end_offset": then.log_end_offset,
         "log_end_offset": now.log_end_offset,

@@ -103,7 +103,7 @@ UPKEEP_CHANGES: Final = Relation(
         compacted                  bool   cleaners work on it, or did
         previous_log_start_offset  int64  log start then
         log_start_offset           int64  log start now
-        checkpointed_log_start     bool   log-start-offset-checkpoint lists it now
+        checkpointed_log_start     bool   log-start-offset-checkpoint lists it now, and not below the first segment
         log_start_in_segment       bool   the log start now lies inside the first segment, as DeleteRecords leaves it
         previous_log_end_offset    int64  log end then
         log_end_offset             int64  log end now

@@ -7,6 +7,8 @@
     discard(url, run_id)                             the other way out
     acknowledge(url, cluster, breach_id, …)          somebody's word on a breach; withdraw(…) takes it back
 
+    retain(url, runs_before=…, facts_before=…)       what has become old goes, never what an open breach rests on
+
     open_runs(url, [NewRun(…), …])                   many at once: of a small run the round trips are what takes time
     stage_together(url, "replicas", {run_id: …})
     discard(url, *run_ids)
@@ -19,6 +21,7 @@ store without its password.
 from spark_jobs.store.acknowledgement import Acknowledgement, acknowledge, withdraw
 from spark_jobs.store.connection import connect, normalised
 from spark_jobs.store.publish import Report, publish
+from spark_jobs.store.retention import Removed, retain
 from spark_jobs.store.runs import NewRun, RunKey, discard, keep, known_breaches, open_run, open_runs, release
 from spark_jobs.store.schema import grant_roles, migrate
 from spark_jobs.store.staging import stage, stage_together
@@ -26,6 +29,7 @@ from spark_jobs.store.staging import stage, stage_together
 __all__ = [
     "Acknowledgement",
     "NewRun",
+    "Removed",
     "Report",
     "RunKey",
     "acknowledge",
@@ -40,6 +44,7 @@ __all__ = [
     "open_runs",
     "publish",
     "release",
+    "retain",
     "stage",
     "stage_together",
     "withdraw",

@@ -17,8 +17,8 @@ _COLUMNS: Final = ", ".join((*_LIFE, *_CONTENT))
 _OLD: Final = ", ".join(f"b.{name}" for name in (*_LIFE, *_CONTENT))
 _NEW: Final = ", ".join(f"excluded.{name}" for name in (*_LIFE, *_CONTENT))
 
-_LIVES: Final = f"""
-WITH run AS (  -- one for each snapshot, numbered in the order of capture
+LIFE: Final = """
+run AS (  -- one for each snapshot, numbered in the order of capture
     SELECT run_id, undecided, missing_brokers, row_number() OVER (ORDER BY captured_at, snapshot_id) AS n
     FROM (SELECT DISTINCT ON (snapshot_id) * FROM tidegauge.audit_run
           WHERE cluster = %(cluster)s AND (status = 'published' OR run_id = %(run_id)s)
@@ -33,7 +33,7 @@ WITH run AS (  -- one for each snapshot, numbered in the order of capture
                SELECT min(r.n) FROM run r JOIN tidegauge.invariant_result i ON i.run_id = r.run_id AND i.code = s.code
                WHERE r.n > s.n AND (s.next_n IS NULL OR r.n < s.next_n)
                  AND CASE WHEN r.undecided IS NULL THEN i.unknown = 0 ELSE s.breach_id <> ALL (r.undecided) END
-                 AND NOT s.brokers && coalesce(r.missing_brokers, '{{}}')) END AS resolved_n
+                 AND NOT s.brokers && coalesce(r.missing_brokers, '{}')) END AS resolved_n
     FROM sight s
 ), episode AS (
     SELECT e.*, lag(n) OVER life IS NULL OR lag(resolved_n) OVER life IS NOT NULL AS opens
@@ -42,7 +42,12 @@ WITH run AS (  -- one for each snapshot, numbered in the order of capture
     SELECT breach_id, min(n) AS first_n, max(n) AS last_n, max(n) FILTER (WHERE opens) AS opened_n,
            count(*) FILTER (WHERE opens) AS times_opened, max(resolved_n) FILTER (WHERE next_n IS NULL) AS resolved_n
     FROM episode GROUP BY breach_id
-), outcome AS (
+)"""
+"""The parts of a query: `run`, the speaking runs in their order; `sight` and `episode`, a row for each run that saw a
+breach; `life`, one for each breach. Parameters: `cluster`, and `run_id`, a run that counts as published."""
+
+_LIVES: Final = f"""
+WITH {LIFE}, outcome AS (
     SELECT l.breach_id, f.run_id AS first_seen_run, o.run_id AS opened_run, s.run_id AS last_seen_run,
            e.run_id AS resolved_run, l.times_opened,
            CASE WHEN l.resolved_n IS NOT NULL THEN 'resolved'
@@ -61,8 +66,8 @@ WHERE ({_OLD}) IS DISTINCT FROM ({_NEW})
 """
 
 
-def renew_breaches(cursor: Any, cluster: str, run_id: str) -> None:
-    """Writes `breach` for a cluster, counting `run_id` as published, in the caller's transaction.
+def renew_breaches(cursor: Any, cluster: str, run_id: str | None) -> None:
+    """Writes `breach` for a cluster, counting `run_id` as published if one is given, in the caller's transaction.
 
     The caller holds the cluster's lock, so that no other run is published meanwhile.
     """

@@ -113,8 +113,8 @@ def test_every_task_is_retried_with_growing_delays(dag):
         assert task.execution_timeout is not None
 
 
-def test_who_captures_by_a_dag_audits_by_the_asset_alone(dags):
-    assert dags["replication_audit"].schedule == [job.SNAPSHOT]
+def test_what_is_captured_triggers_the_audit(dags):
+    assert dags["replication_audit"].schedule.asset_condition.objects == (job.SNAPSHOT,)
 
 
 def test_without_clusters_it_says_what_to_set(monkeypatch):

@@ -1,8 +1,8 @@
 """The DAG as Airflow sees it."""
 
-import shlex
+import json
 import sys
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -30,7 +30,22 @@ def dag(dag_bag):
 
 def test_every_dag_file_imports(dag_bag):
     assert dag_bag.import_errors == {}
-    assert {"capture_snapshots", "replication_audit", "simulate_nightly"} <= set(dag_bag.dags)
+    assert {
+        "alerts", "capture_snapshots", "replication_audit", "replication_audit_adhoc", "retention", "simulate_nightly",
+    } == set(dag_bag.dags)  # fmt: skip
+
+
+def test_every_dag_says_what_it_is_whose_it_is_and_how_it_is_tried_again(dag_bag):
+    for dag_id, dag in dag_bag.dags.items():
+        assert {"kafka", "tidegauge"} <= set(dag.tags), dag_id
+        assert dag.description, dag_id
+        assert dag.doc_md, dag_id
+        assert (dag.catchup, dag.max_active_runs > 0) == (False, True), dag_id
+        for task in dag.tasks:
+            if task.task_id != "no_clusters":
+                assert task.owner == "tidegauge", (dag_id, task.task_id)
+                assert task.retries >= 1, (dag_id, task.task_id)
+                assert task.execution_timeout is not None, (dag_id, task.task_id)
 
 
 def test_it_says_what_it_is(dag):
@@ -40,17 +55,21 @@ def test_it_says_what_it_is(dag):
     assert {task.owner for task in dag.tasks} == {"tidegauge"}
 
 
-def test_its_steps_follow_each_other(dag):
+def test_its_steps_follow_each_other_for_each_cluster(dag):
     order = [task.task_id for task in dag.topological_sort()]
-    assert order == ["snapshot", "index_and_derive", "evaluate", "publish"]
-    assert [sorted(dag.get_task(task).downstream_task_ids) for task in order] == [[name] for name in order[1:]] + [[]]
+    assert order == ["subjects", "snapshot", "index_and_derive", "evaluate", "publish"]
+    steps = order[1:]
+    assert [sorted(dag.get_task(task).downstream_task_ids) for task in steps] == [[name] for name in steps[1:]] + [[]]
+    groups = [next(iter(dag.get_task(task).iter_mapped_task_groups()), None) for task in steps]
+    assert {group.group_id for group in groups if group} == {"audit"}
+    assert all(groups)
 
 
-def test_it_runs_on_every_snapshot_and_daily_one_at_a_time_and_never_catches_up(dag):
+def test_it_runs_on_every_snapshot_and_daily_and_never_catches_up(dag):
     assert [asset.name for asset in dag.schedule.asset_condition.objects] == ["tidegauge_snapshot"]
     assert dag.schedule.timetable.expression == "0 0 * * *"
     assert dag.catchup is False
-    assert dag.max_active_runs == 1
+    assert dag.max_active_runs > 1
 
 
 @pytest.mark.parametrize(
@@ -58,7 +77,7 @@ def test_it_runs_on_every_snapshot_and_daily_one_at_a_time_and_never_catches_up(
     [
         ({"TIDEGAUGE_SCHEDULE": "none"}, None),
         ({"TIDEGAUGE_SCHEDULE": "30 4 * * 1"}, "30 4 * * 1"),
-        ({"TIDEGAUGE_CLUSTERS": "clusters.yaml"}, None),
+        ({"TIDEGAUGE_CLUSTERS": "clusters.yaml"}, "0 0 * * *"),
         ({"TIDEGAUGE_CLUSTERS": "clusters.yaml", "TIDEGAUGE_SCHEDULE": "@hourly"}, "0 * * * *"),
     ],
 )
@@ -79,23 +98,45 @@ def event(**extra):
     return SimpleNamespace(extra=extra)
 
 
-@pytest.mark.parametrize(
-    ("events", "audited"),
-    [
-        ([], ["latest"]),
-        ([event(snapshot="s3://b/prod/x", cluster="prod")], ["s3://b/prod/x"]),
-        ([event(snapshot="/a"), event(snapshot="/b"), event(snapshot="/a")], ["/a", "/b"]),
-    ],
-)
-def test_the_snapshots_of_the_events_are_audited_else_the_one_that_is_named(monkeypatch, dag, events, audited):
-    monkeypatch.setenv("TIDEGAUGE_COMMAND", shlex.join([sys.executable, "-c", "import sys; print(sys.argv[1:])"]))
-    said = []
-    task = dag.get_task("snapshot")
-    monkeypatch.setattr(job.ProcessOperator, "_run", lambda self, command, **_: said.append(command) or 0)
-    task.execute(
-        {"triggering_asset_events": {job.SNAPSHOT: events} if events else {}, "params": {"snapshot": "latest"}}
+def run_of(kind="manual"):
+    return SimpleNamespace(
+        run_id=f"{kind}__2026-11-02T00:00:00+00:00",
+        run_type=kind,
+        data_interval_start=datetime(2026, 11, 2, tzinfo=UTC),
+        data_interval_end=datetime(2026, 11, 3, tzinfo=UTC),
     )
-    assert said[0][said[0].index("--") + 1 :] == audited
+
+
+def subjects(dag, kind="manual", events=(), **params):
+    """What the run is about: subject -> its words, without the directory."""
+    context = {
+        "dag_run": run_of(kind),
+        "params": {"cluster": "kafka", "snapshot": "latest", **params},
+        "triggering_asset_events": {job.SNAPSHOT: list(events)} if events else {},
+    }
+    module = sys.modules[dag.get_task("subjects").python_callable.__module__]
+    return {of["subject"]: of for of in module.subjects_of(context)}
+
+
+def words(of):
+    return " ".join(of["look"])
+
+
+def test_by_hand_it_is_what_the_parameters_name(dag):
+    (found,) = subjects(dag, cluster="prod", snapshot="/a/b").values()
+    assert words(found) == "--cluster prod --previous auto -- /a/b"
+
+
+def test_the_snapshots_of_the_events_are_audited_each_once_by_cluster(dag):
+    events = [
+        event(snapshot="/a", cluster="one"), event(snapshot="s3://b/x", cluster="two"),
+        event(snapshot="/a", cluster="one"), event(snapshot="/c", cluster="one"), event(snapshot="/d"),
+    ]  # fmt: skip
+    found = subjects(dag, "asset_triggered", events)
+    assert {name: words(of).split(" -- ")[1] for name, of in found.items()} == {
+        "one": "/a /c", "two": "s3://b/x", "kafka": "/d",
+    }  # fmt: skip
+    assert len({of["directory"] for of in found.values()}) == 3
 
 
 @pytest.mark.parametrize("extra", [{}, {"snapshot": ""}, {"snapshot": 7}])
@@ -103,17 +144,48 @@ def test_an_event_that_names_no_snapshot_fails_at_once(dag, extra):
     from airflow.sdk.exceptions import AirflowFailException
 
     with pytest.raises(AirflowFailException, match="names no snapshot"):
-        dag.get_task("snapshot").execute(
-            {"triggering_asset_events": {job.SNAPSHOT: [event(**extra)]}, "params": {"snapshot": "latest"}}
-        )
+        subjects(dag, "asset_triggered", [event(**extra)])
 
 
-def test_each_snapshot_is_compared_with_the_one_audited_before_it_and_a_backfill_takes_its_own_day_s(dag):
-    arguments = dag.get_task("snapshot").arguments
-    assert arguments[arguments.index("--previous") + 1] == "auto"
-    as_of = arguments[arguments.index("--as-of") + 1]
-    assert "dag_run.run_after" in as_of
-    assert "backfill" in as_of
+def test_by_the_clock_every_cluster_s_newest_is_audited_unless_it_was(monkeypatch, tmp_path, dag):
+    file = tmp_path / "clusters.yaml"
+    file.write_text("clusters: {a: {out: s3://b/k, brokers: {1: [/d]}}, b: {out: /s, brokers: {1: [/d]}}}")
+    monkeypatch.setenv("TIDEGAUGE_CLUSTERS", str(file))
+    found = subjects(dag, "scheduled")
+    assert words(found["a"]) == (
+        "--cluster a --snapshots s3://b/k --before 2026-11-03T00:00:00+00:00 --previous auto --unless-published "
+        "-- latest"
+    )
+    assert list(found) == ["a", "b"]
+
+
+def test_a_backfill_of_a_day_audits_that_day_s_own_and_compares_it_with_what_was_before_that_day(monkeypatch, dag):
+    monkeypatch.delenv("TIDEGAUGE_CLUSTERS", raising=False)
+    (found,) = subjects(dag, "backfill").values()
+    assert words(found) == (
+        "--cluster kafka --since 2026-11-02T00:00:00+00:00 --before 2026-11-03T00:00:00+00:00 --previous before "
+        "-- latest"
+    )
+    assert found["directory"].endswith("/runs/backfill__2026-11-02T00-00-00-00-00/kafka")
+
+
+@pytest.mark.parametrize("name", ["../../etc", "..", "a/b", "", "x" * 300])
+def test_no_name_leads_out_of_the_run_s_directory(dag, name):
+    (found,) = subjects(dag, "asset_triggered", [event(snapshot="/a", cluster=name)]).values()
+    run, folder = found["directory"].rsplit("/", 1)
+    assert run.endswith("/runs/asset_triggered__2026-11-02T00-00-00-00-00")
+    assert folder.strip(".")
+    assert len(folder) <= 120
+
+
+def test_the_words_are_those_that_the_command_takes(dag):
+    from tidegauge.cli import main
+
+    known = {option for parameter in main.commands["job"].params for option in parameter.opts}
+    asked = {
+        w for kind in ("manual", "scheduled", "backfill") for of in subjects(dag, kind).values() for w in of["look"]
+    }
+    assert {word for word in asked if word.startswith("--") and word != "--"} <= known
 
 
 def test_every_task_is_retried_with_growing_delays(dag):
@@ -126,8 +198,9 @@ def test_every_task_is_retried_with_growing_delays(dag):
 
 def test_its_parameters_are_typed(dag):
     schemas = {name: dag.params.get_param(name).schema for name in dag.params}
-    assert set(schemas) == {"cluster", "snapshot", "fail_on"}
-    assert {schema["type"] for schema in schemas.values()} == {"string"}
+    assert {name: schema["type"] for name, schema in schemas.items()} == {
+        "cluster": "string", "snapshot": "string", "fail_on": "string", "breach_fails": "boolean",
+    }  # fmt: skip
     assert schemas["fail_on"]["enum"] == ["critical", "warning", "info", "never"]
 
 
@@ -141,11 +214,24 @@ def test_a_wrong_parameter_is_refused(dag, name, value):
         dag.params.get_param(name).resolve(value)
 
 
-def test_steps_exchange_one_directory(dag):
-    runs = {task.arguments[task.arguments.index("--run") + 1] for task in dag.tasks}
-    assert len(runs) == 1
-    assert "{{ run_id" in runs.pop()
+def test_only_the_steps_that_judge_may_answer_breached_and_only_the_last_fails_if_asked_to(dag):
+    steps = [task for task in dag.tasks if task.task_id != "subjects"]
+    assert {task.task_id for task in steps if task.may_breach} == {"evaluate", "publish"}
+    assert {task.task_id for task in steps if task.breach_fails} == {"publish"}
 
 
-def test_only_the_steps_that_judge_may_answer_breached(dag):
-    assert {task.task_id for task in dag.tasks if task.may_breach} == {"evaluate", "publish"}
+def test_spark_waits_in_a_pool_if_one_is_named(monkeypatch):
+    from airflow.dag_processing.dagbag import DagBag
+
+    def spark():
+        return (
+            DagBag(dag_folder=str(DAGS / "replication_audit.py")).dags["replication_audit"].get_task("index_and_derive")
+        )
+
+    monkeypatch.delitem(sys.modules, "audit_steps", raising=False)
+    monkeypatch.setenv("TIDEGAUGE_SPARK_POOL", "tidegauge_spark")
+    assert spark().pool == "tidegauge_spark"
+    assert "tidegauge_spark" in json.loads((DAGS / "pools.json").read_text())
+    monkeypatch.delenv("TIDEGAUGE_SPARK_POOL")
+    monkeypatch.delitem(sys.modules, "audit_steps", raising=False)
+    assert (spark().pool, spark().max_active_tis_per_dag) == ("default_pool", 2)

@@ -31,15 +31,29 @@ DOCUMENTS = (
     "docs/reference.md",
     "benchmarks/README.md",
 )
-LINKED = (*DOCUMENTS, "tests/golden/README.md", "tests/expectations/cases/README.md")
+LINKED = (
+    *DOCUMENTS,
+    "tests/golden/README.md",
+    "tests/expectations/cases/README.md",
+    "helm/README.md",
+    "grafana/README.md",
+    *sorted(
+        str(path.relative_to(ROOT))
+        for pattern in ("*.md", "guides/*.md")
+        for path in (ROOT / "docs").glob(pattern)
+        if path.name != "reference.md"
+    ),
+)
 
 LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"(?:^|[`\s(;])(tidegauge (?:-|[a-z])[^`\n]*)", re.MULTILINE)
 MAKE = re.compile(r"(?:^ +|`)make ([a-z]+)", re.MULTILINE)
 DOTTED = re.compile(r"`([a-z_]+(?:\.(?!py|json|md|toml|log|jsonl)[A-Za-z_]+)+)`")
-PLACES = ("", "spark_jobs.", "spark_jobs.facts.", "expectations.")
+PLACES = ("", "tidegauge.", "spark_jobs.", "spark_jobs.facts.", "expectations.")
 """Where the tour's names are to be looked up."""
+KAFKAS = {"delete.retention.ms", "min.insync.replicas", "retention.ms"}
+"""Dotted names that are settings."""
 PYTHON_FILE = re.compile(r"(?:python|pytest) ((?:docs|benchmarks|tests)/[\w./]+)")
 
 
@@ -160,7 +174,7 @@ def test_the_readme_begins_with_its_two_commands():
 
 
 def test_modules_and_functions_of_the_tour_exist():
-    named = set(DOTTED.findall(read("ARCHITECTURE.md"))) - {"min.insync.replicas"}  # Kafka's
+    named = set(DOTTED.findall(read("ARCHITECTURE.md"))) - KAFKAS
     assert len(named) > 25
     assert sorted(name for name in named if not any(exists(f"{place}{name}") for place in PLACES)) == []
     assert not exists("spark_jobs.facts.watermarks.nothing_of_this_name")

@@ -1,7 +1,9 @@
 """What operators do: topics come and go, partitions move, records and settings change; and brokers that stand still."""
 
+from kafka_log.coordinator_records import OffsetCommit, decode_offsets_record
 from kafka_log.types import TopicPartition
 from sim_engine import actions
+from sim_engine.coordinators.coordinator_actions import StartGroupConsumer
 from sim_engine.engine import run_for, step
 from sim_engine.metadata.controller import NO_LEADER
 from sim_engine.network import CONTROLLER, broker_node
@@ -63,6 +65,46 @@ def test_a_setting_reaches_the_logs() -> None:
     assert [world.brokers[b].disk.replicas[ORDERS].log.config.retention_bytes for b in (1, 2, 3)] == [4711] * 3
     world = run_for(step(world, actions.AlterConfig("orders", "retention.bytes", None)), 1_000)
     assert [world.brokers[b].disk.replicas[ORDERS].log.config.retention_bytes for b in (1, 2, 3)] == [None] * 3
+
+
+def test_a_lower_minimum_of_in_sync_replicas_needs_no_eligible_leaders_any_more() -> None:
+    world = cluster(assignment=((1, 2),), config={"min.insync.replicas": "2"})
+    world = run_for(step(world, actions.Stop(2)), 5_000)
+    partition = world.controller.image.topics["orders"].partitions[0]
+    assert (partition.isr, partition.elr) == ((1,), (2,))
+    world = step(world, actions.AlterConfig("orders", "min.insync.replicas", "1"))
+    assert world.controller.image.topics["orders"].partitions[0].elr == ()
+
+
+def test_who_led_last_is_forgotten_as_soon_as_somebody_leads() -> None:
+    world = run_for(step(cluster(assignment=((1,),)), actions.Stop(1)), 15_000)
+    assert world.controller.image.topics["orders"].partitions[0].last_known_elr == (1,)
+    world = run_for(step(world, actions.Start(1)), 15_000)
+    partition = world.controller.image.topics["orders"].partitions[0]
+    assert (partition.leader, partition.elr, partition.last_known_elr) == (1, (), ())
+
+
+def test_a_group_forgets_what_it_committed_in_a_topic_that_was_made_anew() -> None:
+    world = cluster(assignment=((1, 2, 3),))
+    offsets = actions.CreateTopic(
+        name="__consumer_offsets", assignment=((1, 2, 3),), config={"cleanup.policy": "compact"}
+    )
+    world = with_ten(run_for(step(world, offsets), 1_000))
+    member = StartGroupConsumer(client="m", group="g", topics=("orders",), commit_interval_ms=500)
+    world = run_for(step(world, member), 15_000)
+    assert committed(world) == {"g": 10}
+    world = run_for(step(world, actions.DeleteTopic("orders")), 1_000)
+    assert committed(world) == {"g": None}
+    world = run_for(step(world, actions.CreateTopic(name="orders", assignment=[(1, 2, 3)])), 5_000)
+    world = run_for(said(world, "app", "new"), 10_000)
+    assert committed(world) == {"g": 1}
+
+
+def committed(world: World) -> dict[str, int | None]:
+    """What groups have committed, as the coordinator's log says."""
+    records = (r for b in batches(world, 1, TopicPartition("__consumer_offsets", 0)) for r in b.records)
+    said_last = [c for r in records if isinstance(c := decode_offsets_record(r.key, r.value), OffsetCommit)]
+    return {c.group: None if c.tombstone else c.offset for c in said_last}
 
 
 def test_the_preferred_leader_leads_again_when_the_controller_balances() -> None:

@@ -1,6 +1,7 @@
 """A headers snapshot says of everything what the full one says; with hashed names, the same by other names."""
 
 import errno
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from snapshots.adopt import open_snapshot
 from snapshots.manifest import MANIFEST_NAME
 from snapshots.topic_names import TopicNames
 from spark_jobs.facts.context import Row
+from spark_jobs.relations import RELATIONS
 from tests.conftest import Golden
 from tests.snapshots.headers_copies import headers_copy
 from tests.spark_jobs import breaks
@@ -46,6 +48,33 @@ BREAKS = (
     breaks.bad_index_position,
     breaks.garbage_checkpoint,
 )
+OF_RECORDS = {
+    "segments": {
+        c.name for c in RELATIONS["segments"].columns if c.name.startswith("record_") and c.name != "record_count"
+    },
+    "upkeep": {
+        "key_incomparable_reason",
+        "keys_sampled_permille",
+        "keys",
+        "duplicate_keys",
+        "first_duplicate_offset",
+        "unkeyed_records",
+        "first_unkeyed_offset",
+        "first_unkeyed_at_ms",
+    },
+    "key_comparisons": {
+        "incomparable_reason",
+        "keys_sampled_permille",
+        "keys_compared",
+        "differing_keys",
+        "missing_keys",
+        "revived_keys",
+        "first_differing_offset",
+        "only_on",
+    },
+    "remote_segments": {"store_captured", "missing_files", "damaged_files", "damages"},
+}
+"""Columns that a headers snapshot cannot fill: it has no records of users' topics, and no remote store."""
 _SMALLEST_TOLD = 8
 """A record's value of fewer bytes may stand anywhere by chance."""
 
@@ -68,9 +97,12 @@ def copied(golden: Golden, tmp_path_factory: pytest.TempPathFactory) -> Copied:
 
 
 def own_rows(facts: Derived) -> dict[str, list[Row]]:
-    """The facts, without the name of the snapshot."""
+    """The facts, without the name of the snapshot and what only records, or the remote store, tell."""
     return {
-        relation: [{name: value for name, value in row.items() if name != "snapshot_id"} for row in of_relation]
+        relation: [
+            {n: v for n, v in row.items() if n != "snapshot_id" and n not in OF_RECORDS.get(relation, ())}
+            for row in of_relation
+        ]
         for relation, of_relation in facts.rows.items()
         if of_relation
     }
@@ -81,6 +113,14 @@ def test_facts_of_headers_are_the_facts_of_the_logs(golden: Golden, copied: Copi
     full, headers = derived_once(golden(capture)), derived_once(copied(capture, None))
     assert own_rows(headers) == own_rows(full)
     assert headers.unread() == full.unread()
+
+
+def test_what_records_tell_is_not_known_of_headers(copied: Copied) -> None:
+    facts = derived_once(copied("healthy", None))
+    assert {r["record_batches_read"] for r in facts.all("segments", topic="compacted")} == {None}
+    assert {r["key_incomparable_reason"] for r in facts.all("upkeep", topic="compacted")} == {"no payload"}
+    assert {r["incomparable_reason"] for r in facts.all("key_comparisons", topic="compacted")} == {"no payload"}
+    assert all(r["keys_compared"] for r in facts.all("key_comparisons", topic="__consumer_offsets", partition=1))
 
 
 @pytest.mark.parametrize("capture", CAPTURES)
@@ -102,6 +142,10 @@ def renamed(row: Row) -> Row:
         "group": NAMES.identifier,
         "transactional_id": NAMES.identifier,
         "path": renamed_path,
+        "directory": renamed_path,
+        "leftovers": lambda text: json.dumps(
+            [place | {"path": renamed_path(place["path"])} for place in json.loads(text)], separators=(",", ":")
+        ),
     }
     return {name: to[name](value) if name in to and value is not None else value for name, value in row.items()}
 

@@ -19,6 +19,7 @@ from tests.conftest import Golden
 from tests.spark_jobs.damage import copy_of, edit, segments
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import derived
+from tests.spark_jobs.rejoined import set_high_watermark, truncate
 from tests.spark_jobs.storage_breaks import (
     BROKERS,
     checkpointed,
@@ -249,3 +250,18 @@ def test_without_the_store_nothing_is_said_of_it(golden: Golden, tmp_path: Path,
     results, breaches = judge.verdicts(derived(copy), "H")
     assert breaches == []
     assert (results["H07"].checked, set(results["H07"].reasons)) == (0, {"remote store not captured"})
+
+
+def test_what_was_copied_to_the_tier_before_it_was_committed_is_told(
+    golden: Golden, tmp_path: Path, judge: Judge
+) -> None:
+    copy = tiered(golden, tmp_path / "copy")
+    shutil.rmtree(copy / "remote-storage")
+    leader = derived(copy).one("partitions", topic="tier", partition=0)["leader_id"]
+    for broker in BROKERS:
+        if broker != f"broker-{leader}":
+            truncate(copy / broker / "tier-0", 1000)
+        set_high_watermark(copy / broker / "tier-0", 1000)
+    remote_records(copy, of_remote_segment("tier", 763, end_offset=1004))
+    adopt(copy, cluster="tiered", consistency=Consistency.QUIESCED)
+    assert {b.code for b in roots(judge, copy) if b.severity != "info"} == {"H05"}

@@ -63,7 +63,7 @@ def ran(golden: Golden, postgres_server: postgres.EmbeddedPostgres) -> Iterator[
             "TIDEGAUGE_SNAPSHOTS": str(state / "snapshots"),
             "TIDEGAUGE_SPARK_MASTER": "local[2]",
             "TIDEGAUGE_STORE_URL": store,
-            "TIDEGAUGE_SCHEDULE": "",
+            "TIDEGAUGE_SCHEDULE": "none",
             "TIDEGAUGE_COMMAND": "",
         },
     )
@@ -88,7 +88,7 @@ def ran(golden: Golden, postgres_server: postgres.EmbeddedPostgres) -> Iterator[
             tries={instance["task_id"]: instance["try_number"] for instance in instances},
             failed_log="".join(failed),
             events=events,
-            reports={p.parent.name: json.loads(p.read_text()) for p in (state / "runs").glob("*/report.json")},
+            reports={p.parent.name: json.loads(p.read_text()) for p in (state / "runs").glob("*/*/report.json")},
             published=[tuple(row) for row in rows],
             snapshots=state / "snapshots",
         )

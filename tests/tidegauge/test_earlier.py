@@ -105,3 +105,13 @@ def test_snapshots_of_one_audit_are_compared_with_each_other(
 ) -> None:
     eighth = snapshot(tmp_path, "day-8", 8)
     assert compared(store_url, eighth, week[7]) == {"day-8": "day-7", "day-7": "day-6"}
+
+
+def test_an_interval_is_compared_with_what_lies_before_it_audited_or_not(
+    store_url: str, week: dict[int, Path], tmp_path: Path
+) -> None:
+    later, eighth = snapshot(tmp_path, "day-9-late", 9), snapshot(tmp_path, "day-8", 8)
+    said: list[str] = []
+    since = datetime(2026, 1, 9, tzinfo=UTC)
+    found = earlier_of([str(later)], url=store_url, cluster=None, say=said.append, since=since)
+    assert found == {str(later): str(eighth)}

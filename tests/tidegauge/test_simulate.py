@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from sim_engine.random_worlds.fault_kinds import WorldFault
 from sim_engine.rendering import truth_schema
 from sim_engine.scenarios.registry import SCENARIOS
 from tidegauge.cli import main
@@ -15,10 +16,40 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, [str(a) for a in arguments])
 
 
-def test_the_list_names_every_scenario() -> None:
+def test_the_list_names_every_scenario_and_every_kind_of_fault() -> None:
     result = run("simulate", "--list")
     assert result.exit_code == 0
-    assert [line.split()[0] for line in result.output.splitlines()] == list(SCENARIOS)
+    scenarios, faults = result.output.strip().split("\n\n")
+    assert [line.split()[0] for line in scenarios.splitlines()[1:]] == list(SCENARIOS)
+    assert [line.split()[0] for line in faults.splitlines()[1:]] == list(WorldFault)
+
+
+def test_a_seed_alone_is_a_random_world(tmp_path: Path) -> None:
+    arguments = ("--seed", "5", "--faults", "records-bit-flip,kills", "--hours", "0.01")
+    told = json.loads(run("simulate", *arguments, "--out", tmp_path / "one", "--json").output)
+    assert (told["seed"], told["faults"], told["hours"]) == (5, ["records-bit-flip", "kills"], 0.01)
+    injected = [each for moment in told["moments"] for each in moment["injected"]]
+    assert {each["kind"] for each in injected} <= {"records-bit-flip", "kills"}
+    for moment in told["moments"]:
+        assert run("snapshot", "verify", moment["snapshot"]).exit_code == 0
+        truth = json.loads((Path(moment["snapshot"]) / "TRUTH.json").read_text(encoding="utf-8"))
+        assert truth_schema.problems(truth) == []
+        assert f"tidegauge audit {moment['snapshot']} --out" in moment["next"]
+    text = run("simulate", *arguments, "--out", tmp_path / "other").output
+    assert text.startswith("Seed 5, faults: records-bit-flip, kills\n")
+    assert all(each["where"] in text for each in injected)
+
+
+def test_what_cannot_be_simulated_is_said(tmp_path: Path) -> None:
+    for arguments, problem in (
+        (("--seed", "1", "--faults", "gremlins"), "kinds of kills, power-cut"),
+        (("bit-rot", "--faults", "kills"), "leave the scenario's name out"),
+        (("--seed", "1", "--hours", "0"), "--hours"),
+    ):
+        result = run("simulate", *arguments, "--out", tmp_path / "out")
+        assert result.exit_code == 2
+        assert problem in result.output
+    assert not (tmp_path / "out").exists()
 
 
 def test_each_moment_is_a_snapshot_with_its_truth(tmp_path: Path) -> None:

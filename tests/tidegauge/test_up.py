@@ -56,7 +56,7 @@ def told(process: subprocess.Popen[str], last: str) -> dict[str, str]:
 def stopped(process: subprocess.Popen[str], home: Path) -> None:
     process.send_signal(signal.SIGINT)
     output = process.communicate(timeout=60)[0]
-    assert process.returncode in (0, 130, -2), output
+    assert process.returncode == 0, output
     assert "Traceback" not in output
     listing = subprocess.run(["ps", "-Ao", "args="], capture_output=True, text=True, check=True).stdout
     assert [line for line in listing.splitlines() if str(home) in line] == []
@@ -67,29 +67,20 @@ def test_everything_to_look_at_starts_and_stops(home: Path) -> None:
     try:
         said = told(process, "Ctrl-C")
         console, airflow = said["console"], said["airflow"].split()[0]
-        assert "production" in httpx.get(console, trust_env=False).text
-        assert httpx.get(f"{console}data-docs", trust_env=False).status_code == 200
-        assert httpx.get(f"{airflow}api/v2/version", trust_env=False).status_code == 200
+        assert "production" in httpx.get(console, trust_env=False, timeout=60).text
+        assert httpx.get(f"{console}data-docs", trust_env=False, timeout=60).status_code == 200
+        assert httpx.get(f"{airflow}api/v2/version", trust_env=False, timeout=60).status_code == 200
     finally:
         stopped(process, home)
 
 
 def test_the_console_alone_serves_the_embedded_store_and_stops(home: Path) -> None:
-    with httpx.Client(trust_env=False, timeout=30) as client:
-        process = started(home, "console", "--port", "8291")
-        try:
-            told(process, "console")
-            deadline = time.monotonic() + PATIENCE_S
-            while True:
-                try:
-                    answer = client.get("http://127.0.0.1:8291/readyz")
-                    break
-                except httpx.ConnectError:
-                    assert time.monotonic() < deadline
-                    time.sleep(0.1)
-            assert answer.json() == {"status": "ready"}
-        finally:
-            stopped(process, home)
+    process = started(home, "console", "--port", "0")
+    try:
+        address = told(process, "console")["console"].split()[0]
+        assert httpx.get(f"{address}readyz", trust_env=False, timeout=60).json() == {"status": "ready"}
+    finally:
+        stopped(process, home)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ obeyed, and what a channel would read as markup is broken by who sends it (`deli
 
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import quote
 
 from tidegauge.alerts.model import NO_FRESH_AUDIT, Alert, Word
+from tidegauge.console.addresses import Links
 
 MOST_IN_A_DIGEST: Final = 10
 _LINES_OF_AN_ARGUMENT: Final = 6
@@ -31,7 +31,7 @@ def runbook(alert: Alert, console: str | None) -> str:
     if alert.name == NO_FRESH_AUDIT:
         return f"{console}/runs" if console else "docs/guides/schedule.md"
     if console:
-        return f"{console}/invariants/{quote(alert.code)}"
+        return Links(console).invariant(alert.code)
     return _RUNBOOKS.format(code=alert.code, name=alert.name)
 
 
@@ -39,10 +39,10 @@ def page(alert: Alert, console: str | None) -> str | None:
     """The alert's own page in the console."""
     if console is None:
         return None
-    cluster = quote(alert.key.cluster, safe="")
+    links = Links(console)
     if alert.name == NO_FRESH_AUDIT:
-        return f"{console}/clusters/{cluster}"
-    return f"{console}/clusters/{cluster}/breaches/{quote(alert.key.name, safe='')}"
+        return links.cluster(alert.key.cluster)
+    return links.breach(alert.key.cluster, alert.key.name)
 
 
 def text(alert: Alert, console: str | None) -> str:
@@ -75,5 +75,5 @@ def digest(alerts: Sequence[Alert], console: str | None) -> tuple[str, str]:
     body = "\n\n".join(f"{title(alert)}\n{text(alert, console)}" for alert in shown)
     if len(alerts) > len(shown):
         more = f"and {len(alerts) - len(shown)} more"
-        body += f"\n\n{more}: {console}/clusters/{quote(alerts[0].key.cluster, safe='')}" if console else f"\n\n{more}."
+        body += f"\n\n{more}: {Links(console).cluster(alerts[0].key.cluster)}" if console else f"\n\n{more}."
     return plain(f"[{worst}] {alerts[0].key.cluster}: {', '.join(parts)}"), body

@@ -23,6 +23,7 @@ from tidegauge.console import metrics, pages, security
 from tidegauge.console.addresses import Links
 from tidegauge.console.database import Store
 from tidegauge.console.docs import Docs
+from tidegauge.console.mounted import Mounted
 from tidegauge.console.pages import breaches, cluster, fleet, invariants, partition, runs
 from tidegauge.console.web import Page, RefusalError, asking, html_of, not_found
 
@@ -55,6 +56,7 @@ def create_app(store_url: str, *, docs: Sequence[Path] = (), framed_by: Sequence
     app.state.store = store
     app.state.docs = Docs(tuple(docs))
     app.add_middleware(security.Headers, framed_by=tuple(framed_by))
+    app.add_middleware(Mounted)  # the outermost: all others see addresses as they are outside
     app.add_exception_handler(RefusalError, _refused)
     app.add_exception_handler(HTTPException, _refused_by_routing)
     app.add_exception_handler(StoreError, _store_is_away)
@@ -65,6 +67,7 @@ def create_app(store_url: str, *, docs: Sequence[Path] = (), framed_by: Sequence
         kind.add(router)
     router.add_api_route("/clusters/{cluster}/breaches/{breach}", _acknowledge, methods=["POST"])
     router.add_api_route("/data-docs/{cluster}/{date}/{run}/{file}", _docs_file, methods=["GET", "HEAD"])
+    router.add_api_route("/data-docs/of/{folder}", _docs_of, methods=["GET", "HEAD"])
     router.add_api_route("/metrics", _metrics, methods=["GET"])
     router.add_api_route("/healthz", _healthz, methods=["GET", "HEAD"])
     router.add_api_route("/readyz", _readyz, methods=["GET", "HEAD"])
@@ -96,6 +99,19 @@ def _docs_file(request: Request) -> Response:
         raise not_found("No data docs are kept under this address.")
     path, kind = found
     return FileResponse(path, media_type=kind, headers={"Content-Security-Policy": security.DOCS_POLICY})
+
+
+def _docs_of(request: Request) -> Response:
+    """What a run directory holds: its only data docs, or the list of them."""
+    with asking(request) as asked:
+        folder = asked.path["folder"]
+        found = asked.docs.below(folder)
+        if not found:
+            raise not_found(f"No report lies in a directory {folder!r} yet, or its run wrote none.")
+        only = found[0]
+        if len(found) == 1:
+            return RedirectResponse(asked.links.data_docs(only.cluster, only.date, only.run_id), status_code=307)
+        return RedirectResponse(asked.links.to("/data-docs", folder=folder), status_code=307)
 
 
 def _metrics(request: Request) -> Response:

@@ -34,8 +34,7 @@ def console_command(store: str | None, host: str, port: int, docs: tuple[Path, .
     framed_by = settings.console_framed_by()
 
     def serve_from(where: str) -> None:
-        progress(f"console    http://{host}:{port}{root_path}/  Ctrl-C stops it")
-        serve(where, host=host, port=port, docs=roots, framed_by=framed_by, root_path=root_path)
+        serve(where, host=host, port=port, docs=roots, framed_by=framed_by, root_path=root_path, say=progress)
 
     if url is not None:
         serve_from(url)

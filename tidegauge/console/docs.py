@@ -46,6 +46,10 @@ class Docs:
             self._looked_at = time.monotonic()
         return self._runs
 
+    def below(self, folder: str) -> tuple[RunDocs, ...]:
+        """Those that lie in a directory of this name, or deeper in it."""
+        return tuple(docs for docs in self.runs().values() if folder in docs.directory.parts[:-1])
+
     def file(self, run_id: str, cluster: str, date: str, name: str) -> tuple[Path, str] | None:
         """A page and its content type; None for whatever is not a page of that run."""
         docs = self.runs().get(run_id)

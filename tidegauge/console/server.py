@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -15,11 +15,24 @@ STOP_PATIENCE_S: Final = 5
 DEFAULT_PORT: Final = 8137
 
 
-def serve(url: str, *, host: str, port: int, docs: Sequence[Path], framed_by: Sequence[str], root_path: str) -> None:
-    """Serves until it is told to stop (SIGINT, SIGTERM). Raises `UnavailableError` if the port is taken."""
+def serve(
+    url: str,
+    *,
+    host: str,
+    port: int,
+    docs: Sequence[Path],
+    framed_by: Sequence[str],
+    root_path: str,
+    say: Callable[[str], None],
+) -> None:
+    """Serves until it is told to stop (SIGINT, SIGTERM); says where. Raises `UnavailableError` if the port is taken."""
     server, listening = _server(url, host, port, docs, framed_by, root_path)
     with listening:
-        server.run(sockets=[listening])
+        say(f"console    {_address(host, listening)}{root_path}/  Ctrl-C stops it")
+        try:
+            server.run(sockets=[listening])
+        except KeyboardInterrupt:
+            say("stopped")
 
 
 @contextmanager
@@ -30,7 +43,7 @@ def running(url: str, *, host: str, port: int, docs: Sequence[Path], framed_by: 
     with listening:
         thread.start()
         try:
-            yield f"http://{_shown(host)}:{listening.getsockname()[1]}"
+            yield _address(host, listening)
         finally:
             server.should_exit = True
             thread.join(STOP_PATIENCE_S + 5)
@@ -60,5 +73,6 @@ def _server(
     return uvicorn.Server(configuration), listening
 
 
-def _shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else {"0.0.0.0": "127.0.0.1"}.get(host, host)
+def _address(host: str, listening: socket.socket) -> str:
+    shown = f"[{host}]" if ":" in host else {"0.0.0.0": "127.0.0.1"}.get(host, host)
+    return f"http://{shown}:{listening.getsockname()[1]}"

@@ -88,6 +88,7 @@ def rows(answers: CapturedAnswers, metadata: MetadataHistory | None = None, **fi
             "transactions": (),
             "led_copies": {("__consumer_offsets", 0), ("__transaction_state", 0)},
             "replicated": set(),
+            "waiting_commits": set(),
             "unreadable": set(),
             **files,
         }
@@ -217,6 +218,9 @@ def commit(offset: int = 7, at_ms: int = 5) -> dict[tuple[str, int], tuple[Offse
     }  # fmt: skip
 
 
+WAITING = {("g", "orders", 0)}
+
+
 def groups(*offsets: int) -> tuple[GroupAnswer, ...]:
     committed = tuple(
         CommittedAnswer(topic="orders", partition=0, offset=o, leader_epoch=None, metadata=None) for o in offsets
@@ -233,6 +237,13 @@ def groups(*offsets: int) -> tuple[GroupAnswer, ...]:
         (asked(groups=groups(7)), {"commits": commit(8, AT_MS + 5)}, "changed while copying"),
         (asked(groups=groups(7)), {"commits": commit(), "led_copies": set()}, "coordinator not captured"),
         (asked(groups=groups(7)), {"unreadable": {"__consumer_offsets"}}, "records unreadable"),
+        # A leader that nobody follows has the commit in its log; the group is answered what the ISR has.
+        (
+            asked(groups=groups(7)),
+            {"commits": commit(9), "waiting_commits": WAITING},
+            "last record may not be replicated",
+        ),
+        (asked(groups=groups(7)), {"waiting_commits": WAITING}, "last record may not be replicated"),
         (CapturedAnswers(before=None, after=replace(ROUND, groups=groups(7))), {"commits": commit()}, "asked once"),
     ],
 )

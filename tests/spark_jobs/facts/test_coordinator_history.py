@@ -15,11 +15,13 @@ from tests.spark_jobs.facts.logs import batch, checkpoint, headers, replica
 PARTITION = TopicPartition(topic="t", partition=0)
 
 
-def state(name: str, *, epoch: int = 0, producer_id: int = 7, tombstone: bool = False) -> TransactionState:
+def state(
+    name: str, *, epoch: int = 0, producer_id: int = 7, tombstone: bool = False, at_ms: int = 1_000
+) -> TransactionState:
     return TransactionState(
         transactional_id="tx", producer_id=producer_id, producer_epoch=epoch, previous_producer_id=None,
         next_producer_id=None, timeout_ms=60_000, state=name,
-        partitions=(PARTITION,) if name in ("Ongoing", "PrepareCommit", "PrepareAbort") else (), last_update_ms=1_000,
+        partitions=(PARTITION,) if name in ("Ongoing", "PrepareCommit", "PrepareAbort") else (), last_update_ms=at_ms,
         start_ms=None, client_transaction_version=2, tombstone=tombstone,
     )  # fmt: skip
 
@@ -106,6 +108,9 @@ LOGS = {
     "commits": log(
         commit(10, 0), commit(20, 1), commit(5, 1), commit(-1, None, tombstone=True), commit(7, 2), commit(9, None)
     ),
+    "a transaction's beginning that was never replicated in time": log(
+        state("CompleteCommit"), state("Ongoing"), state("Empty", epoch=1, at_ms=70_000), state("Ongoing", epoch=1)
+    ),
     "commits of two topics of a name": log(commit(100, 0), commit(4, 0, topic_id="b")),
 }
 
@@ -140,6 +145,13 @@ def broken(*records: Any) -> list[str]:
             (state("Empty", epoch=9), state("Empty", producer_id=8, epoch=3)),
             ["producer id 8 is new and begins in epoch 3"],
         ),
+        ((state("PrepareAbort"), state("PrepareAbort", epoch=1)), ["PrepareAbort follows PrepareAbort"]),
+        # Sound: what was not replicated in time is written again.
+        ((state("Ongoing"), state("PrepareCommit"), state("PrepareCommit"), state("CompleteCommit")), []),
+        # Sound: a beginning that was not replicated within its timeout never was; too early, it is not forgotten.
+        ((state("CompleteCommit"), state("Ongoing"), state("Empty", at_ms=61_000)), []),
+        ((state("CompleteCommit"), state("Ongoing"), state("Empty", at_ms=60_999)), ["Empty follows Ongoing"]),
+        ((state("Ongoing"), state("Ongoing"), state("Empty", at_ms=61_000)), ["Empty follows Ongoing"]),
         # Sound: rotation, also at the end of a transaction; an abort of nothing under version 2; a fence.
         ((state("Empty", epoch=32_766), state("Empty", producer_id=8)), []),
         ((state("PrepareCommit", epoch=32_767), state("CompleteCommit", producer_id=8)), []),

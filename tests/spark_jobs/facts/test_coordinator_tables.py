@@ -17,6 +17,7 @@ from kafka_log.scan import scan_buffer
 from spark_jobs.facts.coordinator_tables import (
     CoordinatorTable,
     committed_offsets,
+    from_offset,
     latest_records,
     merge_tables,
     remote_segments,
@@ -157,6 +158,15 @@ def test_a_commit_inside_a_transaction_counts_when_it_is_committed() -> None:
 
 def test_a_commit_after_a_transactional_one_is_newer_than_its_marker() -> None:
     assert standing(b"".join(commits(("begin g", 7), ("g", 9), ("commit", 9)))) == {"g": 9}
+
+
+def test_what_came_with_a_record_or_a_marker_at_the_high_watermark_or_behind_it() -> None:
+    log = commits(("g", 5), ("begin h", 7), ("k", 1), ("commit", 9), ("k", None), ("begin g", 8))
+    whole = b"".join(log)
+    for segments in ((whole,), (whole[: len(log[0] + log[1])], whole[len(log[0] + log[1]) :])):
+        table = merge_tables(table_of(CONSUMER_OFFSETS, segment) for segment in segments)
+        beyond = {offset: {key[0] for key in from_offset(table, offset)} for offset in range(6)}
+        assert beyond == {0: {"g", "h", "k"}, 1: {"h", "k"}, 2: {"h", "k"}, 3: {"h", "k"}, 4: {"k"}, 5: set()}
 
 
 def test_a_batch_that_cannot_be_read_is_counted_and_the_rest_read() -> None:

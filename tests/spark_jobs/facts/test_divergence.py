@@ -54,6 +54,23 @@ def test_an_old_leaders_tail_differs_in_another_epoch() -> None:
     assert [q["offset"] for q in found.difference.quoted] == [50, 60, 70]
 
 
+def test_other_bytes_under_equal_epochs_are_kept_unless_the_leader_has_deleted_them() -> None:
+    # The old leader's batch, sent once more to the next one, is the same but for its epoch. The next one deleted it.
+    leader, follower = [*run(0, 40), *run(40, 100, epoch=1)], run(0, 60)
+    deleted = {"checkpoint_log_start_offset": 70, "epoch_checkpoint": checkpoint((1, 70))}
+
+    def found(rows: Rows, **leads: Any) -> Divergence:
+        disks = Disks(broker_1=headers(*leader), broker_2=headers(*rows))
+        return diverge(replica(*leader, broker_id=1, **leads), replica(*rows, broker_id=2), read=disks)
+
+    assert (found(follower).divergence_offset, found(follower).undiverged_offset) == (40, None)
+    assert found(follower, epoch_checkpoint=checkpoint((0, 0), (1, 60))).undiverged_offset == 40
+    apart = found(follower, **deleted)
+    assert (apart.divergence_offset, apart.difference.offset, apart.undiverged_offset) == (60, 40, None)
+    beyond = [*follower[:4], *run(40, 80, epoch=1, crc=7)]
+    assert found(beyond, **deleted).undiverged_offset == 70
+
+
 @pytest.mark.parametrize("field", ["crc", "size_bytes"])
 def test_other_bytes_in_the_same_epoch_break_identity(field: str) -> None:
     other = run(0, 100)

@@ -1,13 +1,21 @@
 """How many disks hold what is committed, and what producers were told: on captures that were damaged by hand."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
+from snapshots.manifest import Consistency, Manifest, Mode, Source
+from spark_jobs.facts.acknowledged import acknowledged_columns
+from spark_jobs.facts.context import Acknowledged
+from spark_jobs.facts.replica_set import ReplicaSet
+from spark_jobs.facts.watermarks import HighWatermarkBounds
+from spark_jobs.truth_file import read_ledger
 from tests.conftest import Golden
 from tests.spark_jobs.damage import copy_of, edit, segments
+from tests.spark_jobs.facts.logs import batch, checkpoint, context, replica
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import derived
 from tidegauge.simulate import simulate
@@ -52,3 +60,53 @@ def test_the_ledger_alone_is_the_truth_and_alone_judges_by_it(tmp_path: Path, ju
     silent, _ = judge.verdicts(derived(directory), "ABCDEFGHJKL")
     assert silent["D19"].verdict == "unknown"
     assert {code: v for code, v in told.items() if code != "D19"} == {c: v for c, v in silent.items() if c != "D19"}
+
+
+def missing(*told: tuple[int, int], epochs: tuple[tuple[int, int], ...]) -> int | None:
+    """How much of (offset, leader epoch) a log of ten batches lacks, whose checkpoint tells these epochs."""
+    facts = replica(*(batch(n) for n in range(10)), epoch_checkpoint=checkpoint(*epochs))
+    ledger = tuple(Acknowledged(base_offset=o, last_offset=o, leader_epoch=epoch) for o, epoch in told)
+    columns = acknowledged_columns(
+        ReplicaSet(
+            context=context(isr=(1,), acknowledged=ledger),
+            facts=[facts],
+            live=[facts],
+            reference=facts,
+            divergences=[],
+            shared_end={},
+            bounds=HighWatermarkBounds(lower=None, upper=None),
+            proofs={},
+        )
+    )
+    found: int | None = columns["acknowledged_missing"]
+    return found
+
+
+def test_what_lies_below_the_first_epoch_may_have_been_deleted_and_is_not_missing() -> None:
+    assert missing((7, 0), epochs=((0, 0),)) == 0
+    assert missing((2, 0), (7, 0), epochs=((0, 5),)) is None
+    assert missing((2, 0), (12, 0), epochs=((0, 5),)) == 1
+    assert missing((7, 1), epochs=((0, 0), (1, 8))) is not None
+
+
+def test_what_was_told_of_a_topic_that_is_gone_is_not_looked_for_in_its_successor(tmp_path: Path) -> None:
+    def told(at_ms: int, offset: int) -> dict[str, object]:
+        return {"at_ms": at_ms, "partition": "t-0", "acks": -1, "base_offset": offset, "last_offset": offset} | {
+            "leader_epoch": 0
+        }
+
+    elections = [{"at_ms": at_ms, "partition": "t-0", "kind": kind} for at_ms, kind in ((5, "first"), (50, "first"))]
+    truth = {"acknowledged": [told(10, 3), told(60, 0)], "elections": elections}
+    (tmp_path / "TRUTH.json").write_text(json.dumps(truth), encoding="utf-8")
+    manifest = Manifest(
+        cluster="c",
+        cluster_id=None,
+        snapshot_id="s",
+        source=Source.SIMULATED,
+        mode=Mode.FULL,
+        consistency=Consistency.ATOMIC,
+        brokers=(),
+        left_out=(),
+    )
+    ledger = read_ledger(tmp_path, manifest, [])
+    assert ledger == {("t", 0): (Acknowledged(base_offset=0, last_offset=0, leader_epoch=0),)}

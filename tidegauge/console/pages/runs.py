@@ -72,7 +72,9 @@ def run(asked: Asked) -> Page:
 
 def data_docs(asked: Asked) -> Page:
     """Each run's data docs, by cluster and date."""
-    found = sorted(asked.docs.runs().values(), key=lambda d: (d.cluster, d.finished_at), reverse=True)
+    folder = asked.query.get("folder")
+    chosen = asked.docs.below(folder) if folder else asked.docs.runs().values()
+    found = sorted(chosen, key=lambda d: (d.cluster, d.finished_at), reverse=True)
     by_cluster: dict[str, list[object]] = {}
     for docs in found:
         by_cluster.setdefault(docs.cluster, []).append(docs)

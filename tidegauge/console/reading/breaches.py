@@ -20,9 +20,15 @@ _BEHIND = (
 _STATE = {
     "open": "found_state <> 'resolved' AND implied_by IS NULL",
     "resolved": "found_state = 'resolved'",
-    "acknowledged": "(cluster, breach_id) IN "
-    "(SELECT a.cluster, a.breach_id FROM tidegauge.v_acknowledgement a WHERE a.in_force)",
+    "acknowledged": "state = 'acknowledged'",
 }
+_ACKNOWLEDGED = """(
+    SELECT b.* FROM (SELECT cluster, breach_id FROM tidegauge.v_acknowledgement WHERE in_force) a
+    CROSS JOIN LATERAL (SELECT * FROM tidegauge.v_breach b
+                        WHERE b.cluster = a.cluster AND b.breach_id = a.breach_id OFFSET 0) b
+) AS acknowledged"""
+"""Few, so each is looked up: the order of all breaches is never walked to find them (OFFSET keeps it so)."""
+
 _COUNTS = """
 SELECT severity, sum(roots) FILTER (WHERE state <> 'resolved') AS open,
        sum(breaches) FILTER (WHERE state = 'resolved') AS resolved
@@ -83,7 +89,8 @@ def listed(store: Reader, filters: Filters, *, after: str | None, size: int) -> 
         if (value := getattr(filters, name)) is not None:
             conditions.append(f"{name} = :{name}")
             values[name] = value
-    query = f"SELECT {_COLUMNS} FROM tidegauge.v_breach WHERE {' AND '.join(conditions)}"
+    source = _ACKNOWLEDGED if filters.state == "acknowledged" else "tidegauge.v_breach"
+    query = f"SELECT {_COLUMNS} FROM {source} WHERE {' AND '.join(conditions)}"
     key = unpack(after, **_KEY)
     if key is not None:
         query += _BEHIND

@@ -6,6 +6,7 @@ from tidegauge.console.database import Reader, Row
 from tidegauge.console.reading.paging import Slice, sliced, unpack
 
 TREND_RUNS = 90
+_FLEET_RUNS = 30
 
 _CLUSTERS = """
 SELECT k.*, coalesce(b.critical, 0) AS critical, coalesce(b.warning, 0) AS warning, coalesce(b.info, 0) AS info,
@@ -71,7 +72,7 @@ def latest(store: Reader, name: str) -> Row | None:
 def trend(store: Reader, name: str | None = None) -> Mapping[str, Sequence[Row]]:
     """The latest runs of each cluster, or of one, oldest first."""
     found: dict[str, list[Row]] = {}
-    for row in store.rows(_TREND, cluster=name, runs=TREND_RUNS):
+    for row in store.rows(_TREND, cluster=name, runs=_FLEET_RUNS if name is None else TREND_RUNS):
         found.setdefault(row["cluster"], []).append(row)
     return found
 

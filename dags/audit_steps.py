@@ -1,0 +1,83 @@
+"""The tasks of an audit, once for each cluster of a run: `replication_audit` and `replication_audit_adhoc` share them.
+
+In: a task's answer, a list of subjects: `{"subject": name, "directory": …, "look": [arguments of the step snapshot]}`.
+Out: the tasks `snapshot`, `index_and_derive`, `evaluate`, `publish`, mapped over it. The rule that must hold: what one
+cluster's tasks do concerns no other's; each has a directory of its own below the run's.
+
+How many Spark applications run at once: as many as the pool `TIDEGAUGE_SPARK_POOL` has slots, over all runs and DAGs
+(`pools.json`, beside this file, makes one: `airflow pools import pools.json`); without a pool, two of each DAG.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from hashlib import sha256
+from typing import Any, Final
+
+from airflow.sdk import XComArg, task_group
+
+from job import command_step, spark_step
+
+Subject = dict[str, Any]
+
+DEFAULTS: Final[Mapping[str, Any]] = {
+    "owner": "tidegauge",
+    "retries": 3,
+    "retry_delay": timedelta(minutes=1),
+    "retry_exponential_backoff": True,
+    "max_retry_delay": timedelta(minutes=15),
+    "execution_timeout": timedelta(hours=6),
+}
+"""Of every task: what the environment did is tried again, later and later."""
+
+BREACH_FAILS: Final = (os.environ.get("TIDEGAUGE_BREACH_FAILS") or "").lower() in ("1", "true", "yes")
+"""Whether a run fails where invariants do not hold, unless its form says otherwise."""
+
+_NAMED: Final = "{{ task.subject }}"
+
+
+def runs_root() -> str:
+    """Where runs keep their directories."""
+    return os.path.expanduser(os.environ.get("TIDEGAUGE_HOME") or "~/.local/share/tidegauge") + "/runs"
+
+
+def subject(run_id: str, name: str, *look: str, snapshots: list[str]) -> Subject:
+    """What one mapped instance of the tasks is about."""
+    return {
+        "subject": name,
+        "directory": f"{runs_root()}/{re.sub('[:+/]', '-', run_id)}/{folder(name)}",
+        "look": [*look, "--", *snapshots],
+    }
+
+
+def folder(name: str) -> str:
+    """A cluster's name as that of one folder, from which nothing leads out; one of our own clusters' as it is."""
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", name)[:100]
+    if plain == name and plain.strip("."):
+        return name
+    return f"{plain.strip('.') or '_'}-{sha256(name.encode()).hexdigest()[:8]}"
+
+
+def where_spark_waits() -> dict[str, Any]:
+    """The pool in which Spark applications wait for each other, or a limit without one."""
+    pool = os.environ.get("TIDEGAUGE_SPARK_POOL")
+    return {"pool": pool} if pool else {"max_active_tis_per_dag": 2}
+
+
+@task_group(group_id="audit", prefix_group_id=False)
+def audit(subject: Any, directory: Any, look: Any) -> None:
+    """One cluster: found, read, judged, published."""
+    about: dict[str, Any] = {"subject": subject, "map_index_template": _NAMED}
+    snapshot = command_step("snapshot", "--run", directory, "--fail-on", "{{ params.fail_on }}", look, **about)
+    index_and_derive = spark_step("index", "derive", arguments=["--run", directory], **about, **where_spark_waits())
+    evaluate = command_step("evaluate", "--run", directory, may_breach=True, **about)
+    publish = command_step(
+        "publish", "--run", directory, may_breach=True, breach_fails="{{ params.breach_fails }}", **about
+    )
+    snapshot >> index_and_derive >> evaluate >> publish
+
+
+def audit_each(subjects: XComArg) -> None:
+    """The tasks, mapped over what a task answers."""
+    audit.expand_kwargs(subjects)

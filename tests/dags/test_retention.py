@@ -1,0 +1,106 @@
+"""The retention DAG, and the form of audits by hand, as Airflow sees them."""
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
+
+import job
+
+DAGS = Path(__file__).parents[2] / "dags"
+
+
+def dag_of(name):
+    from airflow.dag_processing.dagbag import DagBag
+
+    bag = DagBag(dag_folder=str(DAGS / f"{name}.py"))
+    assert bag.import_errors == {}
+    return bag.dags[name]
+
+
+@pytest.fixture(scope="module")
+def adhoc():
+    return dag_of("replication_audit_adhoc")
+
+
+def test_retention_runs_nightly_with_what_is_set_and_can_be_switched_off(monkeypatch):
+    monkeypatch.setenv("TIDEGAUGE_RETENTION", "--keep-days 90 --facts-days 7 --snapshots")
+    dag = dag_of("retention")
+    assert dag.schedule.expression == "30 1 * * *"
+    assert dag.params["keep"] == "--keep-days 90 --facts-days 7 --snapshots"
+    with pytest.raises(ParamValidationError):
+        dag.params.get_param("keep").resolve("--keep-days 1; rm -rf /")
+    monkeypatch.setenv("TIDEGAUGE_RETENTION", "none")
+    assert dag_of("retention").schedule is None
+
+
+@pytest.mark.parametrize(("dry_run", "last"), [(True, ["--dry-run"]), (False, [])])
+def test_retention_is_one_command(monkeypatch, dry_run, last):
+    monkeypatch.setenv("TIDEGAUGE_RETENTION", "--keep-days 90")
+    task = dag_of("retention").get_task("retain")
+    said = []
+    monkeypatch.setattr(job.ProcessOperator, "_run", lambda self, command, **_: said.append(command) or 0)
+    context = {"params": {"keep": "--keep-days 90 --snapshots", "dry_run": dry_run}}
+    task.render_template_fields(context)
+    task.execute(context)
+    assert said[0][1:] == ["store", "retain", "--keep-days", "90", "--snapshots", *last]
+
+
+def asked(dag, **given):
+    params = {name: dag.params[name] for name in dag.params} | given
+    context = {"dag_run": SimpleNamespace(run_id="manual__1"), "params": params}
+    module = sys.modules[dag.get_task("subjects").python_callable.__module__]
+    (found,) = module.subjects_of(context)
+    return " ".join(found["look"])
+
+
+def test_the_form_is_typed(adhoc):
+    schemas = {name: adhoc.params.get_param(name).schema for name in adhoc.params}
+    assert set(schemas) == {
+        "cluster", "snapshot", "from_date", "to_date", "partitions", "invariants", "compare", "fail_on", "breach_fails",
+    }  # fmt: skip
+    assert schemas["partitions"]["type"] == ["null", "array"]
+    assert schemas["from_date"]["format"] == "date"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("partitions", ["orders"]),
+        ("partitions", "orders-0"),
+        ("invariants", ["D06; rm"]),
+        ("from_date", "yesterday"),
+        ("fail_on", "fatal"),
+        ("compare", "perhaps"),
+    ],
+)
+def test_a_wrong_entry_is_refused(adhoc, name, value):
+    with pytest.raises(ParamValidationError):
+        adhoc.params.get_param(name).resolve(value)
+
+
+def test_the_form_becomes_words(adhoc):
+    assert asked(adhoc) == "--cluster kafka --previous auto -- latest"
+    assert asked(
+        adhoc, cluster="prod", snapshot="/a", compare=False, partitions=["orders-0", "a-1"], invariants=["D06"]
+    ) == ("--cluster prod --partition orders-0 --partition a-1 --invariant D06 -- /a")
+    assert asked(adhoc, from_date="2026-11-01", to_date="2026-11-02", compare=False) == (
+        "--cluster kafka --since 2026-11-01T00:00:00+00:00 --before 2026-11-03T00:00:00+00:00 -- all"
+    )
+
+
+def test_days_that_make_no_sense_fail_at_once(adhoc):
+    with pytest.raises(AirflowFailException, match="is before the first"):
+        asked(adhoc, from_date="2026-11-02", to_date="2026-11-01")
+    with pytest.raises(AirflowFailException, match="not both"):
+        asked(adhoc, from_date="2026-11-02", snapshot="/a")
+
+
+def test_its_words_are_those_that_the_command_takes(adhoc):
+    from tidegauge.cli import main
+
+    known = {option for parameter in main.commands["job"].params for option in parameter.opts}
+    words = asked(adhoc, from_date="2026-11-01", to_date="2026-11-02", partitions=["a-0"], invariants=["D06"]).split()
+    assert {word for word in words if word.startswith("--") and word != "--"} <= known

@@ -1,0 +1,296 @@
+"""Everyday use in a real Airflow: a backfill over days, a look by hand, retention, and the console behind its login."""
+
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+import yaml
+from sqlalchemy import create_engine, text
+
+from snapshots.adopt import adopt
+from snapshots.manifest import Consistency
+from spark_jobs import session, store
+from tests.conftest import Golden
+from tidegauge import airflow, postgres
+from tidegauge.console import server as console
+from tidegauge.demo import shipped
+
+pytestmark = pytest.mark.slow
+
+PATIENCE_S = 600
+RUNS = "/api/v2/dags/replication_audit/dagRuns"
+
+
+@dataclass
+class Used:
+    """What the days left behind."""
+
+    backfill: dict[str, dict[str, Any]]
+    instances: dict[str, list[dict[str, Any]]]
+    logs: Path
+    first: list[tuple[Any, ...]]
+    again: list[tuple[Any, ...]]
+    look: airflow.RunResult
+    state: Path
+    pages: dict[str, httpx.Response]
+    retained: str
+    plugins: list[dict[str, Any]]
+
+
+def snapshot(source: Path, root: Path, cluster: str, name: str, day: int) -> None:
+    """A copy of a capture that says it was made on a day of this November."""
+    place = root / cluster / name
+    shutil.copytree(source, place)
+    (place / "MANIFEST.json").unlink(missing_ok=True)
+    adopt(place, cluster=cluster, consistency=Consistency.QUIESCED, snapshot_id=name)
+    manifest = json.loads((place / "MANIFEST.json").read_text())
+    for broker in manifest["brokers"]:
+        at = int(datetime(2026, 11, day, 3, tzinfo=UTC).timestamp() * 1000)
+        broker["read_started_at_ms"] = broker["read_finished_at_ms"] = at
+    (place / "MANIFEST.json").write_text(json.dumps(manifest))
+
+
+def until(what: str, done: Any) -> Any:
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        if found := done():
+            return found
+        time.sleep(1)
+    raise AssertionError(f"{what} did not happen within {PATIENCE_S} s")
+
+
+def ended(scheduler: airflow.Airflow, run_type: str, count: int) -> Any:
+    runs = scheduler._call("GET", f"{RUNS}?run_type={run_type}&limit=100")["dag_runs"]
+    over = [run for run in runs if run["state"] in ("success", "failed")]
+    return {run["logical_date"][:10]: run for run in over} if len(over) == len(runs) >= count else None
+
+
+def backfill(environ: dict[str, str], first: int, last: int, *more: str) -> None:
+    command = [str(Path(sys.executable).with_name("airflow")), "backfill", "create", "--dag-id", "replication_audit"]
+    dates = ["--from-date", f"2026-11-{first:02}", "--to-date", f"2026-11-{last:02}", "--max-active-runs", "3"]
+    done = subprocess.run([*command, *dates, *more], env=environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
+
+def published(url: str) -> list[tuple[Any, ...]]:
+    with create_engine(url).connect() as connection:
+        query = "SELECT cluster, snapshot_id, previous_snapshot_id, ruleset_version, run_id FROM tidegauge.v_run"
+        return sorted(tuple(row) for row in connection.execute(text(query)))
+
+
+def pages(base: str, token: str, report: str) -> dict[str, httpx.Response]:
+    """What a browser gets, with a login and without."""
+    viewer = httpx.Client(base_url=base, trust_env=False, cookies={"_token": token})
+    nobody = httpx.Client(base_url=base, trust_env=False)
+    found = {
+        "nobody": nobody.get("/tidegauge/"),
+        "nobody's form": nobody.post("/tidegauge/clusters/prod/breaches/x", data={"who": "x"}),
+        "forged": httpx.get(f"{base}/tidegauge/", cookies={"_token": f"{token}x"}, trust_env=False),
+        "fleet": viewer.get("/tidegauge/"),
+        "static": viewer.get("/tidegauge/static/console.css"),
+        "docs": viewer.get("/tidegauge/data-docs"),
+        "report": viewer.get(report, follow_redirects=True),
+        "no report": viewer.get("/tidegauge/of-run/replication_audit/manual__never", follow_redirects=True),
+        "other form": viewer.post("/tidegauge/runs/x", data={}),
+    }
+    for name, path in {
+        "up": "/tidegauge/..%2f..%2fapi",
+        "encoded": "/tidegauge/%2e%2e/x",
+        "host": "/tidegauge//e.com",
+    }.items():
+        found[name] = viewer.get(path)
+    breaches = viewer.get("/tidegauge/breaches/figures/breaches.json").json()
+    rows = breaches["rows"] if isinstance(breaches, dict) else breaches
+    place = f"/tidegauge/clusters/prod/breaches/{rows[0]['breach_id']}"
+    page = viewer.get(place)
+    form_token = page.text.split('name="form_token" value="')[1].split('"')[0]
+    form = {"form_token": form_token, "who": "ada", "until": "1 day", "note": "on it", "action": "acknowledge"}
+    found["breach"] = page
+    found["acknowledged"] = viewer.post(place, data=form, headers={"origin": base, "sec-fetch-site": "same-origin"})
+    found["forged form"] = viewer.post(place, data=form, headers={"origin": "https://evil.example"})
+    return found
+
+
+@pytest.fixture(scope="module")
+def used(golden: Golden, postgres_server: postgres.EmbeddedPostgres) -> Iterator[Used]:
+    state = Path(tempfile.mkdtemp(prefix="tidegauge-everyday-"))
+    root = state / "snapshots"
+    snapshot(golden("unclean-before"), root, "prod", "one", 2)
+    snapshot(golden("unclean-before"), root, "prod", "two", 4)
+    (root / "wrong" / "broken").mkdir(parents=True)
+    (root / "wrong" / "broken" / "MANIFEST.json").write_text("{")
+    at = datetime(2026, 11, 2, 4, tzinfo=UTC).timestamp()
+    os.utime(root / "wrong" / "broken" / "MANIFEST.json", (at, at))
+    brokers = {1: [str(state)]}
+    (state / "clusters.yaml").write_text(
+        yaml.safe_dump({"clusters": {"prod": {"brokers": brokers}, "wrong": {"brokers": brokers}}})
+    )
+    url = postgres_server.fresh_database("everyday")
+    store.migrate(url)
+    database = postgres_server.fresh_database("airflow_of_every_day")
+    try:
+        with console.running(url, host="127.0.0.1", port=0, docs=(state / "runs",)) as address:
+            environ = airflow.environment(
+                home=state / "airflow",
+                dags=shipped("dags"),
+                database_url=database,
+                environ={
+                    **os.environ,
+                    **session.submit_environment("local[2]"),
+                    "TIDEGAUGE_HOME": str(state),
+                    "TIDEGAUGE_CLUSTERS": str(state / "clusters.yaml"),
+                    "TIDEGAUGE_SNAPSHOTS": str(root),
+                    "TIDEGAUGE_SPARK_MASTER": "local[2]",
+                    "TIDEGAUGE_STORE_URL": url,
+                    "TIDEGAUGE_SCHEDULE": "",
+                    "TIDEGAUGE_RETENTION": "none",
+                    "TIDEGAUGE_COMMAND": "",
+                    "TIDEGAUGE_CONSOLE_URL": address,
+                },
+            )
+            environ["AIRFLOW__CORE__PARALLELISM"] = "4"
+            airflow.migrate(state / "airflow", environ, f"{importlib.metadata.version('apache-airflow')} {database}")
+            with airflow.running(state / "airflow", environ) as scheduler:
+                scheduler._wait_for("replication_audit")
+                until("the scheduled run", lambda: ended(scheduler, "scheduled", 1))
+                backfill(environ, 2, 4)
+                runs = until("the backfill", lambda: ended(scheduler, "backfill", 3))
+                first = published(url)
+                instances = {
+                    day: scheduler._call("GET", f"{RUNS}/{quote(run['dag_run_id'])}/taskInstances?limit=100")[
+                        "task_instances"
+                    ]
+                    for day, run in runs.items()
+                }
+                backfill(environ, 4, 4, "--reprocess-behavior", "completed")
+                time.sleep(5)
+                until("the second backfill", lambda: ended(scheduler, "backfill", 3))
+                conf = {"cluster": "prod", "snapshot": "latest", "partitions": ["orders-0"], "invariants": ["D06"]}
+                look = scheduler.run("replication_audit_adhoc", conf, lambda _: None)
+                retained = scheduler.run(
+                    "retention", {"keep": "--keep-days 1 --facts-days 0", "dry_run": True}, lambda _: None
+                )
+                assert retained.state == "success", scheduler.log_of("retention", "retain")
+                yield Used(
+                    backfill=runs,
+                    instances=instances,
+                    logs=scheduler.home / "logs",
+                    first=first,
+                    again=published(url),
+                    look=look,
+                    state=state,
+                    pages=pages(
+                        scheduler.url,
+                        scheduler._token,
+                        f"/tidegauge/of-run/replication_audit_adhoc/{quote(look.run_id)}",
+                    ),
+                    retained=scheduler.log_of("retention", "retain"),
+                    plugins=scheduler._call("GET", "/api/v2/plugins")["plugins"],
+                )
+    finally:
+        shutil.rmtree(state, ignore_errors=True)
+
+
+def of(used: Used, day: str, cluster: str) -> dict[str, tuple[str, int]]:
+    """Task -> state and try, of one cluster's tasks."""
+    return {
+        i["task_id"]: (i["state"], i["try_number"])
+        for i in used.instances[day]
+        if i["rendered_map_index"] == cluster or (i["task_id"] == "snapshot" and i["rendered_map_index"] == cluster)
+    }
+
+
+def test_each_day_audits_its_own_snapshot_and_compares_it_with_the_last_one_before(used: Used) -> None:
+    assert [row[:3] for row in used.first] == [("prod", "one", None), ("prod", "two", "one")]
+    assert all(row[3] for row in used.first)
+
+
+def test_a_day_without_a_snapshot_fails_at_once_and_says_so(used: Used) -> None:
+    assert used.backfill["2026-11-03"]["state"] == "failed"
+    log = "".join(
+        p.read_text() for p in used.logs.rglob("*.log") if "2026-11-03" in str(p) and "task_id=snapshot" in str(p)
+    )
+    assert log.count("captured since 2026-11-03T00:00:00+00:00 before 2026-11-04T00:00:00+00:00") == 2  # clusters
+
+
+def test_one_cluster_s_broken_snapshot_fails_only_its_own_tasks(used: Used) -> None:
+    states = sorted(
+        (i["task_id"], i["state"]) for i in used.instances["2026-11-02"] if i["task_id"] in ("snapshot", "publish")
+    )
+    assert states == [
+        ("publish", "success"),
+        ("publish", "upstream_failed"),
+        ("snapshot", "failed"),
+        ("snapshot", "success"),
+    ]
+
+
+def test_doing_a_day_again_changes_nothing(used: Used) -> None:
+    assert used.again == used.first
+
+
+def test_a_look_is_reported_and_not_published(used: Used) -> None:
+    assert used.look.state == "success"
+    (report,) = (used.state / "runs" / used.look.run_id).glob("*/report.json")
+    told = json.loads(report.read_text())
+    assert told["run"]["restricted_to"] == {"partitions": ["orders-0"], "invariants": ["D06"]}
+    assert [i["code"] for i in told["invariants"]] == ["D06"]
+    assert {(b["subject"]["topic"], b["subject"]["partition"]) for b in told["breaches"]} <= {("orders", 0)}
+
+
+def test_retention_tells_what_would_go(used: Used) -> None:
+    assert "prod: 0 runs would be removed" in used.retained
+
+
+def test_nobody_sees_the_console_without_airflow_s_login(used: Used) -> None:
+    assert {used.pages[name].status_code for name in ("nobody", "nobody's form", "forged")} <= {401, 403}
+    assert "Tidegauge" not in used.pages["nobody"].text
+
+
+def test_who_is_logged_in_sees_it_below_airflow_s_address(used: Used) -> None:
+    fleet = used.pages["fleet"]
+    assert fleet.status_code == 200
+    assert 'href="/tidegauge/clusters/prod"' in fleet.text
+    assert 'href="/clusters' not in fleet.text
+    assert "frame-ancestors 'self'" in fleet.headers["content-security-policy"]
+    assert used.pages["docs"].status_code == 200
+    assert "_token" not in str(used.pages["fleet"].headers)
+
+
+def test_a_dag_run_leads_to_its_report(used: Used) -> None:
+    page = used.pages["report"]
+    assert page.status_code == 200
+    assert "no verdict on the cluster" in page.text
+    assert used.pages["no report"].status_code == 404
+
+
+def test_only_the_console_s_own_addresses_and_its_one_form_are_passed_on(used: Used) -> None:
+    assert {used.pages[name].status_code for name in ("other form", "up", "encoded", "host")} == {404}
+
+
+def test_a_breach_is_acknowledged_through_airflow_and_a_forged_form_is_not(used: Used) -> None:
+    assert used.pages["acknowledged"].status_code == 303, used.pages["acknowledged"].text
+    assert used.pages["acknowledged"].headers["location"].startswith("/tidegauge/clusters/prod/breaches/")
+    assert used.pages["forged form"].status_code == 403
+
+
+def test_airflow_s_navigation_leads_there(used: Used) -> None:
+    (plugin,) = [p for p in used.plugins if p["name"] == "tidegauge"]
+    assert {(v["name"], v["destination"]) for v in plugin["external_views"]} == {
+        ("Tidegauge", "nav"),
+        ("Tidegauge data docs", "nav"),
+        ("Report", "dag_run"),
+    }

@@ -1,0 +1,111 @@
+"""Run directories and snapshots: what is old goes, what is not ours or still needed stays."""
+
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from spark_jobs import store
+from tests.spark_jobs.store.helpers import audit
+from tidegauge.retention import retain
+
+NOW = datetime.now(UTC)
+OLD = NOW - timedelta(days=30)
+
+
+def run_directory(root: Path, name: str, run_id: str, cluster: str, *, days_ago: float) -> Path:
+    directory = root / name / cluster
+    (directory / "facts" / "replicas").mkdir(parents=True)
+    (directory / "facts" / "replicas" / "part-0.parquet").write_bytes(b"x" * 1000)
+    (directory / "run.json").write_text("{}")
+    (directory / "report.json").write_text(json.dumps({"run": {"run_id": run_id, "cluster": cluster}}))
+    at = (NOW - timedelta(days=days_ago)).timestamp()
+    for path in (*directory.iterdir(), directory):
+        os.utime(path, (at, at))
+    return directory
+
+
+def snapshot(root: Path, name: str, *, days_ago: float) -> Path:
+    (root / name).mkdir(parents=True)
+    (root / name / "MANIFEST.json").write_text("")
+    at = (NOW - timedelta(days=days_ago)).timestamp()
+    os.utime(root / name / "MANIFEST.json", (at, at))
+    return root / name
+
+
+@pytest.fixture
+def url(store_url: str) -> str:
+    with store.connect(store_url, "begin anew") as connection, connection.cursor() as cursor:
+        cursor.execute("DROP SCHEMA IF EXISTS tidegauge CASCADE")
+    store.migrate(store_url)
+    return store_url
+
+
+def told(
+    url: str, runs: Path, *, days: float = 10, facts_days: float = 5, snapshots: bool = False, dry_run: bool = False
+):
+    return list(
+        retain(
+            url,
+            runs_before=NOW - timedelta(days=days),
+            facts_before=NOW - timedelta(days=facts_days),
+            runs_root=runs,
+            with_snapshots=snapshots,
+            dry_run=dry_run,
+        )
+    )
+
+
+def test_a_directory_stays_as_long_as_its_run_and_its_facts_do_not(url: str, tmp_path: Path) -> None:
+    published = audit(url, "c", "s1", day=1)
+    kept = run_directory(tmp_path, "a", published, "c", days_ago=20)
+    look = run_directory(tmp_path, "b", "never-published", "c", days_ago=20)
+    fresh = run_directory(tmp_path, "d", "another-look", "c", days_ago=1)
+    (tmp_path / "somebody's").mkdir()
+    before = told(url, tmp_path, dry_run=True)
+    assert all(path.is_dir() for path in (kept / "facts", look, fresh))
+    after = told(url, tmp_path)
+    assert [line.replace("would be removed", "removed") for line in before] == after
+    assert not look.exists()
+    assert (kept / "report.json").exists()
+    assert not (kept / "facts").exists()
+    assert (fresh / "facts").exists()
+    assert (tmp_path / "somebody's").exists()
+    assert told(url, tmp_path) == after[:1]
+
+
+def test_the_newest_directory_of_a_cluster_stays_whole(url: str, tmp_path: Path) -> None:
+    audit(url, "c", "s1", day=1)
+    older, newest = (run_directory(tmp_path, name, name, "c", days_ago=age) for name, age in (("a", 50), ("b", 40)))
+    told(url, tmp_path)
+    assert not older.exists()
+    assert (newest / "facts").exists()
+
+
+def test_old_snapshots_go_only_if_asked_and_the_newest_two_stay(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEGAUGE_SNAPSHOTS", str(tmp_path / "snapshots"))
+    cluster = tmp_path / "snapshots" / "c"
+    places = {name: snapshot(cluster, name, days_ago=age) for name, age in (("a", 50), ("b", 40), ("c", 30), ("d", 1))}
+    (cluster / "unfinished").mkdir()
+    os.link(places["a"] / "MANIFEST.json", places["d"] / "hard")
+    told(url, tmp_path / "runs")
+    assert all(place.exists() for place in places.values())
+    (places["d"] / "soft").symlink_to(places["b"] / "MANIFEST.json")
+    told(url, tmp_path / "runs", snapshots=True)
+    assert sorted(p.name for p in cluster.iterdir()) == ["b", "c", "d", "unfinished"]
+    assert (places["d"] / "hard").exists()
+    (places["d"] / "soft").unlink()
+    told(url, tmp_path / "runs", snapshots=True)
+    assert sorted(p.name for p in cluster.iterdir()) == ["c", "d", "unfinished"]
+
+
+def test_no_link_is_followed(url: str, tmp_path: Path) -> None:
+    elsewhere = run_directory(tmp_path / "elsewhere", "x", "r", "c", days_ago=50)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "link").symlink_to(elsewhere.parent)
+    told(url, tmp_path / "runs")
+    assert (elsewhere / "facts").exists()

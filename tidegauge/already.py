@@ -1,0 +1,30 @@
+"""Which snapshots need no audit: snapshots in, those that this version has not judged yet out.
+
+The rule that must hold: only a published run of the same cluster, snapshot and ruleset counts, so that a newer ruleset
+judges anew, and what failed or was a look at some partitions is done again.
+"""
+
+from collections.abc import Sequence
+
+from expectations.catalogue.registry import RULESET_VERSION
+from snapshots.adopt import open_snapshot
+from snapshots.location import location
+from spark_jobs.store import connect, migrate
+
+_JUDGED = """
+SELECT 1 FROM tidegauge.audit_run
+WHERE (cluster, snapshot_id, ruleset_version) = (%s, %s, %s) AND status = 'published'
+"""
+
+
+def not_yet(inputs: Sequence[str], *, url: str, cluster: str | None) -> tuple[str, ...]:
+    """The inputs that are not published. Raises `SnapshotError`, `StoreError`."""
+    migrate(url)
+    with connect(url, "look for earlier audits") as connection, connection.cursor() as cursor:
+        left = []
+        for given in inputs:
+            manifest = open_snapshot(location(given), cluster=cluster).manifest
+            cursor.execute(_JUDGED, (manifest.cluster, manifest.snapshot_id, RULESET_VERSION))
+            if cursor.fetchone() is None:
+                left.append(given)
+        return tuple(left)

@@ -1,0 +1,182 @@
+"""What has become old goes from store, disk and snapshots: instants in, lines of what went out.
+
+The rules that must hold: only what is ours is removed (a directory with a `run.json`, a snapshot with a manifest), and
+no link is followed; a run directory stays as long as its run is in the store; of each cluster the newest run directory
+and the newest snapshots stay, whatever their age; a snapshot goes manifest first, so that half of one is none.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from snapshots.location import Location, ObjectPath, location
+from snapshots.manifest import MANIFEST_NAME
+from spark_jobs.store import Removed, connect
+from spark_jobs.store import retain as retain_in_store
+from tidegauge import settings
+from tidegauge.latest import captured
+
+_RUN_FILE: Final = "run.json"
+_DEPTH: Final = 3
+_NEWEST_SNAPSHOTS: Final = 2
+"""Of each cluster: the newest, and the one that it is compared with."""
+
+
+def retain(
+    url: str,
+    *,
+    runs_before: datetime,
+    facts_before: datetime,
+    runs_root: Path | None,
+    with_snapshots: bool,
+    dry_run: bool,
+) -> Iterator[str]:
+    """Removes, and tells. Raises `StoreError`, and OSError for a directory that cannot be removed."""
+    gone = "would be removed" if dry_run else "removed"
+    removed = retain_in_store(url, runs_before=runs_before, facts_before=facts_before, dry_run=dry_run)
+    for cluster, of_cluster in removed.items():
+        yield from _told(cluster, of_cluster, gone)
+    taken = {run_id for of_cluster in removed.values() for run_id in of_cluster.runs}
+    published = _published(url) - taken
+    root = runs_root or settings.home() / "runs"
+    directories = list(_directories(root, _DEPTH))
+    newest = _newest(directories)
+    for directory in directories:
+        if directory.path in newest or directory.written_at >= facts_before.timestamp():
+            continue
+        if directory.run_ids & published or directory.written_at >= runs_before.timestamp():
+            freed = sum(_remove(facts, dry_run) for facts in _facts(directory.path))
+            if freed:
+                yield f"{directory.path}: facts {gone}, {_mb(freed)}"
+        else:
+            yield f"{directory.path} {gone}, {_mb(_remove(directory.path, dry_run))}"
+    if with_snapshots:
+        for place in _old_snapshots(location(settings.snapshots_root()), runs_before):
+            if not dry_run:
+                _remove_snapshot(place)
+            yield f"{place} {gone}"
+
+
+def _told(cluster: str, of: Removed, gone: str) -> Iterator[str]:
+    yield (
+        f"{cluster}: {len(of.runs)} runs {gone}, and the facts of {len(of.facts_of)} more; "
+        f"{len(of.kept)} old runs stay, since the life of a breach rests on them"
+    )
+    if of.failed:
+        yield f"{cluster}: {of.failed} runs that failed {gone}"
+    for what, run_ids in (("run", of.runs), ("facts of", of.facts_of)):
+        for run_id in run_ids:
+            yield f"  {what} {run_id} {gone}"
+
+
+def _published(url: str) -> set[str]:
+    with connect(url, "list its runs") as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT run_id FROM tidegauge.audit_run WHERE status <> 'failed'")
+        return {run_id for (run_id,) in cursor.fetchall()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Directory:
+    """A run directory: when it was last written to, and the runs whose reports lie in it."""
+
+    path: Path
+    written_at: float
+    run_ids: frozenset[str]
+    clusters: frozenset[str]
+
+
+def _directories(folder: Path, depth: int) -> Iterator[_Directory]:
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    if (folder / _RUN_FILE).is_file():
+        told = [_run_of(report) for report in (folder / "report.json", *folder.glob("*/*/report.json"))]
+        runs = [run for run in told if run is not None]
+        yield _Directory(
+            path=folder,
+            written_at=max((file.stat().st_mtime for file in folder.iterdir()), default=0.0),
+            run_ids=frozenset(run["run_id"] for run in runs),
+            clusters=frozenset(run["cluster"] for run in runs),
+        )
+    elif depth:
+        for below in sorted(folder.iterdir()):
+            yield from _directories(below, depth - 1)
+
+
+def _run_of(report: Path) -> Mapping[str, str] | None:
+    try:
+        run = json.loads(report.read_text(encoding="utf-8"))["run"]
+        return {"run_id": str(run["run_id"]), "cluster": str(run["cluster"])}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # None was written, or not to its end.
+
+
+def _newest(directories: list[_Directory]) -> set[Path]:
+    """Of each cluster the directory that was written last."""
+    newest: dict[str, _Directory] = {}
+    for directory in directories:
+        for cluster in directory.clusters:
+            if cluster not in newest or newest[cluster].written_at < directory.written_at:
+                newest[cluster] = directory
+    return {directory.path for directory in newest.values()}
+
+
+def _facts(run: Path) -> Iterator[Path]:
+    for facts in (run / "facts", *run.glob("*/*/facts"), run / "work"):
+        if facts.is_dir() and not facts.is_symlink():
+            yield facts
+
+
+def _remove(directory: Path, dry_run: bool) -> int:
+    """Its size in bytes."""
+    size = sum(os.lstat(Path(parent, name)).st_size for parent, _, names in os.walk(directory) for name in names)
+    if not dry_run:
+        shutil.rmtree(directory)
+    return size
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"
+
+
+def _old_snapshots(root: Location, before: datetime) -> Iterator[Location]:
+    """The snapshots of every cluster that may go."""
+    if not root.is_dir():
+        return
+    for name in sorted(place.name for place in root.iterdir()):
+        cluster = root / name
+        if isinstance(cluster, Path) and cluster.is_symlink():
+            continue
+        newest_first = list(captured(cluster))
+        linked = _linked_from([place for at, place in newest_first if at >= before])
+        for at, place in newest_first[_NEWEST_SNAPSHOTS:]:
+            if at < before and str(place) not in linked:
+                yield place
+
+
+def _linked_from(staying: list[Location]) -> set[str]:
+    """Snapshots into which a symbolic link of one that stays leads. Captures make hard links, which need no other."""
+    found: set[str] = set()
+    for place in staying:
+        if isinstance(place, Path):
+            siblings = place.parent.resolve()
+            links = (Path(parent, name) for parent, *inside in os.walk(place) for names in inside for name in names)
+            targets = (link.resolve() for link in links if link.is_symlink())
+            found |= {
+                str(place.parent / target.relative_to(siblings).parts[0])
+                for target in targets
+                if target.is_relative_to(siblings) and target != siblings
+            }
+    return found
+
+
+def _remove_snapshot(place: Location) -> None:
+    (place / MANIFEST_NAME).unlink()
+    if isinstance(place, ObjectPath):
+        place.fs.rm(place.path, recursive=True)
+    else:
+        shutil.rmtree(place)

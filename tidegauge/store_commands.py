@@ -1,0 +1,76 @@
+"""`tidegauge store`: the tables and views, and how long results are kept."""
+
+from pathlib import Path
+
+import click
+
+from tidegauge.endings import told
+
+
+@click.group("store")
+def store_group() -> None:
+    """The Postgres in which results are kept."""
+
+
+@store_group.command("migrate")
+@click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL.")
+@click.option(
+    "--roles", is_flag=True, help="Make the roles tidegauge_reader and tidegauge_writer, or renew their rights."
+)
+@told
+def migrate_command(store: str | None, roles: bool) -> None:
+    """Bring the store's tables and views to this version's; does nothing to a store that has them."""
+    from spark_jobs.store import grant_roles, migrate
+
+    url = _named(store)
+    migrate(url)
+    if roles:
+        grant_roles(url)
+    click.echo("The store has this version's tables and views" + (", and its roles their rights." if roles else "."))
+
+
+@store_group.command("retain")
+@click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL.")
+@click.option("--keep-days", type=click.IntRange(min=1), required=True, help="How long runs and their results stay.")
+@click.option("--facts-days", type=click.IntRange(min=0), help="How long their facts stay. Default: as the runs.")
+@click.option(
+    "--runs", "runs_root", type=click.Path(path_type=Path), help="Run directories. Default: TIDEGAUGE_HOME/runs."
+)
+@click.option("--snapshots", is_flag=True, help="Remove snapshots under TIDEGAUGE_SNAPSHOTS too, but for the newest.")
+@click.option("--dry-run", is_flag=True, help="Say what would go, and remove nothing.")
+@told
+def retain_command(
+    store: str | None, keep_days: int, facts_days: int | None, runs_root: Path | None, snapshots: bool, dry_run: bool
+) -> None:
+    """Remove old runs: their facts, their results, their directories, and their snapshots if asked to.
+
+    Of each cluster the newest run stays whole, and so do the runs on which the life of an open breach rests. A snapshot
+    goes when a newer one of its cluster is there that links nothing from it.
+    """
+    from datetime import UTC, datetime, timedelta
+
+    from tidegauge.retention import retain
+
+    if facts_days is not None and facts_days > keep_days:
+        raise click.UsageError("--facts-days is longer than --keep-days: facts cannot outlive their run.")
+    now = datetime.now(UTC)
+    for line in retain(
+        _named(store),
+        runs_before=now - timedelta(days=keep_days),
+        facts_before=now - timedelta(days=keep_days if facts_days is None else facts_days),
+        runs_root=runs_root,
+        with_snapshots=snapshots,
+        dry_run=dry_run,
+    ):
+        click.echo(line)
+
+
+def _named(store: str | None) -> str:
+    from tidegauge import settings
+
+    url = store or settings.store_url()
+    if url is None or url == "none":
+        raise click.UsageError(
+            "Which store? Give --store postgresql+psycopg2://USER@HOST/DATABASE, or TIDEGAUGE_STORE_URL."
+        )
+    return url
