@@ -61,14 +61,16 @@ def take_partition(
         listed |= _logs(names).keys()
         if not _take_segments(taker, directory, partition, names):
             continue
-        _take_others(taker, directory, partition, names)
+        if not _take_others(taker, directory, partition, names):
+            continue
         taker.take_again(
             directory,
             LEADER_EPOCH_CHECKPOINT,
             f"{partition.path}/{LEADER_EPOCH_CHECKPOINT}",
             other=f"{partition.path}/{LATER_EPOCH_CHECKPOINT}",
         )
-        if _is_uncut(directory, partition):
+        # What was cut meanwhile has other epochs than those read behind it.
+        if _is_uncut(directory, partition, max(partition.taken, default=None)):
             vanished = sorted(listed - _logs(names).keys())
             if vanished:
                 bases = ", ".join(map(str, vanished))
@@ -79,11 +81,13 @@ def take_partition(
     )
 
 
-def _take_others(taker: Taker, directory: SourceDirectory, partition: Partition, listed: list[str]) -> None:
+def _take_others(taker: Taker, directory: SourceDirectory, partition: Partition, listed: list[str]) -> bool:
     """What is no segment's: what waits to be deleted, orphans, producer snapshots at a former log end.
 
-    A segment's file that was not there when the logs were listed may speak of what was not copied.
+    A segment's file that was not there when the logs were listed may speak of what was not copied. False if one came
+    with a log that the cleaner has put in the place of the one that was copied.
     """
+    late: set[int] = set()
     for name in directory.names():
         segment, path = parse_segment_file(name), f"{partition.path}/{name}"
         if segment is None or segment.suffix:
@@ -91,19 +95,20 @@ def _take_others(taker: Taker, directory: SourceDirectory, partition: Partition,
         elif segment.base_offset in partition.taken:
             # A producer snapshot is written right behind the roll, an index when the first entry is.
             wanted = segment.kind != "log" and taker.entry(path) is None
+            late |= {segment.base_offset} if wanted else set()
         else:
             wanted = segment.kind != "log" and name in listed
         if wanted:
             taker.take_noted(directory, name, path)
+    return all(_is_uncut(directory, partition, base) for base in late)
 
 
-def _is_uncut(directory: SourceDirectory, partition: Partition) -> bool:
-    """Whether the last log was not truncated, so that the epochs read behind it still speak of all of it."""
-    last = max(partition.taken, default=None)
-    if last is None:
+def _is_uncut(directory: SourceDirectory, partition: Partition, base: int | None) -> bool:
+    """Whether a log was neither truncated nor replaced, so that what was read behind it still speaks of all of it."""
+    if base is None:
         return True
-    now = directory.seen(f"{last:020d}.log")
-    return now is not None and _is_longer(now, partition.taken[last])
+    now = directory.seen(f"{base:020d}.log")
+    return now is not None and _is_longer(now, partition.taken[base])
 
 
 def _settled_names(directory: SourceDirectory, pause: Callable[[float], None]) -> list[str]:

@@ -35,8 +35,8 @@ from spark_jobs.coordinator_logs import Coordinators, read_coordinators
 from spark_jobs.facts.answers import Recomputed, cluster_answer_rows
 from spark_jobs.facts.asked import PartitionAnswers, answers_by_partition
 from spark_jobs.facts.broker_history import broker_change_rows
-from spark_jobs.facts.context import PartitionContext, PartitionKey, Row, Rows
-from spark_jobs.facts.coordinator_tables import committed_offsets, remote_segments
+from spark_jobs.facts.context import PartitionContext, PartitionKey, Release, Row, Rows
+from spark_jobs.facts.coordinator_tables import committed_offsets, forgotten_offsets, remote_segments
 from spark_jobs.facts.directories import partition_directory_rows
 from spark_jobs.facts.fencing import cluster_epochs
 from spark_jobs.facts.metadata import (
@@ -99,6 +99,7 @@ class _Known:
     settings: Settings
     names_hashed: bool
     remote_records_whole: bool
+    oldest_releases: Mapping[int, Release]
     ledger: Ledger | None
 
 
@@ -135,6 +136,7 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
         settings=settings,
         names_hashed=snapshot.manifest.hashed_topics,
         remote_records_whole=_from_the_start(files, REMOTE_LOG_METADATA),
+        oldest_releases=oldest_releases(history),
         ledger=read_ledger(snapshot.root, snapshot.manifest, unread),
     )
     replicas: dict[PartitionKey, list[ReplicaWork]] = {}
@@ -202,6 +204,7 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
             led_copies=copies.keys(),
             replicated=replicated(copies, summaries, snapshot_key=snapshot.key, topic=TRANSACTION_STATE),
             waiting_commits=waiting_commits(copies, coordinators.logs),
+            forgotten_commits=forgotten_offsets(coordinators.tables(CONSUMER_OFFSETS)),
             unreadable=coordinators.unreadable(),
         )
         rows["cluster_answers"] = cluster_answer_rows(answers, recomputed)
@@ -444,7 +447,7 @@ def _upkeep_context(key: PartitionKey, known: _Known) -> UpkeepContext:
     topic_id = topic.topic_id if topic is not None else None
     return UpkeepContext(
         settings=log_settings(history, known.settings, key[0]),
-        oldest_releases=oldest_releases(history),
+        oldest_releases=known.oldest_releases,
         history_whole=history.start_offset == 0,
         remote=tuple(s for s in known.remote.get(key, ()) if topic_id is None or s.topic_id == topic_id),
         remote_known=bool(known.coordinators.tables(REMOTE_LOG_METADATA)),

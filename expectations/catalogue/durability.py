@@ -107,9 +107,9 @@ MATERIAL_LOSS_RISK = Invariant(
     statement="At least as many replicas as min.insync.replicas asks for hold everything that is committed, undamaged.",
     because="An acknowledgement promised that many copies. Where logs were damaged, cut short or lost, the metadata "
     "log still counts their replicas as in sync: one more disk, and acknowledged records are gone.",
-    # Without enough members in the ISR (K10) nobody believes the copies to be there.
+    # Without enough members in the ISR (K10) nobody believes the copies to be there; and retention may leave nothing.
     applies_when="topic <> '__cluster_metadata' AND (cluster_stopped OR min_insync_replicas IS NULL OR "
-    f"cardinality(isr) >= {_NEEDED})",
+    f"cardinality(isr) >= {_NEEDED}) AND coalesce(high_watermark_lower > log_start_offset, true)",
     unknown=(
         Unknown(
             reason="copy skew",

@@ -55,7 +55,8 @@ class Recomputed:
 
     `cluster_ids`: broker -> cluster.id of its meta.properties. `led_copies`: partitions of the coordinators' topics
     whose leader's copy was read; `replicated`: those of them whose high watermark on disk is the log's end;
-    `waiting_commits`: group, topic and partition whose newest commit, or its end, lies at the high watermark or beyond.
+    `waiting_commits`: group, topic and partition whose newest commit, or its end, lies at the high watermark or beyond;
+    `forgotten_commits`: those whose newest record is a tombstone.
     `unreadable`: topics of coordinators with records that could not be read.
     """
 
@@ -66,6 +67,7 @@ class Recomputed:
     led_copies: Set[PartitionKey]
     replicated: Set[PartitionKey]
     waiting_commits: Set[tuple[str, str, int]]
+    forgotten_commits: Set[tuple[str, str, int]]
     unreadable: Set[str]
 
 
@@ -202,6 +204,8 @@ class _Rows:
                 reason = reason or ASKED_ONCE
             elif None in said or (commit is not None and self.times.in_window(commit.commit_timestamp_ms)):
                 reason = reason or CHANGED
+            elif said[0] != said[1] and (group, topic, partition) in self.files.forgotten_commits:
+                reason = reason or CHANGED  # A group was deleted, its log was copied, and it is there again.
             elif (group, topic, partition) in self.files.waiting_commits:
                 reason = reason or _WAITING  # Nobody is answered what the ISR does not have yet.
             yield answer_row(

@@ -6,7 +6,7 @@ committed inside a transaction counts when its transaction is committed, and not
 (GroupMetadataManager#onTransactionCompleted, KIP-98).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -70,21 +70,24 @@ def latest_records(topic: str, batches: Iterable[tuple[np.void, tuple[Record, ..
                 _settle(table, producer_id, int(row["base_offset"]), committed=control_type == _COMMIT)
             continue
         transactional = bool(int(row["attributes"]) & TRANSACTIONAL_BIT)
-        target = table.pending.setdefault(producer_id, {}) if transactional else table.latest
-        if transactional:
-            table.pending_epochs.setdefault(producer_id, int(row["producer_epoch"]))
+        found: dict[Key, Value] = {}
         for record in records:
             decoded = _decoded(topic, record)
             table.history.passed(record.offset, record.offset)
             table.history.take(record.offset, decoded)
             if isinstance(decoded, OffsetCommit):
-                _take(target, {(decoded.group, decoded.topic, decoded.partition): (record.offset, decoded)})
+                _take(found, {(decoded.group, decoded.topic, decoded.partition): (record.offset, decoded)})
             elif isinstance(decoded, TransactionState):
-                _take(target, {decoded.transactional_id: (record.offset, decoded)})
+                _take(found, {decoded.transactional_id: (record.offset, decoded)})
             elif isinstance(decoded, RemoteSegment):
-                _take(target, {decoded.segment_id: (record.offset, decoded)})
+                _take(found, {decoded.segment_id: (record.offset, decoded)})
             elif isinstance(decoded, Corruption):
                 table.unreadable += 1
+        if transactional:
+            _take(table.pending.setdefault(producer_id, {}), found)
+            table.pending_epochs.setdefault(producer_id, int(row["producer_epoch"]))
+        else:
+            _stand(table, found, {})
     return table
 
 
@@ -104,8 +107,16 @@ def _settle(table: CoordinatorTable, producer_id: int, offset: int, *, committed
     values = table.pending.pop(producer_id, {})
     table.pending_epochs.pop(producer_id, None)
     if committed:
-        _take(table.latest, values)
-        table.settled_at |= {key: offset for key, value in values.items() if table.latest[key][0] == value[0]}
+        _stand(table, values, dict.fromkeys(values, offset))
+
+
+def _stand(table: CoordinatorTable, values: dict[Key, Value], settled_at: Mapping[Key, int]) -> None:
+    """Values that count from now on, unless a newer one does."""
+    _take(table.latest, values)
+    for key, (at, _) in values.items():
+        if table.latest[key][0] == at:
+            table.settled_at.pop(key, None)
+            table.settled_at |= {key: settled_at[key]} if key in settled_at else {}
 
 
 def _take(into: dict[Key, Value], values: dict[Key, Value]) -> None:
@@ -134,8 +145,7 @@ def merge_tables(tables: Iterable[CoordinatorTable]) -> CoordinatorTable:
     for table in tables:
         for producer_id, (committed, offset) in table.leading_markers.items():
             _settle(total, producer_id, offset, committed=committed)
-        _take(total.latest, table.latest)
-        total.settled_at |= table.settled_at
+        _stand(total, table.latest, table.settled_at)
         for producer_id, values in table.pending.items():
             _take(total.pending.setdefault(producer_id, {}), values)
             total.pending_epochs.setdefault(producer_id, table.pending_epochs[producer_id])
@@ -154,9 +164,19 @@ def committed_offsets(tables: Iterable[CoordinatorTable]) -> tuple[OffsetCommit,
     )
 
 
+def forgotten_offsets(tables: Iterable[CoordinatorTable]) -> frozenset[tuple[str, str, int]]:
+    """Group, topic and partition of the committed offsets of which the newest record is a tombstone."""
+    return frozenset(
+        (value.group, value.topic, value.partition)
+        for table in tables
+        for _, value in table.latest.values()
+        if isinstance(value, OffsetCommit) and value.tombstone
+    )
+
+
 def from_offset(table: CoordinatorTable, offset: int) -> frozenset[Key]:
     """Keys of which the newest value came with a record, or a transaction's marker, at this offset or behind it."""
-    return frozenset(key for key, (at, _) in table.latest.items() if max(at, table.settled_at.get(key, at)) >= offset)
+    return frozenset(key for key, (at, _) in table.latest.items() if table.settled_at.get(key, at) >= offset)
 
 
 def transaction_states(tables: Iterable[CoordinatorTable]) -> dict[int, TransactionState]:

@@ -49,12 +49,14 @@ def transaction_end_rows(
     """A row for each decision that lists the partition."""
     if not context.decisions:
         return []
-    found = _matched([d for _, d in context.decisions], _markers(reference) if reference is not None else {})
+    created = context.changes[0].at_ms if context.changes and not context.changes[0].from_snapshot else None
+    markers = _markers(reference) if reference is not None else {}
+    # What was completed before the topic was created has its markers in the topic that had its name before.
+    found = _matched([None if _is_older(d, created) else d for _, d in context.decisions], markers)
     opened: dict[int, Transaction] = {}
     if reference is not None:
         _ended_by_another([d for _, d in context.decisions], found, reference)
         opened = {t.producer_id: t for t in reference.replay.open_transactions}
-    created = context.changes[0].at_ms if context.changes and not context.changes[0].from_snapshot else None
     rows = []
     for (record_partition, decision), end in zip(context.decisions, found, strict=True):
         rows.append(
@@ -124,17 +126,25 @@ def _markers(reference: ReplicaFacts) -> Mapping[tuple[int, int], list[_Marker]]
     return found
 
 
-def _matched(decisions: Sequence[Decision], markers: Mapping[tuple[int, int], list[_Marker]]) -> list[_Found]:
+def _is_older(decision: Decision, created_at_ms: int | None) -> bool:
+    completed = decision.completed_at_ms
+    return created_at_ms is not None and completed is not None and completed < created_at_ms
+
+
+def _matched(decisions: Sequence[Decision | None], markers: Mapping[tuple[int, int], list[_Marker]]) -> list[_Found]:
     found = [_Found() for _ in decisions]
     shared: dict[tuple[int, int], list[int]] = defaultdict(list)
     for at, decision in enumerate(decisions):
+        if decision is None:
+            continue
         key = (decision.producer_id, decision.marker_epoch)
         if (decision.client_transaction_version or 0) >= 2:
             found[at] = _of_one(decision, markers.get(key, ()))
         else:
             shared[key].append(at)
     for key, places in shared.items():
-        _share_out([(decisions[at], found[at]) for at in places], markers.get(key, ()))
+        wanting = [(d, found[at]) for at in places if (d := decisions[at]) is not None]
+        _share_out(wanting, markers.get(key, ()))
     return found
 
 

@@ -61,8 +61,8 @@ def console(address: str) -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator["Browser"]:
-    """A real browser; slow tests only."""
+    """A real browser; slow tests only. It keeps an event loop in this thread, so it ends with the module that wants it."""
     with chromium() as running:
         yield running

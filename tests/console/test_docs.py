@@ -55,3 +55,9 @@ def test_only_a_run_s_own_pages_are_served(root: Path, name: str) -> None:
 def test_the_address_names_cluster_and_date(root: Path) -> None:
     assert Docs([root]).file("r1", "other", "2026-11-21", "index.html") is None
     assert Docs([root]).file("r1", "c", "2026-11-22", "index.html") is None
+
+
+def test_a_run_directory_s_own_are_found_by_its_name(root: Path) -> None:
+    docs = Docs([root])
+    assert [d.cluster for d in docs.below("manual__1")] == [d.cluster for d in docs.runs().values()]
+    assert docs.below("manual__2") == docs.below("data_docs") == ()

@@ -95,7 +95,7 @@ def test_dags_import_nothing_of_ours_and_no_engine():
     forbidden = {*PACKAGES, "pyspark", "great_expectations", "pandas", "numpy", "sqlalchemy"}
     imported = {
         (path.name, name.split(".")[0])
-        for path in (ROOT / "dags").glob("*.py")
+        for path in (ROOT / "dags").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         for name in _imports(node)
     }

@@ -245,6 +245,21 @@ def test_a_producer_snapshot_that_is_written_right_behind_the_roll_is_taken(tmp_
     assert (tmp_path / "out/broker-1/orders-0" / snapshot.name).read_bytes() == data
 
 
+def test_an_index_that_came_with_what_the_cleaner_put_there_brings_its_log_along(tmp_path, log):
+    log.compacted = True
+
+    def clean() -> None:
+        log.compact()
+        (log.directory / f"{0:020d}.txnindex").write_bytes(b"of both")
+
+    meanwhile = once(is_copied(tmp_path, f"orders-0/{log.active:020d}.timeindex"), clean)
+    captured(tmp_path / "out", f"1={tmp_path / 'data'}", meanwhile=meanwhile)
+    copy = tmp_path / "out/broker-1/orders-0"
+    assert (copy / f"{0:020d}.txnindex").read_bytes() == b"of both"
+    assert (copy / f"{0:020d}.index").read_bytes() == digest((copy / f"{0:020d}.log").read_bytes())
+    assert offsets_in(copy) == [0, 2, 4, 6, 8, *range(10, 17)]
+
+
 def test_a_checkpoint_that_is_being_written_is_no_file_that_vanished(tmp_path, log):
     half = tmp_path / "data" / "replication-offset-checkpoint.tmp"
     half.write_text("0\n")

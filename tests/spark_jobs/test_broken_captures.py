@@ -64,7 +64,7 @@ def test_one_break_and_what_it_makes_wrong(
 def rows_elsewhere(facts: Derived) -> dict[str, list[Any]]:
     """Rows of every partition but the broken ones, without what the partitions of a broker or a topic share."""
     shared = {"snapshot_id", "broker_quiet", "snapshot_quiet", "broker_alive", "clean_shutdown", "just_loaded"}
-    shared |= {"follower_clean_shutdown", "leader_clean_shutdown", "stale_tail"}
+    shared |= {"follower_clean_shutdown", "leader_clean_shutdown", "stale_tail", "leader_quiet", "follower_quiet"}
     return {
         relation: [
             {name: value for name, value in row.items() if name not in shared}

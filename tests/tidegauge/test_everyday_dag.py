@@ -204,15 +204,6 @@ def used(golden: Golden, postgres_server: postgres.EmbeddedPostgres) -> Iterator
         shutil.rmtree(state, ignore_errors=True)
 
 
-def of(used: Used, day: str, cluster: str) -> dict[str, tuple[str, int]]:
-    """Task -> state and try, of one cluster's tasks."""
-    return {
-        i["task_id"]: (i["state"], i["try_number"])
-        for i in used.instances[day]
-        if i["rendered_map_index"] == cluster or (i["task_id"] == "snapshot" and i["rendered_map_index"] == cluster)
-    }
-
-
 def test_each_day_audits_its_own_snapshot_and_compares_it_with_the_last_one_before(used: Used) -> None:
     assert [row[:3] for row in used.first] == [("prod", "one", None), ("prod", "two", "one")]
     assert all(row[3] for row in used.first)
@@ -220,9 +211,8 @@ def test_each_day_audits_its_own_snapshot_and_compares_it_with_the_last_one_befo
 
 def test_a_day_without_a_snapshot_fails_at_once_and_says_so(used: Used) -> None:
     assert used.backfill["2026-11-03"]["state"] == "failed"
-    log = "".join(
-        p.read_text() for p in used.logs.rglob("*.log") if "2026-11-03" in str(p) and "task_id=snapshot" in str(p)
-    )
+    of_run = used.logs / "dag_id=replication_audit" / f"run_id={used.backfill['2026-11-03']['dag_run_id']}"
+    log = "".join(path.read_text() for path in (of_run / "task_id=snapshot").rglob("*.log"))
     assert log.count("captured since 2026-11-03T00:00:00+00:00 before 2026-11-04T00:00:00+00:00") == 2  # clusters
 
 

@@ -89,6 +89,7 @@ def rows(answers: CapturedAnswers, metadata: MetadataHistory | None = None, **fi
             "led_copies": {("__consumer_offsets", 0), ("__transaction_state", 0)},
             "replicated": set(),
             "waiting_commits": set(),
+            "forgotten_commits": set(),
             "unreadable": set(),
             **files,
         }
@@ -244,6 +245,10 @@ def groups(*offsets: int) -> tuple[GroupAnswer, ...]:
             "last record may not be replicated",
         ),
         (asked(groups=groups(7)), {"waiting_commits": WAITING}, "last record may not be replicated"),
+        # Deleted, copied, and there again with another offset.
+        (asked({"groups": groups(9)}, groups=groups(7)), {"forgotten_commits": WAITING}, "changed while copying"),
+        (asked({"groups": groups(9)}, groups=groups(7)), {}, None),
+        (asked(groups=groups(7)), {"forgotten_commits": WAITING}, None),
         (CapturedAnswers(before=None, after=replace(ROUND, groups=groups(7))), {"commits": commit()}, "asked once"),
     ],
 )

@@ -17,6 +17,7 @@ from kafka_log.scan import scan_buffer
 from spark_jobs.facts.coordinator_tables import (
     CoordinatorTable,
     committed_offsets,
+    forgotten_offsets,
     from_offset,
     latest_records,
     merge_tables,
@@ -145,7 +146,9 @@ def test_the_newest_commit_stands() -> None:
 
 
 def test_a_tombstone_takes_a_commit_back() -> None:
-    assert standing(b"".join(commits(("g", 5), ("h", 1), ("g", None)))) == {"h": 1}
+    gone = b"".join(commits(("g", 5), ("h", 1), ("g", None)))
+    assert standing(gone) == {"h": 1}
+    assert forgotten_offsets([table_of(CONSUMER_OFFSETS, gone)]) == {("g", "orders", 0)}
     assert standing(b"".join(commits(("g", 5), ("g", None), ("g", 6)))) == {"g": 6}
 
 

@@ -16,7 +16,7 @@ from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.transaction_ends import transaction_end_rows
 from spark_jobs.facts.transactional_ids import Decision
 from spark_jobs.facts.watermarks import HighWatermarkBounds
-from tests.spark_jobs.facts.logs import ABORT, COMMIT, Disks, batch, context, headers, marker, replica
+from tests.spark_jobs.facts.logs import ABORT, COMMIT, Disks, batch, change, context, headers, marker, replica
 
 NO_BOUNDS = HighWatermarkBounds(lower=None, upper=None)
 TRANSACTIONAL = 0x10
@@ -158,6 +158,14 @@ def test_a_missing_version_1_marker_is_not_made_up_by_its_neighbours() -> None:
     assert [offset for offset, _, _ in told] == [1, 3, None]
 
 
+def test_what_was_completed_before_the_topic_was_created_takes_no_marker_of_it() -> None:
+    log = version_1((COMMIT, 13_780))
+    decisions = (decision("committed", 10_730), decision("committed", 13_777))
+    made_again = context(decisions=decisions, changes=(change(at_ms=13_400),))
+    rows = transaction_end_rows(made_again, log, NO_BOUNDS)
+    assert [r["marker_offset"] for r in rows] == [None, 1]
+
+
 def test_a_version_1_marker_of_the_other_kind_contradicts_its_decision() -> None:
     told = ends(
         version_1((COMMIT, 10_000), (ABORT, 90_000)), decision("committed", 10_000), decision("committed", 90_000)
@@ -172,6 +180,13 @@ def test_a_version_2_marker_is_named_by_its_epoch() -> None:
     assert (row["marker_offset"], row["marker_outcome"], row["marker_count"]) == (1, "committed", 2)
     told = ends(replica(rows[0]), decision("aborted", 0, epoch=1, version=2))
     assert told == [(None, None, 0)], "the data are open from offset 0 on"
+
+
+def test_a_transaction_that_began_after_a_decision_is_not_the_one_that_it_left_open() -> None:
+    """The marker went with the log's head; under version 1 the producer goes on in the same epoch."""
+    log = replica(batch(85, producer_id=7, sequence=28, transactional=True, timestamp=90_000))
+    assert ends(log, decision("committed", 10_000)) == [(None, None, None)]
+    assert ends(log, decision("committed", 90_500)) == [(None, None, 85)]
 
 
 def test_a_marker_of_a_wrong_epoch_is_an_end_all_the_same() -> None:

@@ -5,6 +5,7 @@ from typing import Final
 
 from fastapi import APIRouter
 
+from expectations.causes import CAUSES
 from tidegauge.console.database import Row, Store
 from tidegauge.console.figures import Figure, figure
 from tidegauge.console.reading import breaches
@@ -84,6 +85,7 @@ def breach(asked: Asked) -> Page:
         values={
             "breach": row,
             "root": root,
+            "cause": CAUSES.get(row["points_to"] or ""),
             "place_link": asked.links.subject(cluster, row["subject"]),
             "consequences": consequences,
             "sightings": sightings,
