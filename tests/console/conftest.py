@@ -63,6 +63,6 @@ def console(address: str) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator["Browser"]:
-    """A real browser; slow tests only. It keeps an event loop in this thread, so it ends with the module that wants it."""
+    """A real browser; slow tests only. It keeps an event loop in this thread, so it ends with its module."""
     with chromium() as running:
         yield running

@@ -66,7 +66,7 @@ def test_only_what_kafka_deleted_or_has_just_created_is_missing_in_a_copy(soak: 
         name: [
             entry
             for entry in audited.report["coverage"]["unread"]
-            if not any(f"/{topic}" in entry["path"] for topic in (SHORT_LIVED, GROWING, "__", *SHRINKING))
+            if not any(f"/{topic}" in entry["path"] for topic in (SHORT_LIVED, GROWING, "__", *SHRINKING, *COMPACTED))
             and not entry["path"].endswith((".tmp", "-delete"))
         ]
         for name, audited in soak.audited.items()
