@@ -436,11 +436,9 @@ def _expand_fetches(
 @numba.njit(cache=True)
 def explore_from(
     model: int, constants: Any, layout: Any, start: int, stop: int, known: Any, fields: Any, following: Any,
-    counters: Any, beyond_violations: bool,
+    counters: Any,
 ) -> int:  # fmt: skip
     """Expands states `start` to `stop`, until room runs out; returns how far it came.
-
-    Not `beyond_violations`: a violating state is an end, so that what follows from one alone is never reached.
 
     `counters`: distinct states, successors met, violating states, the first of them (-1).
     """
@@ -454,7 +452,5 @@ def explore_from(
             counters[2] += 1
             if counters[3] < 0:
                 counters[3] = index
-            if not beyond_violations:
-                continue
         expand(model, constants, layout, index, known, fields, following, counters)
     return stop

@@ -51,9 +51,8 @@ class Exploration:
 class Explorer:
     """The states found so far; `explore` runs to the end."""
 
-    def __init__(self, model: Model, constants: Constants, *, beyond_violations: bool = True) -> None:
+    def __init__(self, model: Model, constants: Constants) -> None:
         self._model = model
-        self._beyond_violations = beyond_violations
         self._layout = layout_of(constants)
         self._allocate(_FIRST_STATES)
         self._counters = np.array([0, 0, 0, -1], np.int64)
@@ -85,9 +84,8 @@ class Explorer:
             words = np.zeros(layout.words, np.uint64)
             known = (self._table, self._states, self._parents, self._actions, words)
             reached = explore_from(
-                int(self._model), numbers, self._kernel_layout, done, stop, known, fields, following, self._counters,
-                self._beyond_violations,
-            )  # fmt: skip
+                int(self._model), numbers, self._kernel_layout, done, stop, known, fields, following, self._counters
+            )
             if reached < stop:
                 self._grow()
             done = reached

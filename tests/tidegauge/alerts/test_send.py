@@ -241,7 +241,7 @@ def test_pagerduty_opens_one_incident_a_root_and_closes_it(
     url, cluster, audited, broken, receiver, monkeypatch
 ) -> None:
     _towards(monkeypatch, receiver)
-    found = alerting("channels: {pd: {url: '{PAGERDUTY}', severities: [critical]}}")
+    found = alerting(f"channels: {{pd: {{url: '{PAGERDUTY}', clusters: [{cluster}], severities: [critical]}}}}")
     count = told(found, url)
     opened = [body for _, body in receiver.posted]
     assert len(opened) == count
