@@ -166,8 +166,10 @@ NO_COMMITTED_TRUNCATION = Invariant(
         ),
     ),
     # A leader that holds the very same batches gives them back: nothing goes with the follower's copy.
-    breach_when="declared_committed > 0 AND NOT coalesce(incomparable_reason IS NULL AND first_differing_offset IS NULL "
-    "AND compared_from_offset <= divergence_offset AND compared_to_end_offset >= follower_log_end_offset, false)",
+    breach_when="declared_committed > 0 AND NOT coalesce("
+    "incomparable_reason IS NULL AND first_differing_offset IS NULL "
+    "AND compared_from_offset <= divergence_offset AND compared_to_end_offset >= follower_log_end_offset, "
+    "false)",
     derived=(
         ("last_held_offset", "follower_log_end_offset - 1"),
         (

@@ -68,6 +68,14 @@ def cut(turn: Turn, broker_id: int, partition: TopicPartition, offset: int, caus
     shorter = truncate(log, offset, now_ms=turn.now_ms)
     ledger.truncated(turn, broker_id, partition, log, shorter, cause)
     turn.put_log(broker_id, partition, shorter)
+    flushed(turn, broker_id)
+
+
+def flushed(turn: Turn, broker_id: int) -> None:
+    """Writes recovery-point-offset-checkpoint, as a broker does as soon as it has cut a log (LogManager#truncateTo)."""
+    disk = turn.broker(broker_id).disk
+    points = {p: r.log.flushed_end_offset for p, r in disk.replicas.items()}
+    turn.put_disk(broker_id, replace(disk, recovery_points=points))
 
 
 # The loop of fetches, one for each leader.
@@ -177,6 +185,7 @@ def _refused(turn: Turn, broker_id: int, following: Following, found: FetchedPar
         elif found.log_start_offset > log.log_end_offset:
             anew = start_anew(log, found.log_start_offset, now_ms=turn.now_ms)
             turn.put_log(broker_id, partition, anew)
+            flushed(turn, broker_id)
         return
     if found.local_start is not None and tier_reads.start_behind_tier(turn, broker_id, found):
         return

@@ -37,6 +37,10 @@ class WorldFault(StrEnum):
     COMPACTION_RACE = "compaction-race"
     OLD_PROTOCOL = "old-protocol"
     STALE_CHECKPOINT = "stale-checkpoint"
+    FULL_DISK = "full-disk"
+    REMOTE_TIER_GAP = "remote-tier-gap"
+    LOST_REMOTE_SEGMENT = "lost-remote-segment"
+    WRONG_REMOTE_DELETION = "wrong-remote-deletion"
     OFFSET_INDEX = "offset-index"
     TIME_INDEX = "time-index"
     TRANSACTION_INDEX = "transaction-index"
@@ -69,6 +73,10 @@ ABOUT: Final[Mapping[WorldFault, str]] = MappingProxyType(
         WorldFault.COMPACTION_RACE: "a follower is away for longer than tombstones are kept",
         WorldFault.OLD_PROTOCOL: "brokers die and lead as before KIP-320: truncation by high watermark or old epochs",
         WorldFault.STALE_CHECKPOINT: "a dead broker's checkpoint file is one of an earlier moment",
+        WorldFault.FULL_DISK: "a disk fills up in the middle of a batch, and its broker halts",
+        WorldFault.REMOTE_TIER_GAP: "local segments are deleted before they are copied to the remote tier",
+        WorldFault.LOST_REMOTE_SEGMENT: "the remote store loses an object and tells nobody",
+        WorldFault.WRONG_REMOTE_DELETION: "a segment in the middle of the remote tier is deleted",
         WorldFault.OFFSET_INDEX: "an offset index leads to the wrong place, or has a wrong size",
         WorldFault.TIME_INDEX: "a time index names a time that no batch has",
         WorldFault.TRANSACTION_INDEX: "a transaction index lacks an aborted transaction, or is cut short",

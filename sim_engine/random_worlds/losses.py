@@ -67,6 +67,8 @@ def _told(loss: Lost, world: World, earlier: World | None) -> ToldLoss | str:
         if at_risk is not None and at_risk < loss.end_offset:
             if at_risk != loss.start_offset:
                 return "another replica holds a part of it"
+            if _same_epoch(log, logs[leader], at_risk):
+                return "its leader has other bytes there, under the same epoch: they are told, and nothing is cut"
             return _told_as(partition, at_risk, log.log_end_offset, "D05", "D06")
     before = _logs(earlier, partition) if earlier is not None else {}
     gone = [run for log in before.values() if (run := _gone(log, logs, loss)) is not None]
@@ -99,6 +101,12 @@ def _first_not_held(log: ReplicaLog, leader: ReplicaLog, start_offset: int) -> i
         if other is None or not same_batch(batch, other):
             return max(batch.base_offset, start_offset)
     return None
+
+
+def _same_epoch(log: ReplicaLog, leader: ReplicaLog, offset: int) -> bool:
+    """Whether both hold something at an offset that was written under one leader epoch."""
+    epochs = [{b.leader_epoch for b in each.batches_from(offset, max_bytes=1)} for each in (log, leader)]
+    return bool(epochs[0] & epochs[1])
 
 
 def _gone(earlier: ReplicaLog, logs: dict[int, ReplicaLog], loss: Lost) -> tuple[int, int] | None:

@@ -5,10 +5,10 @@ there before the clients, a topic's settings fit one another, a compacted topic 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from kafka_log.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from kafka_log.internal_topics import CONSUMER_OFFSETS, REMOTE_LOG_METADATA, SHARE_GROUP_STATE, TRANSACTION_STATE
 from kafka_log.types import TopicPartition
 from sim_engine.actions import CreateTopic, StartConsumer, StartProducer
 from sim_engine.coordinators.coordinator_actions import StartGroupConsumer, StartTransactionalProducer
@@ -21,6 +21,15 @@ TOPICS_MS: Final = 5_000
 _CODECS: Final = (0, 0, 0, 1, 2, 3, 4)
 _NAMES: Final = ("orders", "payments", "audit.log", "click_stream", "accounts")
 _COMPACTED: Final = {"cleanup.policy": "compact"}
+
+
+_REMOTE_METADATA: Final = {"remote.storage.enable": "false", "retention.ms": "-1", "cleanup.policy": "delete"}
+_TIERED: Final = {
+    "cleanup.policy": "delete",
+    "remote.storage.enable": "true",
+    "segment.bytes": "700",
+    "local.retention.bytes": "1500",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +60,11 @@ class Plan:
         return any(t.name == topic and "compact" in t.config.get("cleanup.policy", "") for t in self.topics)
 
 
-def plan(seed: int, *, generation: Generation | None = None) -> Plan:
-    """A cluster as chance has it; `generation` is the protocol that its brokers speak, if that is not up to chance."""
+def plan(seed: int, *, generation: Generation | None = None, tiered: bool = False) -> Plan:
+    """A cluster as chance has it; `generation` is the protocol that its brokers speak, if that is not up to chance.
+
+    `tiered`: with a topic whose older segments are in the remote tier.
+    """
     chance = Chance(seed, "plan")
     brokers = tuple(range(1, 1 + chance.one_of((3, 3, 3, 4, 5))))
     topics = [_topic(chance, name, brokers) for name in chance.some_of(_NAMES, chance.between(1, 3))]
@@ -65,9 +77,14 @@ def plan(seed: int, *, generation: Generation | None = None) -> Plan:
         internal.append(_internal(chance, TRANSACTION_STATE, brokers))
     if share_groups:
         internal.append(_internal(chance, SHARE_GROUP_STATE, brokers, cleaned="delete"))
+    settings = _settings(chance, generation)
+    if tiered:
+        internal.append(CreateTopic(name=REMOTE_LOG_METADATA, assignment=(brokers[:3],), config=_REMOTE_METADATA))
+        topics.append(CreateTopic(name="archive", assignment=(_replicas(chance, brokers, 3),), config=_TIERED))
+        settings = replace(settings, remote_task_interval_ms=5_000, retention_check_interval_ms=5_000)
     return Plan(
         brokers=brokers,
-        settings=_settings(chance, generation),
+        settings=settings,
         topics=(*internal, *topics),
         producers=_producers(chance),
         transactional=transactional,

@@ -18,7 +18,8 @@ from sim_engine.random_worlds.file_damage import CHANGES, hurt_file
 from sim_engine.random_worlds.lawful import happened, shared
 from sim_engine.random_worlds.plan import BEGIN_MS, TOPICS_MS, Plan, plan
 from sim_engine.random_worlds.seen import expected
-from sim_engine.random_worlds.strikes import STRIKES, Struck, strike
+from sim_engine.random_worlds.strikes import STRIKES, strike
+from sim_engine.random_worlds.struck import Struck
 from sim_engine.random_worlds.traffic import traffic
 from sim_engine.rendering.live_copy import LiveCopy, live_copy
 from sim_engine.rendering.live_copy import Moment as Instant
@@ -35,6 +36,9 @@ _SETTLE_MS: Final = 20_000
 _STOP_MS: Final = 45_000
 _SLOT_MS: Final = 14_000
 
+_TIERED: Final = frozenset(
+    {WorldFault.REMOTE_TIER_GAP, WorldFault.LOST_REMOTE_SEGMENT, WorldFault.WRONG_REMOTE_DELETION}
+)
 _OLD: Final = (Generation.HIGH_WATERMARK, Generation.KIP_101, Generation.KIP_279)
 
 CopyKind = Literal["running", "stopped", "live"]
@@ -76,7 +80,8 @@ def random_world(seed: int, *, faults: Sequence[WorldFault] = (), hours: float =
     """Of the kinds of faults that are given, chance takes up to three."""
     chance, fate = Chance(seed, "life"), Chance(seed, "faults")
     kinds = fate.some_of(faults, fate.between(1, 3))
-    planned = plan(seed, generation=fate.one_of(_OLD) if WorldFault.OLD_PROTOCOL in kinds else None)
+    old = fate.one_of(_OLD) if WorldFault.OLD_PROTOCOL in kinds else None
+    planned = plan(seed, generation=old, tiered=not _TIERED.isdisjoint(kinds))
     length_ms = max(int(hours * 3_600_000), _SHORTEST_MS)
     life = _Life(
         planned=planned,

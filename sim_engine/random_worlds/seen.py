@@ -11,14 +11,16 @@ from types import MappingProxyType
 from typing import Final
 
 from kafka_log.coordinator_records import TransactionState, decode_transaction_record
-from kafka_log.internal_topics import TRANSACTION_STATE
+from kafka_log.internal_topics import REMOTE_LOG_METADATA, TRANSACTION_STATE
 from kafka_log.types import TopicPartition
+from sim_engine.log.remote_metadata import RemoteState, RemoteView
 from sim_engine.log.replica_log import ReplicaLog
-from sim_engine.log.stored_batch import StoredBatch
+from sim_engine.log.stored_batch import StoredBatch, add_sequence
+from sim_engine.log.tiering import gaps
 from sim_engine.random_worlds.expected import ANY_CODE, Expected, Injected
 from sim_engine.random_worlds.fault_kinds import WorldFault
 from sim_engine.random_worlds.losses import losses_of
-from sim_engine.random_worlds.strikes import Struck
+from sim_engine.random_worlds.struck import Struck
 from sim_engine.scenarios.scenario import Finding
 from sim_engine.world import World
 
@@ -34,7 +36,7 @@ class Sight:
 
 SEQUENCES: Final = frozenset({"E01", "E02", "E03", "E04", "E05", "E06", "F02"})
 """A producer's sequences do not follow one another."""
-LIVE_BLIND: Final = frozenset({"A01", "B16", "F09"})
+LIVE_BLIND: Final = frozenset({"A01", "A13", "B16", "F09", "H03", "H07"})
 """In a live copy these may come of the copying, which is never called a breach."""
 
 
@@ -225,11 +227,21 @@ def _sequences(code: str) -> Callable[[Struck, World], Sight]:
             return Sight(allowed=allowed)
         it = held[-1]
         whose = [b for b in held[:-1] if (b.producer_id, b.producer_epoch) == (it.producer_id, it.producer_epoch)]
+        after = next((b for b in _behind(log, it) if b.producer_epoch == it.producer_epoch), None)
         if not whose:
             return Sight(allowed=allowed, unseen="what the producer wrote before is not in the log any more")
-        return Sight(findings=(Finding(code=code, partition=struck.partition),), allowed=allowed)
+        # A repeated batch that the producer's next one follows is told as an overlap: they make one run of sequences.
+        goes_on = after is not None and after.base_sequence == add_sequence(it.last_sequence, 1)
+        told = "E05" if code == "E04" and goes_on else code
+        return Sight(findings=(Finding(code=told, partition=struck.partition),), allowed=allowed)
 
     return of
+
+
+def _behind(log: ReplicaLog | None, batch: StoredBatch) -> list[StoredBatch]:
+    """What the same producer wrote later."""
+    held = _batches(log) if log is not None else []
+    return [b for b in held if b.base_offset > batch.base_offset and b.producer_id == batch.producer_id]
 
 
 def _diverged(struck: Struck, world: World) -> Sight:
@@ -252,6 +264,53 @@ def _diverged(struck: Struck, world: World) -> Sight:
     unseen = None if findings else "no replica differs from its leader in what both had declared committed"
     differing = [f.partition for f in findings]
     return Sight(findings=tuple(findings), allowed=anything(*differing), unseen=unseen)
+
+
+def _half_a_batch(struck: Struck, world: World) -> Sight:
+    """Logs of a dead broker that end in the middle of a batch, for want of room."""
+    assert struck.broker_id is not None
+    broker = world.brokers[struck.broker_id]
+    torn = [(p, r.log) for p, r in sorted(broker.disk.replicas.items()) if r.log.active.tail and broker.running is None]
+    findings = tuple(_at("A01", partition, struck.broker_id, log.log_end_offset) for partition, log in torn)
+    unseen = None if findings else "the broker had room again and cut the half batch, or wrote none"
+    return Sight(findings=findings, allowed=anything(*struck.partitions), unseen=unseen)
+
+
+def _not_in_the_tier(struck: Struck, world: World) -> Sight:
+    """What neither a broker's disk nor the tier holds, though its log begins below."""
+    assert struck.partition is not None
+    allowed = anything(struck.partition, TopicPartition(REMOTE_LOG_METADATA, 0))
+    view = _remote_view(world, struck.topic_id)
+    findings = []
+    for broker_id in sorted(world.brokers):
+        log = log_of(world, broker_id, struck.partition, struck.topic_id)
+        for start, end in gaps(log, view, struck.partition) if log is not None else ():
+            findings.append(_at("H03", struck.partition, broker_id, start, end))
+    unseen = None if findings else "the tier has it, or the log start has passed it"
+    return Sight(findings=tuple(findings), allowed=allowed, unseen=unseen)
+
+
+def _not_in_the_store(struck: Struck, world: World) -> Sight:
+    assert struck.partition is not None
+    allowed = anything(struck.partition)
+    listed = _remote_view(world, struck.topic_id).of(struck.partition, RemoteState.COPY_SEGMENT_FINISHED)
+    if struck.detail in {o.about.segment_id for o in world.remote.objects.values()}:
+        return Sight(allowed=allowed, unseen="the store has it")
+    if all(segment.segment_id != struck.detail for segment in listed):
+        return Sight(allowed=allowed, unseen="the segment was deleted since")
+    finding = _at("H07", struck.partition, None, struck.start_offset, struck.end_offset)
+    return Sight(findings=(finding,), allowed=allowed)
+
+
+def _remote_view(world: World, topic_id: str | None) -> RemoteView:
+    """What the tier's metadata tell of a topic."""
+    view = RemoteView()
+    topic = world.controller.image.topics.get(REMOTE_LOG_METADATA)
+    for number in topic.partitions if topic is not None else ():
+        log = _newest(world, TopicPartition(REMOTE_LOG_METADATA, number))
+        for record in (r for b in _batches(log) for r in b.records) if log is not None else ():
+            view = view.read(record.value or b"")
+    return view.of_topic(topic_id) if topic_id is not None else view
 
 
 def _transaction_states(world: World) -> dict[int, TransactionState] | None:
@@ -318,6 +377,10 @@ SEEN: Final[Mapping[WorldFault, Callable[[Struck, World], Sight]]] = MappingProx
         WorldFault.SEQUENCE_DUPLICATE: _sequences("E04"),
         WorldFault.COMPACTION_RACE: _borne("cleaned logs may differ from replica to replica"),
         WorldFault.OLD_PROTOCOL: _diverged,
+        WorldFault.FULL_DISK: _half_a_batch,
+        WorldFault.REMOTE_TIER_GAP: _not_in_the_tier,
+        WorldFault.LOST_REMOTE_SEGMENT: _not_in_the_store,
+        WorldFault.WRONG_REMOTE_DELETION: _not_in_the_tier,
         WorldFault.STALE_CHECKPOINT: _borne("a checkpoint may always lag"),
     }
 )

@@ -6,63 +6,52 @@ cluster's business, and what is left of it on the disks is `seen`'s.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
 from kafka_log.types import TopicPartition
 from sim_engine import actions
-from sim_engine.coordinators.coordinator_actions import (
-    BeginTransaction,
-    DoubleMarker,
-    EndTransaction,
-    LoseMarkers,
-    SendInTransaction,
-    WriteUnverified,
-)
 from sim_engine.engine import run_for, scheduled_all, step
 from sim_engine.faults.disk_actions import HurtDisk, RestoreCheckpoint, RestoreDisk
 from sim_engine.faults.disk_faults import CheckpointFile, FaultKind
-from sim_engine.log.stored_batch import NewRecord, StoredBatch, add_sequence
+from sim_engine.log.stored_batch import NewRecord, StoredBatch
 from sim_engine.network import CONTROLLER, broker_node
 from sim_engine.random_worlds.chance import Chance
+from sim_engine.random_worlds.client_strikes import (
+    doubled_marker,
+    hanging_transaction,
+    lost_marker,
+    unchecked,
+    zombie_producer,
+)
 from sim_engine.random_worlds.fault_kinds import WorldFault
 from sim_engine.random_worlds.plan import Plan
+from sim_engine.random_worlds.storage_strikes import (
+    full_disk,
+    lost_remote_segment,
+    remote_tier_gap,
+    wrong_remote_deletion,
+)
+from sim_engine.random_worlds.struck import (
+    Blow,
+    Strike,
+    Struck,
+    leader_of,
+    partitions_of_users,
+    partitions_with_data,
+    replicas_of,
+    struck_batch,
+    topic_id_of,
+)
 from sim_engine.world import Disk, World
 
 _SESSION_OVER_MS: Final = 12_000
 _CHECKPOINTED_MS: Final = 6_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Struck:
-    """What was done. Offsets are those of the batch, segment or transaction that it was done to."""
-
-    kind: WorldFault
-    at_ms: int
-    broker_id: int | None = None
-    partition: TopicPartition | None = None
-    topic_id: str | None = None
-    start_offset: int | None = None
-    end_offset: int | None = None
-    detail: str = ""
-    partitions: tuple[TopicPartition, ...] = ()
-    """Those that it may have cost something, if they are not one."""
-
-    @property
-    def where(self) -> str:
-        """Broker and partition, as far as they are told."""
-        broker = broker_node(self.broker_id) if self.broker_id is not None else None
-        return " ".join(text for text in (broker, str(self.partition or "")) if text)
-
-
-Blow = tuple[World, tuple[Struck, ...]]
-Strike = Callable[[World, Plan, Chance], Blow]
-
-
 def strike(kind: WorldFault, world: World, plan: Plan, chance: Chance) -> Blow:
     """One fault of this kind, if there is anything for it to strike."""
-    return STRIKES[kind](world, plan, chance) if _partitions(world) else (world, ())
+    return STRIKES[kind](world, plan, chance) if partitions_of_users(world) else (world, ())
 
 
 # ----------------------------------------------------------------------------------------------- processes and machines
@@ -127,21 +116,23 @@ def _perhaps_back(world: World, chance: Chance) -> World:
 
 def _unclean_election(world: World, plan: Plan, chance: Chance) -> Blow:
     """All followers of a partition stop, its leader goes on alone and dies; a follower comes back and is elected."""
-    can = [p for p in _partitions(world) if 1 < len(_replicas(world, p)) <= 3 and _leader(world, p) is not None]
+    can = [
+        p for p in partitions_of_users(world) if 1 < len(replicas_of(world, p)) <= 3 and leader_of(world, p) is not None
+    ]
     if not can:
         return world, ()
     partition = chance.one_of(can)
     at_ms = world.now_ms
     for name, value in (("unclean.leader.election.enable", "true"), ("min.insync.replicas", "1")):
         world = step(world, actions.AlterConfig(partition.topic, name, value))
-    leader = _leader(world, partition)
+    leader = leader_of(world, partition)
     assert leader is not None
-    followers = [b for b in _replicas(world, partition) if b != leader]
+    followers = [b for b in replicas_of(world, partition) if b != leader]
     for broker_id in followers:
         world = run_for(step(world, actions.Stop(broker_id)), 3_000)
     world = _written(run_for(world, _SESSION_OVER_MS), plan, partition, count=chance.between(1, 6))
     world = run_for(world, chance.one_of((1_000, _CHECKPOINTED_MS)))
-    if _leader(world, partition) != leader:
+    if leader_of(world, partition) != leader:
         return _all_back(world, chance, since_ms=at_ms), ()
     world = run_for(step(world, actions.Kill(leader)), _SESSION_OVER_MS)
     back = chance.one_of(followers)
@@ -153,7 +144,7 @@ def _unclean_election(world: World, plan: Plan, chance: Chance) -> Blow:
         at_ms=at_ms,
         broker_id=back,
         partition=partition,
-        topic_id=_topic_id(world, partition),
+        topic_id=topic_id_of(world, partition),
     )
     return world, (struck,)
 
@@ -207,7 +198,7 @@ def _of_a_dead_broker(kind: WorldFault, damage: FaultKind) -> Strike:
         world = run_for(world, chance.one_of((0, _CHECKPOINTED_MS)))
         world = run_for(step(world, actions.Kill(broker_id)), chance.one_of((100, _SESSION_OVER_MS)))
         replicas = world.brokers[broker_id].disk.replicas
-        can = [p for p in _data(world, broker_id) if _can_be_hurt(damage, replicas[p].log.segments)]
+        can = [p for p in partitions_with_data(world, broker_id) if _can_be_hurt(damage, replicas[p].log.segments)]
         if not can:
             return _all_back(world, chance, since_ms=world.now_ms), ()
         partition = chance.one_of(can)
@@ -219,7 +210,7 @@ def _of_a_dead_broker(kind: WorldFault, damage: FaultKind) -> Strike:
         after = world.brokers[broker_id].disk.replicas[partition].log
         struck: tuple[Struck, ...] = ()
         if after is not before:
-            struck = (_struck(world, kind, broker_id, partition, at_ms, batch),)
+            struck = (struck_batch(world, kind, broker_id, partition, at_ms, batch),)
         return _perhaps_back(world, chance), struck
 
     return hit
@@ -246,7 +237,7 @@ def _bit_flip(kind: WorldFault, first_byte: int, end_byte: int | None) -> Strike
             offset=batch.base_offset,
             byte=byte,
         )
-        struck = _struck(world, kind, broker_id, partition, world.now_ms, batch, detail=f"byte {byte}")
+        struck = struck_batch(world, kind, broker_id, partition, world.now_ms, batch, detail=f"byte {byte}")
         return step(world, hurt), (struck,)
 
     return hit
@@ -269,7 +260,7 @@ def _stale_checkpoint(world: World, plan: Plan, chance: Chance) -> Blow:
 
 def _compaction_race(world: World, plan: Plan, chance: Chance) -> Blow:
     """A follower of a compacted partition is away while a key is deleted, and its tombstone with it."""
-    can = [p for p in _partitions(world) if plan.is_keyed(p.topic) and len(_replicas(world, p)) > 1]
+    can = [p for p in partitions_of_users(world) if plan.is_keyed(p.topic) and len(replicas_of(world, p)) > 1]
     if not can:
         return world, ()
     partition = chance.one_of(can)
@@ -280,7 +271,7 @@ def _compaction_race(world: World, plan: Plan, chance: Chance) -> Blow:
         ("min.insync.replicas", "1"),
     ):
         world = step(world, actions.AlterConfig(partition.topic, name, value))
-    away = chance.one_of([b for b in _replicas(world, partition) if b != _leader(world, partition)])
+    away = chance.one_of([b for b in replicas_of(world, partition) if b != leader_of(world, partition)])
     at_ms = world.now_ms
     world = run_for(step(world, actions.Stop(away)), 5_000)
     tombstone = NewRecord(timestamp=-1, key=b"key 1", value=None)
@@ -296,7 +287,7 @@ def _old_protocol(world: World, plan: Plan, chance: Chance) -> Blow:
     at_ms = world.now_ms
     for _ in range(chance.between(1, 3)):
         one, other = chance.some_of(plan.brokers, 2)
-        partition = chance.one_of(_partitions(world))
+        partition = chance.one_of(partitions_of_users(world))
         world = _written(world, plan, partition, count=chance.between(0, 2))
         world = run_for(step(world, actions.Kill(one)), chance.one_of((0, 200, 4_000, _SESSION_OVER_MS)))
         world = run_for(step(world, actions.Kill(other)), chance.one_of((0, 500, _SESSION_OVER_MS)))
@@ -314,7 +305,7 @@ def _rewritten(world: World, plan: Plan, chance: Chance) -> Blow:
     hurt = HurtDisk(
         broker_id=broker_id, kind=FaultKind.SAME_EPOCH_REWRITE, partition=partition, offset=batch.base_offset
     )
-    struck = _struck(world, WorldFault.SAME_EPOCH_REWRITE, broker_id, partition, world.now_ms, batch)
+    struck = struck_batch(world, WorldFault.SAME_EPOCH_REWRITE, broker_id, partition, world.now_ms, batch)
     return step(world, hurt), (struck,)
 
 
@@ -323,194 +314,10 @@ def _some_batch(
 ) -> tuple[int, TopicPartition, StoredBatch] | None:
     can = []
     for broker_id in sorted(world.brokers):
-        for partition in _data(world, broker_id):
+        for partition in partitions_with_data(world, broker_id):
             log = world.brokers[broker_id].disk.replicas[partition].log
             can += [(broker_id, partition, b) for s in log.segments for b in s.batches if wanted(b) and not b.damaged]
     return chance.one_of(can) if can else None
-
-
-# --------------------------------------------------------------------------------------------------------- transactions
-
-
-def _lost_marker(world: World, plan: Plan, chance: Chance) -> Blow:
-    """From now on coordinators take markers for a partition as written, until brokers are started anew."""
-    if not plan.transactional:
-        return world, ()
-    partition = chance.one_of(_partitions(world))
-    struck = Struck(
-        kind=WorldFault.LOST_MARKER,
-        at_ms=world.now_ms,
-        partition=partition,
-        topic_id=_topic_id(world, partition),
-    )
-    return step(world, LoseMarkers(partition)), (struck,)
-
-
-def _doubled_marker(world: World, plan: Plan, chance: Chance) -> Blow:
-    marked = [p for p in _partitions(world) if _newest_marker(world, p) is not None]
-    if not marked:
-        return world, ()
-    partition = chance.one_of(marked)
-    struck = Struck(kind=WorldFault.DOUBLED_MARKER, at_ms=world.now_ms, partition=partition)
-    return step(world, DoubleMarker(partition)), (struck,)
-
-
-def _hanging_transaction(world: World, plan: Plan, chance: Chance) -> Blow:
-    marked = [p for p in _partitions(world) if _newest_marker(world, p) is not None]
-    if not marked:
-        return world, ()
-    partition = chance.one_of(marked)
-    marker = _newest_marker(world, partition)
-    assert marker is not None
-    record = NewRecord(timestamp=-1, key=b"key 1", value=f"late {world.now_ms}".encode())
-    late = WriteUnverified(partition=partition, producer_id=marker.producer_id, records=(record,))
-    struck = Struck(
-        kind=WorldFault.HANGING_TRANSACTION,
-        at_ms=world.now_ms,
-        partition=partition,
-        topic_id=_topic_id(world, partition),
-        detail=f"producer {marker.producer_id}",
-    )
-    return step(world, late), (struck,)
-
-
-def _zombie_producer(world: World, plan: Plan, chance: Chance) -> Blow:
-    """A second instance takes over while the first is in a transaction; then the first goes on."""
-    if not plan.transactional:
-        return world, ()
-    first = chance.one_of(plan.transactional)
-    again = replace(first, client=f"{first.client}-again")
-    partition = chance.one_of(_partitions(world))
-
-    def sent(client: str) -> SendInTransaction:
-        record = NewRecord(timestamp=-1, key=b"key 1", value=f"{client} {world.now_ms}".encode())
-        return SendInTransaction(client=client, partition=partition, records=(record,))
-
-    at_ms = world.now_ms
-    for client, then_ms in ((first.client, 500), (again.client, 3_000)):
-        if client == again.client:
-            world = run_for(step(world, again), 1_500)
-        world = run_for(step(step(world, BeginTransaction(client)), sent(client)), then_ms)
-    world = step(step(world, sent(first.client)), EndTransaction(first.client, commit=True))
-    world = step(world, EndTransaction(again.client, commit=chance.percent(50)))
-    return world, (Struck(kind=WorldFault.ZOMBIE_PRODUCER, at_ms=at_ms, partition=partition, detail=first.client),)
-
-
-def _unchecked(kind: WorldFault) -> Strike:
-    """The leader takes the producer's last batch a second time, or one that leaves sequences out."""
-
-    def hit(world: World, plan: Plan, chance: Chance) -> Blow:
-        can = [(p, b) for p in _partitions(world) if not plan.is_keyed(p.topic) for b in _last_of_producers(world, p)]
-        if not can:
-            return world, ()
-        partition, last = chance.one_of(can)
-        again = kind is WorldFault.SEQUENCE_DUPLICATE
-        base_sequence = last.base_sequence if again else add_sequence(last.last_sequence, 1 + chance.between(1, 50))
-        count = len(last.records) if again else chance.between(1, 4)
-        records = tuple(NewRecord(timestamp=-1, key=None, value=b"unchecked %d" % n) for n in range(count))
-        end = _log_end(world, partition)
-        write = WriteUnverified(
-            partition=partition,
-            producer_id=last.producer_id,
-            producer_epoch=last.producer_epoch,
-            base_sequence=base_sequence,
-            records=records,
-            transactional=False,
-        )
-        struck = Struck(
-            kind=kind,
-            at_ms=world.now_ms,
-            partition=partition,
-            topic_id=_topic_id(world, partition),
-            start_offset=end,
-            end_offset=end + count,
-            detail=f"producer {last.producer_id}",
-        )
-        return step(world, write), (struck,)
-
-    return hit
-
-
-def _last_of_producers(world: World, partition: TopicPartition) -> list[StoredBatch]:
-    """The newest batch of each idempotent producer, as the partition's leader holds it."""
-    leader = _leader(world, partition)
-    if leader is None or world.brokers[leader].running is None:
-        return []
-    replica = world.brokers[leader].disk.replicas.get(partition)
-    batches = [b for s in replica.log.segments for b in s.batches] if replica is not None else []
-    whole = [b for b in batches if b.producer_id >= 0 and len(b.records) == b.last_offset - b.base_offset + 1]
-    newest = {b.producer_id: b for b in whole}
-    return [b for b in newest.values() if b.base_sequence >= 0 and not b.is_transactional]
-
-
-def _log_end(world: World, partition: TopicPartition) -> int:
-    leader = _leader(world, partition)
-    assert leader is not None
-    return world.brokers[leader].disk.replicas[partition].log.log_end_offset
-
-
-def _newest_marker(world: World, partition: TopicPartition) -> StoredBatch | None:
-    leader = _leader(world, partition)
-    if leader is None or world.brokers[leader].running is None:
-        return None
-    replica = world.brokers[leader].disk.replicas.get(partition)
-    if replica is None:
-        return None
-    held = [b for s in replica.log.segments for b in s.batches if b.is_marker]
-    return held[-1] if held else None
-
-
-# ---------------------------------------------------------------------------------------------- what there is to strike
-
-
-def _struck(
-    world: World,
-    kind: WorldFault,
-    broker_id: int,
-    partition: TopicPartition,
-    at_ms: int,
-    batch: StoredBatch,
-    *,
-    detail: str = "",
-) -> Struck:
-    return Struck(
-        kind=kind,
-        at_ms=at_ms,
-        broker_id=broker_id,
-        partition=partition,
-        topic_id=world.brokers[broker_id].disk.replicas[partition].topic_id,
-        start_offset=batch.base_offset,
-        end_offset=batch.last_offset + 1,
-        detail=detail,
-    )
-
-
-def _partitions(world: World) -> list[TopicPartition]:
-    """Those of users' topics that there are now."""
-    topics = world.controller.image.topics
-    return [TopicPartition(n, p) for n, t in sorted(topics.items()) if not n.startswith("__") for p in t.partitions]
-
-
-def _data(world: World, broker_id: int) -> list[TopicPartition]:
-    """The users' partitions on a broker's disk that hold something."""
-    replicas = world.brokers[broker_id].disk.replicas
-    return sorted(
-        p for p, r in replicas.items() if not p.topic.startswith("__") and any(s.batches for s in r.log.segments)
-    )
-
-
-def _replicas(world: World, partition: TopicPartition) -> tuple[int, ...]:
-    return tuple(world.controller.image.topics[partition.topic].partitions[partition.partition].replicas)
-
-
-def _leader(world: World, partition: TopicPartition) -> int | None:
-    leader = world.controller.image.topics[partition.topic].partitions[partition.partition].leader
-    return leader if leader >= 0 else None
-
-
-def _topic_id(world: World, partition: TopicPartition) -> str | None:
-    topic = world.controller.image.topics.get(partition.topic)
-    return topic.topic_id if topic is not None else None
 
 
 STRIKES: Final[Mapping[WorldFault, Strike]] = MappingProxyType(
@@ -528,14 +335,18 @@ STRIKES: Final[Mapping[WorldFault, Strike]] = MappingProxyType(
         WorldFault.HEADER_BIT_FLIP: _bit_flip(WorldFault.HEADER_BIT_FLIP, 17, 61),
         WorldFault.LOST_SEGMENT: _of_a_dead_broker(WorldFault.LOST_SEGMENT, FaultKind.LOST_SEGMENT),
         WorldFault.SAME_EPOCH_REWRITE: _rewritten,
-        WorldFault.LOST_MARKER: _lost_marker,
-        WorldFault.DOUBLED_MARKER: _doubled_marker,
-        WorldFault.HANGING_TRANSACTION: _hanging_transaction,
-        WorldFault.ZOMBIE_PRODUCER: _zombie_producer,
-        WorldFault.SEQUENCE_GAP: _unchecked(WorldFault.SEQUENCE_GAP),
-        WorldFault.SEQUENCE_DUPLICATE: _unchecked(WorldFault.SEQUENCE_DUPLICATE),
+        WorldFault.LOST_MARKER: lost_marker,
+        WorldFault.DOUBLED_MARKER: doubled_marker,
+        WorldFault.HANGING_TRANSACTION: hanging_transaction,
+        WorldFault.ZOMBIE_PRODUCER: zombie_producer,
+        WorldFault.SEQUENCE_GAP: unchecked(WorldFault.SEQUENCE_GAP),
+        WorldFault.SEQUENCE_DUPLICATE: unchecked(WorldFault.SEQUENCE_DUPLICATE),
         WorldFault.COMPACTION_RACE: _compaction_race,
         WorldFault.OLD_PROTOCOL: _old_protocol,
         WorldFault.STALE_CHECKPOINT: _stale_checkpoint,
+        WorldFault.FULL_DISK: full_disk,
+        WorldFault.REMOTE_TIER_GAP: remote_tier_gap,
+        WorldFault.LOST_REMOTE_SEGMENT: lost_remote_segment,
+        WorldFault.WRONG_REMOTE_DELETION: wrong_remote_deletion,
     }
 )

@@ -17,10 +17,10 @@ def write(world: RandomWorld, out: Path) -> dict[str, Path]:
 
 
 def _written(world: RandomWorld, moment: RandomMoment, directory: Path) -> Path:
-    truth, snapshot_id = moment.truth.to_json(), f"{moment.name}-{world.seed}"
+    truth, remote, snapshot_id = moment.truth.to_json(), moment.world.remote, f"{moment.name}-{world.seed}"
     cluster = f"random-{world.seed}"
     if moment.live is not None:
-        write_live_copy(directory, moment.live, cluster=cluster, snapshot_id=snapshot_id, truth=truth)
+        write_live_copy(directory, moment.live, cluster=cluster, snapshot_id=snapshot_id, truth=truth, remote=remote)
     else:
         write_snapshot(
             directory,
@@ -29,5 +29,6 @@ def _written(world: RandomWorld, moment: RandomMoment, directory: Path) -> Path:
             snapshot_id=snapshot_id,
             consistency=Consistency.ATOMIC,
             truth=truth,
+            remote=remote,
         )
     return directory

@@ -207,10 +207,12 @@ def check_transaction_index(
     next_base_offset: int | None,
     head_gone: bool,
     log_first_offset: int | None,
+    log_start_offset: int,
 ) -> IndexFileFacts | None:
     """`.txnindex` of one segment against the aborted transactions whose marker lies in it; None where neither has any.
 
-    An entry is (producer id, first offset, offset of the marker, last stable offset when it was written).
+    An entry is (producer id, first offset, offset of the marker, last stable offset when it was written). Nobody reads
+    below the log start: a transaction that began there need not be named, or not from its first record on.
     """
     expected = {
         (t.producer_id, t.first_offset, t.marker_offset): t
@@ -251,6 +253,11 @@ def check_transaction_index(
             if known is not None:
                 found[known] += 1
             continue
+        began = markers.get((entry.producer_id, entry.last_offset))
+        if transaction is None and began is not None and began[1] < min(log_start_offset, entry.first_offset):
+            # A broker that had died made the index anew from its log start on: the data below were none for it.
+            found[began] += 1
+            continue
         if transaction is None:
             facts.extra_entries += 1
             facts.note(
@@ -270,7 +277,7 @@ def check_transaction_index(
                 f"recomputed {transaction.last_stable_offset}",
             )
     for key, transaction in expected.items():
-        if not found[key]:
+        if not found[key] and transaction.first_offset >= log_start_offset:
             facts.missing_entries += 1
             facts.note(
                 "missing",

@@ -401,6 +401,7 @@ def _index_files(facts: ReplicaFacts) -> Iterator[IndexedFile]:
             next_base_offset=row.next_base_offset,
             head_gone=head_gone,
             log_first_offset=first,
+            log_start_offset=facts.log_start_offset,
         )
         if checked is None:
             continue

@@ -3,11 +3,13 @@
 from kafka_log.coordinator_records import OffsetCommit, decode_offsets_record
 from kafka_log.types import TopicPartition
 from sim_engine import actions
+from sim_engine.brokers import follower_role
 from sim_engine.coordinators.coordinator_actions import StartGroupConsumer
 from sim_engine.engine import run_for, step
 from sim_engine.metadata.controller import NO_LEADER
 from sim_engine.network import CONTROLLER, broker_node
 from sim_engine.settings import Settings
+from sim_engine.turn import Turn
 from sim_engine.world import World
 from tests.sim_engine.clusters import ORDERS, batches, cluster, cut_off, leader, said, texts
 
@@ -150,6 +152,14 @@ def test_what_a_dead_broker_leaves_is_as_old_as_its_last_checkpoint() -> None:
     stopped = run_for(step(world, actions.Stop(2)), 10_000).brokers[2].disk
     assert stopped.high_watermarks[ORDERS] == stopped.recovery_points[ORDERS] == 11
     assert stopped.clean_broker_epoch == world.controller.image.brokers[2].broker_epoch
+
+
+def test_a_broker_that_cuts_a_log_writes_its_recovery_points_at_once() -> None:
+    world = run_for(step(with_ten(cluster()), actions.Stop(2)), 5_000)
+    assert world.brokers[2].disk.recovery_points[ORDERS] == 10
+    turn = Turn(world)
+    follower_role.cut(turn, 2, ORDERS, 5, "diverging epoch")
+    assert turn.done().brokers[2].disk.recovery_points[ORDERS] == 5
 
 
 def test_nobody_leads_where_nobody_is_alive() -> None:

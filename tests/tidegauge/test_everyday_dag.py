@@ -82,7 +82,13 @@ def ended(scheduler: airflow.Airflow, run_type: str, count: int) -> Any:
 def backfill(environ: dict[str, str], first: int, last: int, *more: str) -> None:
     command = [str(Path(sys.executable).with_name("airflow")), "backfill", "create", "--dag-id", "replication_audit"]
     dates = ["--from-date", f"2026-11-{first:02}", "--to-date", f"2026-11-{last:02}", "--max-active-runs", "3"]
-    done = subprocess.run([*command, *dates, *more], env=environ, capture_output=True, text=True)
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        done = subprocess.run([*command, *dates, *more], env=environ, capture_output=True, text=True)
+        # The scheduler takes a moment to see that the one before has ended.
+        if "AlreadyRunningBackfill" not in done.stderr or time.monotonic() > deadline:
+            break
+        time.sleep(5)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 
 

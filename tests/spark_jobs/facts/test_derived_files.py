@@ -139,6 +139,7 @@ def transactions(*entries: AbortedTransaction, **more: Any) -> dict[str, int]:
         "next_base_offset": 100,
         "head_gone": False,
         "log_first_offset": 0,
+        "log_start_offset": 0,
         **more,
     }
     found = check_transaction_index(TransactionIndex(entries=entries, corruptions=()), **fields)
@@ -173,11 +174,28 @@ def test_where_the_head_is_gone_the_log_only_confirms_the_marker() -> None:
     assert transactions(*ENTRIES, entry(9, 40, 50, 51), **cut) == {"extra_entries": 1}
 
 
+def test_a_transaction_from_below_the_log_start_need_not_be_named_in_full() -> None:
+    started = {"log_start_offset": 14, "head_gone": True}
+    assert transactions(replace(ENTRIES[0], first_offset=12), ENTRIES[1], **started) == {}
+    assert transactions(ENTRIES[1], **started) == {}
+    assert transactions(ENTRIES[0], **started) == {"missing_entries": 1}
+    assert transactions(ENTRIES[0], replace(ENTRIES[1], first_offset=16), **started) == {
+        "extra_entries": 1,
+        "missing_entries": 1,
+    }
+
+
 def test_only_the_aborts_whose_marker_lies_in_the_segment_count() -> None:
     assert transactions(ENTRIES[0], next_base_offset=25) == {}
     assert transactions(ENTRIES[1], base_offset=25) == {}
     none = check_transaction_index(
-        None, aborted=[], base_offset=0, next_base_offset=None, head_gone=False, log_first_offset=0
+        None,
+        aborted=[],
+        base_offset=0,
+        next_base_offset=None,
+        head_gone=False,
+        log_first_offset=0,
+        log_start_offset=0,
     )
     assert none is None
 
