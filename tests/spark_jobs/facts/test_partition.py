@@ -65,6 +65,15 @@ def commit(offset: int) -> OffsetCommit:
     )
 
 
+ACKNOWLEDGED = {
+    "acknowledged_records",
+    "acknowledged_missing",
+    "first_acknowledged_missing_offset",
+    "acknowledged_missing_end_offset",
+    "acknowledged_missing_on",
+}
+
+
 def test_every_relation_has_the_columns_that_it_names_and_no_other() -> None:
     known = {**RELATIONS, LOSSES.name: LOSSES}
     common = {c.name for c in COMMON}
@@ -79,7 +88,9 @@ def test_every_relation_has_the_columns_that_it_names_and_no_other() -> None:
         for row in rows:
             assert row.keys() - named == set(), name
             # What a later step knows may be left for it; of the loss, whether it is new.
-            assert named - row.keys() - common <= ({"first_seen_at_ms"} if name != "losses" else named), name
+            assert named - row.keys() - common <= (
+                {"first_seen_at_ms", *ACKNOWLEDGED} if name != "losses" else named
+            ), name
 
 
 # These need an earlier snapshot, and a cluster that was asked: both have tests of their own.
@@ -147,6 +158,24 @@ NEEDS_MORE_THAN_A_PLAIN_COPY = {
     "next_producer_id",
     "previous_producer_id",
     "largest_member_epoch",
+    # The truth of a simulated snapshot tells them.
+    *ACKNOWLEDGED,
+    # Metadata logs of these captures are in order, nobody moves, and no broker has a rack.
+    "stale_record_offset",
+    "epoch_before",
+    "epoch_after",
+    "first_offset",
+    "epoch_order_offset",
+    "open_transaction_offset",
+    "unannounced_offset",
+    "transaction_error_offset",
+    "transaction_error",
+    "incomparable_reason",
+    "out_of_place_offset",
+    "out_of_place_ms",
+    "reassigning_since_ms",
+    "reassigning_ms",
+    "rack_count",
     # An earlier snapshot tells them.
     "previous_committed_offset",
     "previous_committed_at_ms",
