@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -137,17 +138,41 @@ def in_order(rows: Any) -> list[list[tuple[str, str]]]:
 
 
 def renamed(row: Row) -> Row:
-    to: dict[str, Callable[[str], str]] = {
+    to: dict[str, Callable[[Any], Any]] = {
         "topic": NAMES.hashed,
         "group": NAMES.identifier,
         "transactional_id": NAMES.identifier,
         "path": renamed_path,
         "directory": renamed_path,
+        "name": renamed_entry if "kind" in row else NAMES.identifier,
+        "partitions": lambda places: [NAMES.path(p) for p in places] if isinstance(places, list) else places,
+        # A setting of anything but a topic or a broker may be a name.
+        "value": lambda text: (
+            re.sub(r'(?<=:")[^"]+', lambda told: NAMES.identifier(told.group()), text)
+            if row["name"].startswith("group/")
+            else text
+        ),
+        "history": lambda text: json.dumps(
+            [step | {"partitions": [NAMES.path(p) for p in step["partitions"]]} for step in json.loads(text)],
+            separators=(",", ":"),
+        ),
+        # Where a key belongs is known by its name alone.
+        "expected_partition": lambda place: None,
+        "expected_state_partition": lambda place: None,
+        "names_hashed": lambda no: True,
         "leftovers": lambda text: json.dumps(
             [place | {"path": renamed_path(place["path"])} for place in json.loads(text)], separators=(",", ":")
         ),
     }
     return {name: to[name](value) if name in to and value is not None else value for name, value in row.items()}
+
+
+def renamed_entry(name: str) -> str:
+    """A setting of a topic or a group, as the metadata image names it."""
+    kind, _, rest = name.partition("/")
+    of, _, setting = rest.rpartition("/")
+    hides = {"topic": NAMES.hashed, "group": NAMES.identifier}
+    return f"{kind}/{hides[kind](of)}/{setting}" if kind in hides else name
 
 
 def renamed_path(path: str) -> str:
