@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from airflow.sdk import DAG
 
-from job import ShareOperator
+from job import DEFAULTS, ShareOperator
 
 SCHEDULE = "*/10 * * * *" if os.environ.get("TIDEGAUGE_ALERTS") else None
 """Without the file there is nobody to tell."""
@@ -28,9 +28,9 @@ with DAG(
     max_active_runs=1,
     tags=["kafka", "replication", "tidegauge"],
     default_args={
-        "owner": "tidegauge",
+        **DEFAULTS,
         "retries": 1,
-        "retry_delay": timedelta(minutes=1),
+        "retry_exponential_backoff": False,
         "execution_timeout": timedelta(minutes=15),
     },
 ) as dag:

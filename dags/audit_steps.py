@@ -10,31 +10,51 @@ How many Spark applications run at once: as many as the pool `TIDEGAUGE_SPARK_PO
 
 import os
 import re
-from collections.abc import Mapping
-from datetime import timedelta
 from hashlib import sha256
 from typing import Any, Final
 
-from airflow.sdk import XComArg, task_group
+from airflow.sdk import Param, XComArg, task_group
 
 from job import command_step, spark_step
 
 Subject = dict[str, Any]
 
-DEFAULTS: Final[Mapping[str, Any]] = {
-    "owner": "tidegauge",
-    "retries": 3,
-    "retry_delay": timedelta(minutes=1),
-    "retry_exponential_backoff": True,
-    "max_retry_delay": timedelta(minutes=15),
-    "execution_timeout": timedelta(hours=6),
-}
-"""Of every task: what the environment did is tried again, later and later."""
-
 BREACH_FAILS: Final = (os.environ.get("TIDEGAUGE_BREACH_FAILS") or "").lower() in ("1", "true", "yes")
 """Whether a run fails where invariants do not hold, unless its form says otherwise."""
 
+_CLUSTER_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 _NAMED: Final = "{{ task.subject }}"
+
+
+def cluster_param(use: str) -> Param:
+    """The form's field for one cluster, and what its name is used for."""
+    return Param(
+        "kafka",
+        type="string",
+        pattern=_CLUSTER_NAME,
+        maxLength=100,
+        title="Cluster",
+        description=f"The name under which {use}",
+    )
+
+
+def verdict_params(breach_fails: str) -> dict[str, Param]:
+    """The form's fields for what a breach does to the run. `breach_fails` says what is kept of a run that fails."""
+    return {
+        "fail_on": Param(
+            "critical",
+            type="string",
+            enum=["critical", "warning", "info", "never"],
+            title="Breached from",
+            description="The least severity at which the run answers `breached`",
+        ),
+        "breach_fails": Param(
+            BREACH_FAILS,
+            type="boolean",
+            title="Fail on a breach",
+            description=f"Whether a run that answers `breached` fails; {breach_fails} all the same",
+        ),
+    }
 
 
 def runs_root() -> str:

@@ -22,7 +22,7 @@ from airflow.sdk import DAG, TaskGroup, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from capture_clusters import Broker, Cluster, clusters
-from job import ShareOperator, SnapshotOperator
+from job import DEFAULTS, ShareOperator, SnapshotOperator
 
 CONFIGURED = clusters(os.environ)
 
@@ -59,14 +59,7 @@ with DAG(
     max_active_runs=1,
     user_defined_macros={"snapshot_id": snapshot_id},
     tags=["kafka", "replication", "tidegauge"],
-    default_args={
-        "owner": "tidegauge",
-        "retries": 3,
-        "retry_delay": timedelta(minutes=1),
-        "retry_exponential_backoff": True,
-        "max_retry_delay": timedelta(minutes=15),
-        "execution_timeout": timedelta(hours=12),
-    },
+    default_args={**DEFAULTS, "execution_timeout": timedelta(hours=12)},
 ) as dag:
     for cluster in CONFIGURED.clusters:
         where = {} if cluster.pool is None else {"pool": cluster.pool}

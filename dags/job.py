@@ -27,6 +27,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -42,6 +43,16 @@ SNAPSHOT: Final = Asset("tidegauge_snapshot")
 BREACHED: Final = 1
 UNUSABLE: Final = 2
 NOTHING_TO_DO: Final = 99
+
+DEFAULTS: Final[Mapping[str, Any]] = {
+    "owner": "tidegauge",
+    "retries": 3,
+    "retry_delay": timedelta(minutes=1),
+    "retry_exponential_backoff": True,
+    "max_retry_delay": timedelta(minutes=15),
+    "execution_timeout": timedelta(hours=6),
+}
+"""Of every task: what the environment did is tried again, later and later."""
 
 _IMAGE_JOB: Final = "local:///opt/tidegauge/spark_jobs/job.py"
 _POD_EXIT_CODE: Final = re.compile(r"exit code:\s*(\d+)", re.IGNORECASE)

@@ -43,8 +43,8 @@ from typing import Any
 from airflow.sdk import DAG, AssetOrTimeSchedule, CronDataIntervalTimetable, Param, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException
 
-from audit_steps import BREACH_FAILS, DEFAULTS, Subject, audit_each, subject
-from job import SNAPSHOT
+from audit_steps import Subject, audit_each, cluster_param, subject, verdict_params
+from job import DEFAULTS, SNAPSHOT
 
 SCHEDULE = os.environ.get("TIDEGAUGE_SCHEDULE") or "@daily"
 
@@ -109,14 +109,7 @@ with DAG(
     tags=["kafka", "replication", "tidegauge"],
     default_args=dict(DEFAULTS),
     params={
-        "cluster": Param(
-            "kafka",
-            type="string",
-            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
-            maxLength=100,
-            title="Cluster",
-            description="The name under which its snapshots are kept and its results published",
-        ),
+        "cluster": cluster_param("its snapshots are kept and its results published"),
         "snapshot": Param(
             "latest",
             type="string",
@@ -124,19 +117,7 @@ with DAG(
             title="Snapshot",
             description="A directory, or `latest`: the newest under TIDEGAUGE_SNAPSHOTS/<cluster>",
         ),
-        "fail_on": Param(
-            "critical",
-            type="string",
-            enum=["critical", "warning", "info", "never"],
-            title="Breached from",
-            description="The least severity at which the run answers `breached`",
-        ),
-        "breach_fails": Param(
-            BREACH_FAILS,
-            type="boolean",
-            title="Fail on a breach",
-            description="Whether a run that answers `breached` fails; its results are published all the same",
-        ),
+        **verdict_params("its results are published"),
     },
 ) as dag:
 

@@ -17,7 +17,8 @@ from typing import Any
 from airflow.sdk import DAG, Param, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException
 
-from audit_steps import BREACH_FAILS, DEFAULTS, Subject, audit_each, subject
+from audit_steps import Subject, audit_each, cluster_param, subject, verdict_params
+from job import DEFAULTS
 
 
 def subjects_of(context: Any) -> list[Subject]:
@@ -60,14 +61,7 @@ with DAG(
     tags=["kafka", "replication", "tidegauge"],
     default_args=dict(DEFAULTS),
     params={
-        "cluster": Param(
-            "kafka",
-            type="string",
-            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
-            maxLength=100,
-            title="Cluster",
-            description="The name under which its snapshots are kept",
-        ),
+        "cluster": cluster_param("its snapshots are kept"),
         "snapshot": Param(
             "latest",
             type="string",
@@ -109,19 +103,7 @@ with DAG(
             title="Compare",
             description="With the snapshot that was audited last before, so that what is gone for good is found",
         ),
-        "fail_on": Param(
-            "critical",
-            type="string",
-            enum=["critical", "warning", "info", "never"],
-            title="Breached from",
-            description="The least severity at which the run answers `breached`",
-        ),
-        "breach_fails": Param(
-            BREACH_FAILS,
-            type="boolean",
-            title="Fail on a breach",
-            description="Whether a run that answers `breached` fails; its report is written all the same",
-        ),
+        **verdict_params("its report is written"),
     },
 ) as dag:
 

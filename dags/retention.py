@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 
 from airflow.sdk import DAG, CronTriggerTimetable, Param
 
-from job import ShareOperator
+from job import DEFAULTS, ShareOperator
 
 KEPT = os.environ.get("TIDEGAUGE_RETENTION") or "--keep-days 400 --facts-days 30"
 
@@ -29,14 +29,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     tags=["kafka", "retention", "tidegauge"],
-    default_args={
-        "owner": "tidegauge",
-        "retries": 3,
-        "retry_delay": timedelta(minutes=5),
-        "retry_exponential_backoff": True,
-        "max_retry_delay": timedelta(minutes=30),
-        "execution_timeout": timedelta(hours=6),
-    },
+    default_args={**DEFAULTS, "retry_delay": timedelta(minutes=5), "max_retry_delay": timedelta(minutes=30)},
     params={
         "keep": Param(
             "" if KEPT == "none" else KEPT,

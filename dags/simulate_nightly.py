@@ -16,12 +16,12 @@ of these worlds stay beside it. A score that is not perfect is a result: the tas
 """
 
 import os
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from airflow.sdk import DAG, CronTriggerTimetable, Param
 
-from job import ShareOperator
+from job import DEFAULTS, ShareOperator
 
 HOME = os.environ.get("TIDEGAUGE_HOME") or "~/.local/share/tidegauge"
 
@@ -62,14 +62,7 @@ with DAG(
     max_active_runs=1,
     user_defined_macros={"seeds": seeds, "fault_free_seeds": fault_free_seeds},
     tags=["kafka", "simulation", "tidegauge"],
-    default_args={
-        "owner": "tidegauge",
-        "retries": 3,
-        "retry_delay": timedelta(minutes=1),
-        "retry_exponential_backoff": True,
-        "max_retry_delay": timedelta(minutes=15),
-        "execution_timeout": timedelta(hours=6),
-    },
+    default_args=dict(DEFAULTS),
     params={
         "worlds": Param(
             200,

@@ -13,7 +13,6 @@ high watermark asked earlier.
 """
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
@@ -22,7 +21,7 @@ from typing import Any, Final
 
 from kafka_log.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from kafka_log.java_hash import coordinator_partition
-from snapshots.ask_producers import ask_producers_and_transactions
+from snapshots.ask_producers import ask_producers_and_transactions, now_ms
 from snapshots.client_config import ClientConfig
 from snapshots.cluster_answers import (
     BROKER_CONFIG,
@@ -59,7 +58,7 @@ def connect(bootstrap: str, config: ClientConfig | None = None, *, timeout_s: fl
 def ask(bootstrap: str, config: ClientConfig | None = None, *, timeout_s: float = TIMEOUT_S) -> ClusterAnswers:
     """Asks everything once. Raises `ClusterError` if the cluster cannot be reached."""
     config = config or ClientConfig()
-    started = _now_ms()
+    started = now_ms()
     client, metadata = _reached(bootstrap, config, timeout_s)
     round_ = _Round(client, metadata, timeout_s)
     offsets = round_.offsets()
@@ -75,7 +74,7 @@ def ask(bootstrap: str, config: ClientConfig | None = None, *, timeout_s: float 
     brokers = round_.brokers()
     return ClusterAnswers(
         started_at_ms=started,
-        finished_at_ms=_now_ms(),
+        finished_at_ms=now_ms(),
         cluster_id=metadata.cluster_id or None,
         controller_id=metadata.controller_id if metadata.controller_id >= 0 else None,
         brokers=brokers,
@@ -125,7 +124,7 @@ class _Round:
 
     def __init__(self, client: Any, metadata: Any, timeout_s: float) -> None:
         self.client, self.metadata, self.timeout_s = client, metadata, timeout_s
-        self.asked_at_ms: dict[str, int] = {"metadata": _now_ms()}
+        self.asked_at_ms: dict[str, int] = {"metadata": now_ms()}
         self.unanswered: dict[str, str] = {}
 
     def leaders(self) -> dict[tuple[str, int], int]:
@@ -146,7 +145,7 @@ class _Round:
         """Question -> partition -> (offset, leader epoch), or why not."""
         from confluent_kafka import IsolationLevel, TopicPartition
 
-        self.asked_at_ms["offsets"] = _now_ms()
+        self.asked_at_ms["offsets"] = now_ms()
         partitions = sorted(self.leaders())
         earliest, latest = _admin().OffsetSpec.earliest(), _admin().OffsetSpec.latest()
         questions = {
@@ -176,7 +175,7 @@ class _Round:
         """The topics, their partitions and their configs."""
         from confluent_kafka import TopicCollection
 
-        self.asked_at_ms["topics"] = _now_ms()
+        self.asked_at_ms["topics"] = now_ms()
         metadata = self._call(self.client.list_topics, timeout=self.timeout_s)
         listed = self.metadata.topics if isinstance(metadata, str) else metadata.topics
         names = sorted(listed)
@@ -191,7 +190,7 @@ class _Round:
 
     def brokers(self) -> tuple[BrokerAnswer, ...]:
         """The brokers that take part, and their configs."""
-        self.asked_at_ms["brokers"] = _now_ms()
+        self.asked_at_ms["brokers"] = now_ms()
         nodes = self._result(self._call(self.client.describe_cluster))
         if isinstance(nodes, str):
             self.unanswered["racks"] = nodes
@@ -213,7 +212,7 @@ class _Round:
         """The groups with what they have committed; None if nobody could list them."""
         from confluent_kafka import ConsumerGroupTopicPartitions
 
-        self.asked_at_ms["groups"] = _now_ms()
+        self.asked_at_ms["groups"] = now_ms()
         listed = self._result(self._call(self.client.list_consumer_groups))
         if isinstance(listed, str):
             self.unanswered["groups"] = listed
@@ -402,7 +401,3 @@ def _reason(error: Any) -> str:
     first = arguments[0] if arguments else error
     text = first.str() if hasattr(first, "str") else str(first)
     return " ".join(text.split()) or type(error).__name__
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

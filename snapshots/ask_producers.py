@@ -58,9 +58,9 @@ def ask_producers_and_transactions(
             reason = _reason(error)
             return {}, None, {"producers": reason, "transactions": reason}, {}
         try:
-            asked = {"producers": _now_ms()}
+            asked = {"producers": now_ms()}
             producers = _producers(kafka, client, leaders)
-            asked["transactions"] = _now_ms()
+            asked["transactions"] = now_ms()
             transactions, unanswered = _transactions(kafka, client, brokers)
         finally:
             client.close()
@@ -188,7 +188,8 @@ def _known(value: int) -> int | None:
     return value if value >= 0 else None
 
 
-def _now_ms() -> int:
+def now_ms() -> int:
+    """The clock by which answers are dated."""
     return time.time_ns() // 1_000_000
 
 

@@ -8,12 +8,17 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+import sqlalchemy as sa
 
 from tests.object_store import s3_server as s3_servers
 from tidegauge import postgres
 from tidegauge.archive import unpack
+
+if TYPE_CHECKING:
+    from tests.spark_jobs.judging import Judge
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -44,6 +49,18 @@ def postgres_server(testrun_uid: str) -> Iterator[postgres.EmbeddedPostgres]:
 def store_url(postgres_server: postgres.EmbeddedPostgres, worker_id: str) -> str:
     """The SQLAlchemy URL of an empty database; one for each worker and session."""
     return postgres_server.fresh_database(f"test_{worker_id}")
+
+
+@pytest.fixture(scope="module")
+def judge(store_url: str) -> "Iterator[Judge]":
+    """The catalogue's own queries on this test run's Postgres, over facts that a test derives in its process."""
+    # The catalogue is only loaded where it is used: most test files need none of it.
+    from tests.spark_jobs.judging import Judge
+
+    engine = sa.create_engine(store_url)
+    with engine.connect() as connection:
+        yield Judge(connection)
+    engine.dispose()
 
 
 @pytest.fixture(scope="session")

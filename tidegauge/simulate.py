@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from expectations.catalogue.registry import CATALOGUE
-from sim_engine.rendering.write_snapshot import write_snapshot
 from sim_engine.scenarios.registry import SCENARIOS
 from sim_engine.scenarios.scenario import Finding, LostRange, Moment, Scenario
+from sim_engine.scenarios.write_moment import write_moment
 from sim_engine.truth import Truth
 from snapshots.errors import SnapshotError
-from snapshots.manifest import Consistency
 
 
 def listing() -> Iterator[str]:
@@ -31,15 +30,7 @@ def simulate(name: str, *, seed: int, out: Path) -> dict[str, Any]:
     empty_directory(out)
     played = scenario.play(seed)
     for moment in played.moments:
-        write_snapshot(
-            out / moment.name,
-            moment.disks,
-            cluster=name,
-            snapshot_id=f"{moment.name}-{seed}",
-            consistency=Consistency.ATOMIC,
-            truth=moment.truth.to_json(),
-            remote=moment.world.remote,
-        )
+        write_moment(moment, out / moment.name, cluster=name, seed=seed)
     return _result(scenario, seed, out, played.moments)
 
 

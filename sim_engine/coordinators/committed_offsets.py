@@ -18,6 +18,7 @@ from sim_engine.coordinators.group_records import (
     CLASSIC_GROUP,
     CONSUMER_GROUP,
     CONSUMER_TARGET,
+    GROUPS_WRITE,
     CommittedOffset,
     group_record,
     offset_record,
@@ -33,6 +34,7 @@ from sim_engine.coordinators.led_groups import (
     not_a_member,
     written,
 )
+from sim_engine.log.stored_batch import Producer
 
 Offsets = Mapping[TopicPartition, CommittedOffset]
 
@@ -49,15 +51,7 @@ def commit_offsets(
     generation: int = NO_GENERATION,
 ) -> Step:
     """OffsetCommit: of a member (its generation, or its epoch in a consumer group), or of nobody's consumer."""
-    state = coordinator.state_of(group)
-    error = "NOT_COORDINATOR" if state is None else _may_not_commit(state, group, member_id, generation)
-    if state is None or error is not None:
-        return coordinator, [Answer(to=to, error=error or "NOT_COORDINATOR")]
-    for partition, offset in offsets.items():
-        state = with_offset(state, (group, partition), offset)
-    state = _known(state, group)
-    records = [offset_record(group, partition, offset) for partition, offset in offsets.items()]
-    return written(coordinator, group, state, records, Answer(to=to))
+    return _committed(coordinator, to, group, offsets, member_id, generation, GROUPS_WRITE)
 
 
 def commit_in_transaction(
@@ -72,16 +66,8 @@ def commit_in_transaction(
     generation: int = NO_GENERATION,
 ) -> Step:
     """TxnOffsetCommit: part of the producer's transaction, which must reach this group's partition already."""
-    state = coordinator.state_of(group)
-    error = "NOT_COORDINATOR" if state is None else _may_not_commit(state, group, member_id, generation)
-    if state is None or error is not None:
-        return coordinator, [Answer(to=to, error=error or "NOT_COORDINATOR")]
-    for partition, offset in offsets.items():
-        state = with_offset(state, (group, partition), offset, producer_id)
-    state = _known(state, group)
-    records = [offset_record(group, partition, offset) for partition, offset in offsets.items()]
     producer = transactional(producer_id, producer_epoch)
-    return written(coordinator, group, state, records, Answer(to=to), producer=producer)
+    return _committed(coordinator, to, group, offsets, member_id, generation, producer)
 
 
 def fetch_offsets(
@@ -159,6 +145,26 @@ def offsets_expired(coordinator: GroupCoordinator, number: int, now_ms: int) -> 
             coordinator, more = _without_offsets(coordinator, group, state, gone)
             effects += more
     return coordinator, effects
+
+
+def _committed(
+    coordinator: GroupCoordinator,
+    to: Asker,
+    group: str,
+    offsets: Offsets,
+    member_id: str,
+    generation: int,
+    producer: Producer,
+) -> Step:
+    """Both kinds of commit. `producer`: whose transaction the offsets belong to and wait for, or the groups' own."""
+    state = coordinator.state_of(group)
+    error = "NOT_COORDINATOR" if state is None else _may_not_commit(state, group, member_id, generation)
+    if state is None or error is not None:
+        return coordinator, [Answer(to=to, error=error or "NOT_COORDINATOR")]
+    for partition, offset in offsets.items():
+        state = with_offset(state, (group, partition), offset, producer.producer_id)
+    records = [offset_record(group, partition, offset) for partition, offset in offsets.items()]
+    return written(coordinator, group, _known(state, group), records, Answer(to=to), producer=producer)
 
 
 def _may_not_commit(state: GroupPartition, group: str, member_id: str, generation: int) -> str | None:

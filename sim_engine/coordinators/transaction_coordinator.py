@@ -219,11 +219,9 @@ def add_partitions(
     now_ms: int,
 ) -> Step:
     """Partitions that a transaction will reach: said by a V1 client, or under V2 by the leader that got its batch."""
-    if (error := _not_here(coordinator, transactional_id)) is not None:
-        return _refused(coordinator, to, error)
-    found = coordinator.found(transactional_id)
-    if found is None:
-        return _refused(coordinator, to, "INVALID_PRODUCER_ID_MAPPING")
+    found = _known(coordinator, transactional_id)
+    if isinstance(found, str):
+        return _refused(coordinator, to, found)
     if (error := not_the_producer(found.metadata, producer_id, producer_epoch)) is not None:
         return _refused(coordinator, to, error)
     now = found.metadata
@@ -246,11 +244,9 @@ def verify_partitions(
     partitions: Iterable[TopicPartition],
 ) -> Step:
     """A leader asks whether a batch belongs to an open transaction, before it appends its first (KIP-890, part 1)."""
-    if (error := _not_here(coordinator, transactional_id)) is not None:
-        return _refused(coordinator, to, error)
-    found = coordinator.found(transactional_id)
-    if found is None:
-        return _refused(coordinator, to, "INVALID_PRODUCER_ID_MAPPING")
+    found = _known(coordinator, transactional_id)
+    if isinstance(found, str):
+        return _refused(coordinator, to, found)
     if (error := not_the_producer(found.metadata, producer_id, producer_epoch)) is not None:
         return _refused(coordinator, to, error)
     if found.metadata.status.is_prepared:
@@ -272,11 +268,9 @@ def end_transaction(
     now_ms: int,
 ) -> Step:
     """A producer commits or aborts. The answer leaves when Prepare* is replicated, before any marker is written."""
-    if (error := _not_here(coordinator, transactional_id)) is not None:
-        return _refused(coordinator, to, error)
-    found = coordinator.found(transactional_id)
-    if found is None:
-        return _refused(coordinator, to, "INVALID_PRODUCER_ID_MAPPING")
+    found = _known(coordinator, transactional_id)
+    if isinstance(found, str):
+        return _refused(coordinator, to, found)
     now = found.metadata
     decided = (
         end_v2(now, producer_id, producer_epoch, commit=commit, busy=found.is_busy)
@@ -443,6 +437,12 @@ def _answered_id(now: TransactionMetadata) -> int:
 
 def _answered_epoch(now: TransactionMetadata) -> int:
     return 0 if now.next_producer_id != NO_ID else now.producer_epoch
+
+
+def _known(coordinator: TransactionCoordinator, transactional_id: str) -> TransactionalId | str:
+    """An id that some producer began with, or the error that who asks about it is told."""
+    error = _not_here(coordinator, transactional_id)
+    return error or coordinator.found(transactional_id) or "INVALID_PRODUCER_ID_MAPPING"
 
 
 def _not_here(coordinator: TransactionCoordinator, transactional_id: str) -> str | None:

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from kafka_log.corruption import Corruption
 from kafka_log.indexes import OffsetIndex, TimeIndex
-from kafka_log.producer_snapshot import ProducerSnapshot
+from kafka_log.producer_snapshot import ProducerSnapshot, ProducerSnapshotEntry
 from kafka_log.transaction_index import TransactionIndex
-from spark_jobs.facts.producers import ProducerState, Transaction
+from spark_jobs.facts.producers import Transaction
 
 SOONEST_EXPIRATION_MS: Final = 10_000
 """A producer idle for less than this was not expired, whatever producer.id.expiration.ms is set to on the broker."""
@@ -292,7 +292,7 @@ def check_producer_snapshot(
     snapshot: ProducerSnapshot,
     *,
     offset: int,
-    states: Mapping[int, ProducerState] | None,
+    states: Mapping[int, ProducerSnapshotEntry] | None,
     head_gone: bool,
     log_first_offset: int | None,
     compacted: bool,
@@ -371,7 +371,7 @@ def check_producer_snapshot(
     return facts
 
 
-def _compared(coordinator_epoch: int, known: ProducerState, *, head_gone: bool) -> tuple[str, ...]:
+def _compared(coordinator_epoch: int, known: ProducerSnapshotEntry, *, head_gone: bool) -> tuple[str, ...]:
     names = ["producer_epoch", "last_sequence", "last_offset", "offset_delta", "timestamp"]
     if not (head_gone and known.coordinator_epoch < 0 <= coordinator_epoch):
         names.append("coordinator_epoch")

@@ -9,11 +9,11 @@ answer before and the answer after; where the leader or the ISR may have changed
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from kafka_log.producer_snapshot import ProducerSnapshotEntry
 from snapshots.cluster_answers import PartitionAnswer, ProducerAnswer
 from spark_jobs.facts.answers import CHANGED, NO_ANSWER, answer_row
 from spark_jobs.facts.asked import PartitionAnswers
 from spark_jobs.facts.context import PartitionContext, Row
-from spark_jobs.facts.producers import ProducerState
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.watermarks import last_stable_offset
 
@@ -202,7 +202,7 @@ def _producers(answer: PartitionAnswer | None) -> dict[int, ProducerAnswer] | No
     return {p.producer_id: p for p in answer.producers}
 
 
-def _remembered(state: ProducerState | None) -> ProducerAnswer | None:
+def _remembered(state: ProducerSnapshotEntry | None) -> ProducerAnswer | None:
     """A replayed producer as a leader would answer."""
     if state is None:
         return None

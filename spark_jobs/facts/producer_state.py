@@ -1,27 +1,13 @@
 """What a replay of producers keeps: states, epochs, breaks in sequences, transactions and their end markers.
 
 In: nothing; `producers` fills them. Out: values. The rule that must hold: what a broker would remember
-(`ProducerState`) is kept apart from what an auditor notes of it (all the others).
+(`ProducerSnapshotEntry`) is kept apart from what an auditor notes of it (all here).
 """
 
 from dataclasses import dataclass, field
 from typing import Final
 
 EXPLAINED_CAUSES: Final = frozenset({"compacted", "retained", "expired", "coordinator"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerState:
-    """One producer as the broker remembers it: the fields of a producer snapshot entry."""
-
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    timestamp: int
-    coordinator_epoch: int
-    current_transaction_first_offset: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

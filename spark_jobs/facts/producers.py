@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from spark_jobs.facts.producer_state import EndMarker, ProducerEpoch, ProducerState, SequenceBreak, Transaction
+from kafka_log.producer_snapshot import ProducerSnapshotEntry
+from spark_jobs.facts.producer_state import EndMarker, ProducerEpoch, SequenceBreak, Transaction
 from spark_jobs.facts.repeats import LastRun, Repeat
 from spark_jobs.facts.segment_summary import COMMIT, FORWARD_LIMIT, LOOKS, MARKER
 
@@ -22,7 +23,7 @@ PRODUCER_EXPIRATION_MS: Final = 86_400_000
 """producer.id.expiration.ms, Kafka's default: an idle producer's state is forgotten after it."""
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
 
-__all__ = ["PRODUCER_EXPIRATION_MS", "ProducerReplay", "ProducerState", "Transaction", "seeded"]
+__all__ = ["PRODUCER_EXPIRATION_MS", "ProducerReplay", "Transaction", "seeded"]
 
 
 @dataclass(slots=True)
@@ -37,7 +38,7 @@ class ProducerReplay:
     head_gone: bool = False
     ignore_sequences: bool = False
     expiration_ms: int = PRODUCER_EXPIRATION_MS
-    states: dict[int, ProducerState] = field(default_factory=dict)
+    states: dict[int, ProducerSnapshotEntry] = field(default_factory=dict)
     epochs: dict[tuple[int, int], ProducerEpoch] = field(default_factory=dict)
     completed: list[Transaction] = field(default_factory=list)
     first_seen: dict[int, int] = field(default_factory=dict)
@@ -67,7 +68,7 @@ class ProducerReplay:
             if event["kind"] == MARKER:
                 self._marker(event)
             else:
-                self._run(event, listed)
+                self._run(event)
         for gap in listed:
             self._gap(gap)
 
@@ -112,11 +113,11 @@ class ProducerReplay:
         entry.last_timestamp = max(entry.last_timestamp, event["last_timestamp"])
         return entry
 
-    def _run(self, event: dict[str, Any], gaps: list[dict[str, Any]]) -> None:
+    def _run(self, event: dict[str, Any]) -> None:
         producer_id = event["producer_id"]
         entry = self._epoch(event)
         if not self.ignore_sequences:
-            cause = self._judge_start(event, entry, gaps)
+            cause = self._judge_start(event, entry)
             if cause not in ("duplicate", "overlap") or _ahead(event["last_sequence"], entry.highest_sequence):
                 entry.highest_sequence = event["last_sequence"]
             self._reached(event, expired=cause == "expired")
@@ -156,7 +157,7 @@ class ProducerReplay:
                 transaction.last_timestamp = event["last_timestamp"]
         self._note_look(event, self._open.get(producer_id) if event["transactional"] else None)
         self._only_marked.discard(producer_id)
-        self.states[producer_id] = ProducerState(
+        self.states[producer_id] = ProducerSnapshotEntry(
             producer_id=producer_id,
             producer_epoch=event["producer_epoch"],
             last_sequence=event["last_sequence"],
@@ -195,7 +196,7 @@ class ProducerReplay:
         producer_id, epoch = event["producer_id"], event["producer_epoch"]
         self._newest_epoch[producer_id] = epoch if expired else max(epoch, self._newest_epoch.get(producer_id, epoch))
 
-    def _judge_start(self, event: dict[str, Any], entry: ProducerEpoch, gaps: list[dict[str, Any]]) -> str | None:
+    def _judge_start(self, event: dict[str, Any], entry: ProducerEpoch) -> str | None:
         """Does the first sequence of a run follow from what the producer wrote (ProducerAppendInfo#checkSequence)?
 
         Gives the cause if not. After a batch that repeats older sequences, or one of an older epoch, the broker's state
@@ -222,37 +223,23 @@ class ProducerReplay:
         if (found - expected) & _SEQUENCE_MASK < FORWARD_LIMIT:
             return self._break(event, entry, expected=expected, cause="lost", before=before)
         entry.went_back.append((event["first_offset"], highest))
-        return self._went_back(event, entry, gaps, expected=expected, before=before)
+        return self._went_back(event, entry, expected=expected, before=before)
 
     def _went_back(
-        self,
-        event: dict[str, Any],
-        entry: ProducerEpoch,
-        gaps: list[dict[str, Any]],
-        *,
-        expected: int,
-        before: ProducerState,
+        self, event: dict[str, Any], entry: ProducerEpoch, *, expected: int, before: ProducerSnapshotEntry
     ) -> str:
         """A run that begins below what was due. It may go on past it: only what was written already is repeated.
 
-        How many of such a run's batches repeat is not known any more, only that the first one does.
+        A first batch that ends below what was due repeats, and what is due may follow it without a break. One that ends
+        past it is an overlap. How many more of such a run's batches repeat is not known any more.
         """
         if not _ahead(event["last_sequence"], (expected - 1) & _SEQUENCE_MASK):
             return self._break(event, entry, expected=expected, cause="duplicate", before=before)
-        resumed = next(
-            (
-                gap
-                for gap in gaps
-                if (gap["producer_id"], gap["producer_epoch"]) == (entry.producer_id, entry.producer_epoch)
-                and event["first_offset"] < gap["offset"] <= event["last_offset"]
-            ),
-            None,
-        )
-        end = event["first_offset"] + ((expected - event["first_sequence"]) & _SEQUENCE_MASK)
-        cause = "overlap"
-        if resumed is not None and not _ahead(resumed["expected_sequence"], expected):
-            cause, end = "duplicate", resumed["previous_offset"] + 1
-        first = {**event, "batches": 1, "last_offset": min(end, event["last_offset"] + 1) - 1}
+        cause, end = "duplicate", (event["first_batch_last_sequence"] + 1) & _SEQUENCE_MASK
+        if _ahead(event["first_batch_last_sequence"], (expected - 1) & _SEQUENCE_MASK):
+            cause, end = "overlap", expected
+        length = (end - event["first_sequence"]) & _SEQUENCE_MASK
+        first = {**event, "batches": 1, "last_offset": min(event["first_offset"] + length - 1, event["last_offset"])}
         return self._break(first, entry, expected=expected, cause=cause, before=before)
 
     def _gap(self, gap: dict[str, Any]) -> None:
@@ -301,7 +288,7 @@ class ProducerReplay:
         return True
 
     def _break(
-        self, event: dict[str, Any], entry: ProducerEpoch, *, expected: int, cause: str, before: ProducerState
+        self, event: dict[str, Any], entry: ProducerEpoch, *, expected: int, cause: str, before: ProducerSnapshotEntry
     ) -> str:
         if self.compacted and cause in ("lost", "nonzero_start"):
             cause = "compacted"  # Cleaning removes batches; it brings none back.
@@ -365,7 +352,7 @@ class ProducerReplay:
         if before is None and self.head_gone:
             self._only_marked.add(producer_id)
         # A marker of a newer producer epoch empties the batch metadata (ProducerStateEntry#maybeUpdateProducerEpoch).
-        self.states[producer_id] = ProducerState(
+        self.states[producer_id] = ProducerSnapshotEntry(
             producer_id=producer_id,
             producer_epoch=event["producer_epoch"],
             last_sequence=before.last_sequence if before is not None and same_epoch else -1,
@@ -401,7 +388,7 @@ def _ahead(sequence: int, of: int | None) -> bool:
     return of is None or 0 < (sequence - of) & _SEQUENCE_MASK < FORWARD_LIMIT
 
 
-def seeded(replay: ProducerReplay, states: Iterable[ProducerState]) -> ProducerReplay:
+def seeded(replay: ProducerReplay, states: Iterable[ProducerSnapshotEntry]) -> ProducerReplay:
     """A replay that goes on from a producer snapshot, as a broker loads its state (UnifiedLog#rebuildProducerState)."""
     for state in states:
         replay.states[state.producer_id] = state

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kafka_log.checkpoints import EpochEntry, LeaderEpochCheckpoint
 from kafka_log.corruption import Corruption, Damage
-from kafka_log.producer_snapshot import ProducerSnapshot
+from kafka_log.producer_snapshot import ProducerSnapshot, ProducerSnapshotEntry
 from kafka_log.properties import PartitionMetadata
 from kafka_log.transaction_index import TransactionIndex
 from spark_jobs.facts.cleaned_aborts import check_aborts_kept
@@ -23,7 +23,7 @@ from spark_jobs.facts.derived_files import (
     check_transaction_index,
 )
 from spark_jobs.facts.epochs import EpochVector, epoch_vector
-from spark_jobs.facts.producers import ProducerReplay, ProducerState, seeded
+from spark_jobs.facts.producers import ProducerReplay, seeded
 from spark_jobs.facts.record_check import RecordCheck
 from spark_jobs.facts.segment_summary import FINDING_KINDS, SegmentSummary, empty_summary, merge
 
@@ -142,7 +142,7 @@ class ReplicaFacts:
     ever_compacted: bool
     damaged_batches: int
     epoch_checkpoint_disorder: int = 0
-    states_at: dict[int, dict[int, ProducerState]] = field(default_factory=dict)
+    states_at: dict[int, dict[int, ProducerSnapshotEntry]] = field(default_factory=dict)
 
     @property
     def broker_id(self) -> int:
@@ -320,7 +320,7 @@ def _ranges(given: ReplicaInput) -> Iterator[tuple[int, SegmentSummary]]:
 
 def _replayed(
     given: ReplicaInput, *, expiration_ms: int, compacted: bool
-) -> tuple[ProducerReplay, dict[int, dict[int, ProducerState]]]:
+) -> tuple[ProducerReplay, dict[int, dict[int, ProducerSnapshotEntry]]]:
     """The replay of the whole log, and the producers' state at each producer snapshot's offset."""
     replay = ProducerReplay(
         compacted=compacted,
@@ -329,7 +329,7 @@ def _replayed(
         expiration_ms=expiration_ms,
     )
     wanted = {s.offset for s in given.snapshots}
-    states_at: dict[int, dict[int, ProducerState]] = {}
+    states_at: dict[int, dict[int, ProducerSnapshotEntry]] = {}
     for start, part in _ranges(given):
         if start in wanted and start not in states_at:
             states_at[start] = dict(replay.states)
@@ -357,22 +357,9 @@ def _replayed_from_snapshot(
     if not usable:
         return None
     newest = max(usable, key=lambda s: s.offset)
-    states = [
-        ProducerState(
-            producer_id=e.producer_id,
-            producer_epoch=e.producer_epoch,
-            last_sequence=e.last_sequence,
-            last_offset=e.last_offset,
-            offset_delta=e.offset_delta,
-            timestamp=e.timestamp,
-            coordinator_epoch=e.coordinator_epoch,
-            current_transaction_first_offset=e.current_transaction_first_offset,
-        )
-        for e in newest.content.entries
-    ]
     replay = seeded(
         ProducerReplay(compacted=compacted, ignore_sequences=given.ignore_sequences, expiration_ms=expiration_ms),
-        states,
+        newest.content.entries,
     )
     for start, part in _ranges(given):
         if start >= newest.offset:

@@ -268,6 +268,7 @@ def _fold(
             event.coordinator_epoch = row.coordinator_epoch
             event.first_sequence = NONE
             event.last_sequence = NONE
+            event.first_batch_last_sequence = NONE
             event.first_offset = base
             event.last_offset = last
             event.first_timestamp = row.max_timestamp
@@ -331,6 +332,7 @@ def _fold(
         event.missing_sequences = 0
         event.batches = 1
         event.records = row.record_count
+        event.first_batch_last_sequence = last_sequence
         event.first_look = look
         event.look_0 = look
 

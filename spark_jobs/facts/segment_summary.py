@@ -82,6 +82,8 @@ EVENT: Final = np.dtype(
         ("missing_sequences", "i8"),
         ("batches", "i8"),
         ("records", "i8"),
+        # Where the run's first batch ends: it repeats what was written, or goes on past it (E04, E05).
+        ("first_batch_last_sequence", "i4"),
         # How the run's first batch looks, and its last five, the newest first; 0 where there is none (E06).
         ("first_look", "u4"),
         ("look_0", "u4"),

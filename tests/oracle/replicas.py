@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafka_log.checkpoints import EpochEntry
+from kafka_log.producer_snapshot import ProducerSnapshotEntry
 from kafka_log.scan import scan_buffer
 from spark_jobs.facts.epochs import epoch_vector
-from spark_jobs.facts.producers import ProducerReplay, ProducerState
+from spark_jobs.facts.producers import ProducerReplay
 from spark_jobs.facts.replica import ReplicaFacts, ReplicaInput, SnapshotFile, replica_facts
 from spark_jobs.replica_files import replica_input
 from tests.oracle.kafka import Answer, Job
@@ -123,7 +124,7 @@ def states(replay: ProducerReplay) -> dict[int, list[int]]:
     return {s.producer_id: _state(s) for s in replay.states.values()}
 
 
-def _state(state: ProducerState) -> list[int]:
+def _state(state: ProducerSnapshotEntry) -> list[int]:
     first = state.current_transaction_first_offset
     return [
         state.producer_id, state.producer_epoch, state.last_sequence, state.last_offset, state.offset_delta,

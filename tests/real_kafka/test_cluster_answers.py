@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from click.testing import CliRunner
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
@@ -42,14 +41,6 @@ def capture(cluster: KafkaCluster, root: Path, name: str, *more: str, of: tuple[
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     return root / "answers" / name
-
-
-@pytest.fixture(scope="module")
-def judge(store_url: str) -> Iterator[Judge]:
-    engine = sa.create_engine(store_url)
-    with engine.connect() as connection:
-        yield Judge(connection)
-    engine.dispose()
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
 from expectations.catalogue.registry import CATALOGUE
 from expectations.verdicts import Breach
@@ -109,14 +108,6 @@ def test_what_is_expected_of_a_fault_is_a_finding_or_why_there_is_none() -> None
 
 
 # ------------------------------------------------------------------------------------------------------- the audit
-
-
-@pytest.fixture(scope="module")
-def judge(store_url: str) -> Iterator[Judge]:
-    engine = sa.create_engine(store_url)
-    with engine.connect() as connection:
-        yield Judge(connection)
-    engine.dispose()
 
 
 def judged(judge: Judge, world: RandomWorld, directory: Path) -> Iterator[tuple[RandomMoment, list[Breach]]]:

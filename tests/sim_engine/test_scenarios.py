@@ -8,12 +8,10 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
 from expectations.catalogue.registry import CATALOGUE
 from expectations.verdicts import Breach
@@ -23,15 +21,14 @@ from sim_engine.coordinators.transaction_notes import Decided, TransactionTold
 from sim_engine.log.stored_batch import StoredBatch
 from sim_engine.rendering import truth_schema
 from sim_engine.rendering.render import render_broker
-from sim_engine.rendering.write_snapshot import write_snapshot
 from sim_engine.scenarios.compaction import DELETED, value_of
 from sim_engine.scenarios.reelection import PRODUCER_ID
 from sim_engine.scenarios.registry import SCENARIOS
 from sim_engine.scenarios.remote_tier import remote_gaps
 from sim_engine.scenarios.scenario import Finding, Moment, Played
 from sim_engine.scenarios.stage import ORDERS, A, B, C
+from sim_engine.scenarios.write_moment import write_moment
 from sim_engine.world import World
-from snapshots.manifest import Consistency
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import Derived, derived
 
@@ -173,25 +170,8 @@ def digest(moment: Moment) -> str:
 # ------------------------------------------------------------------------------------------------- the audit
 
 
-@pytest.fixture(scope="module")
-def judge(store_url: str) -> Iterator[Judge]:
-    engine = sa.create_engine(store_url)
-    with engine.connect() as connection:
-        yield Judge(connection)
-    engine.dispose()
-
-
 def written(moment: Moment, directory: Path) -> Path:
-    write_snapshot(
-        directory / moment.name,
-        moment.disks,
-        cluster="simulated",
-        snapshot_id=moment.name,
-        consistency=Consistency.ATOMIC,
-        truth=moment.truth.to_json(),
-        remote=moment.world.remote,
-    )
-    return directory / moment.name
+    return write_moment(moment, directory / moment.name, cluster="simulated", seed=1)
 
 
 def as_found(breach: Breach) -> tuple[object, ...]:

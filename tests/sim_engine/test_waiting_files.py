@@ -1,11 +1,7 @@
 """Files and directories that wait to be removed: there when a real broker has them, and gone when it removes them."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
-import sqlalchemy as sa
 
 from sim_engine import actions
 from sim_engine.engine import run_for, step
@@ -35,14 +31,6 @@ def waiting(world: World, broker_id: int, suffix: str = "deleted") -> set[str]:
 
 def aside(world: World, broker_id: int) -> list[str]:
     return sorted({m[1] for name in names(world, broker_id) if (m := DIRECTORY.fullmatch(name.partition("/")[0]))})
-
-
-@pytest.fixture(scope="module")
-def judge(store_url: str) -> Iterator[Judge]:
-    engine = sa.create_engine(store_url)
-    with engine.connect() as connection:
-        yield Judge(connection)
-    engine.dispose()
 
 
 def alarms(world: World, judge: Judge, directory: Path) -> list[str]:

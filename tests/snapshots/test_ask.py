@@ -13,14 +13,6 @@ from snapshots.errors import ClusterError
 
 
 @pytest.fixture
-def nobody() -> str:
-    """An address at which nobody listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{free.getsockname()[1]}"
-
-
-@pytest.fixture
 def silence() -> Iterator[str]:
     """A server that takes connections and never says a word."""
     with socket.create_server(("127.0.0.1", 0)) as server:

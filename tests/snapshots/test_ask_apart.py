@@ -1,7 +1,5 @@
 """A client library that ends its process: a capture must outlive it, and say what happened."""
 
-import socket
-from collections.abc import Iterator
 
 import pytest
 
@@ -20,14 +18,6 @@ class admin:
         print("noise on standard output", flush=True)
         os.abort()
 """
-
-
-@pytest.fixture
-def nobody() -> Iterator[str]:
-    """An address where nobody listens."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield f"127.0.0.1:{held.getsockname()[1]}"
 
 
 def test_who_cannot_be_reached_is_told_as_without_a_second_process(nobody: str) -> None:

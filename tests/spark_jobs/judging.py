@@ -5,7 +5,8 @@ Great Expectations, which have tests of their own.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,11 +14,13 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from expectations.catalogue.registry import CATALOGUE
 from expectations.suites import by_relation
-from expectations.verdicts import Breach, InvariantResult, breach_query, count_query, explain, results
+from expectations.verdicts import Breach, InvariantResult, breach_query, count_query, explain, fold, results
 from spark_jobs.relations import COMMON, RELATIONS
-from tests.spark_jobs.pipeline import Derived
+from tests.spark_jobs.pipeline import Derived, derived
 
 _SCHEMA = "judging"
+_OF_A_PART = {"D17", "D20"}
+"""What a copy of some partitions breaches by itself: replicas are missing."""
 _TYPES: Mapping[str, Any] = {
     "int64": sa.BigInteger(),
     "int32": sa.Integer(),
@@ -71,3 +74,20 @@ class Judge:
                 asked = self._connection.execute(sa.text(breach_query(invariant, schema=_SCHEMA)), bound)
                 breaches += [explain(invariant, row) for row in asked.mappings()]
         return found, breaches
+
+    @property
+    def last_run(self) -> str:
+        """The run in which facts were judged last, to `ask` it."""
+        return f"run {self._runs}"
+
+    def ask(self, query: str, run_id: str) -> Sequence[Any]:
+        """Rows of a query over the facts of a run, in which each relation stands by its bare name."""
+        facts = ",\n".join(f"{n} AS (SELECT * FROM {_SCHEMA}.{n} WHERE run_id = :run_id)" for n in self._tables)
+        return self._connection.execute(sa.text(f"WITH {facts}\n{query}"), {"run_id": run_id}).all()
+
+
+def roots(judge: Judge, directory: Path, previous: Path | None = None, *, a_part: bool = False) -> list[Breach]:
+    """A directory's breaches that follow from no other. `a_part`: it is a copy of some partitions only."""
+    _, breaches = judge.verdicts(derived(directory, previous=previous), {c[0] for c in CATALOGUE})
+    mere_absence = _OF_A_PART if a_part else set()
+    return [b for b in fold(breaches, CATALOGUE) if b.implied_by is None and b.code not in mere_absence]

@@ -3,12 +3,11 @@
 import re
 import shutil
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
 from expectations.catalogue.registry import CATALOGUE
 from expectations.verdicts import Breach, fold
@@ -30,14 +29,6 @@ from tests.spark_jobs.pipeline import Derived, derived
 
 FAMILIES = "ABCDEFGHJKL"
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture(scope="module")
-def judge(store_url: str) -> Iterator[Judge]:
-    engine = sa.create_engine(store_url)
-    with engine.connect() as connection:
-        yield Judge(connection)
-    engine.dispose()
 
 
 def topic_id(directory: Path, topic: str) -> FieldValue:

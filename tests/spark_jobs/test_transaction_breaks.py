@@ -1,15 +1,13 @@
 """One thing broken in what coordinators, groups and transactional producers wrote: what an audit calls the root."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
-from expectations.catalogue.registry import CATALOGUE
-from expectations.verdicts import Breach, fold
+from expectations.verdicts import Breach
 from kafka_log import batch as layout
 from kafka_log.coordinator_records import OtherCoordinatorRecord
 from sim_engine.rendering.write_snapshot import write_snapshot
@@ -30,8 +28,7 @@ from tests.spark_jobs.coordinator_breaks import (
     without_index_entry,
 )
 from tests.spark_jobs.damage import batches, copy_of, segments
-from tests.spark_jobs.judging import Judge
-from tests.spark_jobs.pipeline import derived
+from tests.spark_jobs.judging import Judge, roots
 
 pytestmark = pytest.mark.slow
 
@@ -40,20 +37,6 @@ STATES = ("__transaction_state-0", "__transaction_state-1", "__transaction_state
 OFFSETS = ("__consumer_offsets-0", "__consumer_offsets-1", "__consumer_offsets-2")
 SHARES = ("__share_group_state-0", "__share_group_state-1", "__share_group_state-2", "plain-0", "plain-1", "plain-2")
 Wanted = Callable[[OtherCoordinatorRecord], bool]
-
-
-@pytest.fixture(scope="module")
-def judge(store_url: str) -> Iterator[Judge]:
-    engine = sa.create_engine(store_url)
-    with engine.connect() as connection:
-        yield Judge(connection)
-    engine.dispose()
-
-
-def roots(judge: Judge, directory: Path, previous: Path | None = None) -> list[Breach]:
-    """Breaches that follow from no other."""
-    _, breaches = judge.verdicts(derived(directory, previous=previous), {c[0] for c in CATALOGUE})
-    return [b for b in fold(breaches, CATALOGUE) if b.implied_by is None]
 
 
 def alarms(found: list[Breach]) -> set[str]:

@@ -2,12 +2,11 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from expectations.catalogue.registry import CATALOGUE
 from expectations.verdicts import Breach, InvariantResult, fold
@@ -23,14 +22,6 @@ BROKERS = ("broker-1", "broker-2", "broker-3")
 PARTITIONS = ("__cluster_metadata-0", "live-0", "compacted-0")
 LIVE_END, LIVE_LAST_BATCH = 977, 976
 """Of live-0: its log end, and where its last batch begins."""
-
-
-@pytest.fixture(scope="module")
-def judge(store_url: str) -> Iterator[Judge]:
-    engine = sa.create_engine(store_url)
-    with engine.connect() as connection:
-        yield Judge(connection)
-    engine.dispose()
 
 
 @pytest.fixture(scope="module")

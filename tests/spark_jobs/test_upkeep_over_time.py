@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-import sqlalchemy as sa
 
 from expectations.catalogue.registry import CATALOGUE
 from expectations.verdicts import fold
@@ -36,14 +35,6 @@ CLEANED: Final = {
     "min.cleanable.dirty.ratio": "0.01",
     "delete.retention.ms": str(2 * DAY_MS),
 }
-
-
-@pytest.fixture(scope="module")
-def judge(store_url: str) -> Iterator[Judge]:
-    engine = sa.create_engine(store_url)
-    with engine.connect() as connection:
-        yield Judge(connection)
-    engine.dispose()
 
 
 @cache

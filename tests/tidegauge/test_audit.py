@@ -15,20 +15,11 @@ from sqlalchemy import create_engine, text
 
 from spark_jobs.fact_files import read_relation
 from spark_jobs.relations import RELATIONS
+from tests.kafka_log.captures import CAPTURES
 
 pytestmark = pytest.mark.slow
 
-SOUND = (
-    "healthy",
-    "epochs",
-    "hanging-txn",
-    "pair-clean-b1",
-    "pair-clean-b2",
-    "soak-01",
-    "tiered",
-    "kafka-4.1",
-    "kafka-3.9",
-)
+SOUND = [name for name in CAPTURES if name != "unclean-before"]
 LOSSES = {
     ("orders", 0): (800, 1500, 700),
     ("payments", 0): (463, 713, 250),

@@ -1,8 +1,6 @@
 """From brokers' log dirs to a published audit, by a real Airflow: one DAG captures, the asset triggers the other."""
 
-import importlib.metadata
 import json
-import os
 import shutil
 import subprocess
 import tempfile
@@ -17,10 +15,9 @@ import pytest
 import yaml
 from sqlalchemy import create_engine, text
 
-from spark_jobs import session
 from tests.conftest import Golden
+from tests.tidegauge.airflow_home import prepared
 from tidegauge import airflow, postgres
-from tidegauge.demo import shipped
 
 pytestmark = pytest.mark.slow
 
@@ -51,23 +48,13 @@ def ran(golden: Golden, postgres_server: postgres.EmbeddedPostgres) -> Iterator[
     )
     store = postgres_server.fresh_database("captured")
     database = postgres_server.fresh_database("airflow_of_captures")
-    environ = airflow.environment(
-        home=state / "airflow",
-        dags=shipped("dags"),
-        database_url=database,
-        environ={
-            **os.environ,
-            **session.submit_environment("local[2]"),
-            "TIDEGAUGE_HOME": str(state),
-            "TIDEGAUGE_CLUSTERS": str(state / "clusters.yaml"),
-            "TIDEGAUGE_SNAPSHOTS": str(state / "snapshots"),
-            "TIDEGAUGE_SPARK_MASTER": "local[2]",
-            "TIDEGAUGE_STORE_URL": store,
-            "TIDEGAUGE_SCHEDULE": "none",
-            "TIDEGAUGE_COMMAND": "",
-        },
-    )
-    airflow.migrate(state / "airflow", environ, f"{importlib.metadata.version('apache-airflow')} {database}")
+    settings = {
+        "TIDEGAUGE_CLUSTERS": str(state / "clusters.yaml"),
+        "TIDEGAUGE_SNAPSHOTS": str(state / "snapshots"),
+        "TIDEGAUGE_STORE_URL": store,
+        "TIDEGAUGE_SCHEDULE": "none",
+    }
+    environ = prepared(state, database, settings)
     try:
         with airflow.running(state / "airflow", environ) as scheduler:
             scheduler._wait_for("replication_audit")

@@ -1,6 +1,5 @@
 """Everyday use in a real Airflow: a backfill over days, a look by hand, retention, and the console behind its login."""
 
-import importlib.metadata
 import json
 import os
 import re
@@ -23,11 +22,11 @@ from sqlalchemy import create_engine, text
 
 from snapshots.adopt import adopt
 from snapshots.manifest import Consistency
-from spark_jobs import session, store
+from spark_jobs import store
 from tests.conftest import Golden
+from tests.tidegauge.airflow_home import prepared
 from tidegauge import airflow, postgres
 from tidegauge.console import server as console
-from tidegauge.demo import shipped
 
 pytestmark = pytest.mark.slow
 
@@ -149,26 +148,16 @@ def used(golden: Golden, postgres_server: postgres.EmbeddedPostgres) -> Iterator
     database = postgres_server.fresh_database("airflow_of_every_day")
     try:
         with console.running(url, host="127.0.0.1", port=0, docs=(state / "runs",)) as address:
-            environ = airflow.environment(
-                home=state / "airflow",
-                dags=shipped("dags"),
-                database_url=database,
-                environ={
-                    **os.environ,
-                    **session.submit_environment("local[2]"),
-                    "TIDEGAUGE_HOME": str(state),
-                    "TIDEGAUGE_CLUSTERS": str(state / "clusters.yaml"),
-                    "TIDEGAUGE_SNAPSHOTS": str(root),
-                    "TIDEGAUGE_SPARK_MASTER": "local[2]",
-                    "TIDEGAUGE_STORE_URL": url,
-                    "TIDEGAUGE_SCHEDULE": "",
-                    "TIDEGAUGE_RETENTION": "none",
-                    "TIDEGAUGE_COMMAND": "",
-                    "TIDEGAUGE_CONSOLE_URL": address,
-                },
-            )
+            settings = {
+                "TIDEGAUGE_CLUSTERS": str(state / "clusters.yaml"),
+                "TIDEGAUGE_SNAPSHOTS": str(root),
+                "TIDEGAUGE_STORE_URL": url,
+                "TIDEGAUGE_SCHEDULE": "",
+                "TIDEGAUGE_RETENTION": "none",
+                "TIDEGAUGE_CONSOLE_URL": address,
+            }
+            environ = prepared(state, database, settings)
             environ["AIRFLOW__CORE__PARALLELISM"] = "4"
-            airflow.migrate(state / "airflow", environ, f"{importlib.metadata.version('apache-airflow')} {database}")
             with airflow.running(state / "airflow", environ) as scheduler:
                 scheduler._wait_for("replication_audit")
                 until("the scheduled run", lambda: ended(scheduler, "scheduled", 1))

@@ -1,8 +1,6 @@
 """The scoring DAG, run by a real Airflow: worlds simulated, audited and scored, the score in the store."""
 
-import importlib.metadata
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -13,9 +11,8 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, text
 
-from spark_jobs import session
+from tests.tidegauge.airflow_home import prepared
 from tidegauge import airflow, postgres
-from tidegauge.demo import shipped
 
 pytestmark = pytest.mark.slow
 
@@ -37,21 +34,11 @@ def ran(postgres_server: postgres.EmbeddedPostgres) -> Iterator[Ran]:
     state = Path(tempfile.mkdtemp(prefix="tidegauge-score-"))
     store = postgres_server.fresh_database("scored")
     database = postgres_server.fresh_database("airflow_of_scores")
-    environ = airflow.environment(
-        home=state / "airflow",
-        dags=shipped("dags"),
-        database_url=database,
-        environ={
-            **os.environ,
-            **session.submit_environment("local[2]"),
-            "TIDEGAUGE_HOME": str(state),
-            "TIDEGAUGE_SPARK_MASTER": "local[2]",
-            "TIDEGAUGE_STORE_URL": store,
-            "TIDEGAUGE_SCORE_SCHEDULE": "",
-            "TIDEGAUGE_COMMAND": "",
-        },
-    )
-    airflow.migrate(state / "airflow", environ, f"{importlib.metadata.version('apache-airflow')} {database}")
+    settings = {
+        "TIDEGAUGE_STORE_URL": store,
+        "TIDEGAUGE_SCORE_SCHEDULE": "",
+    }
+    environ = prepared(state, database, settings)
     try:
         with airflow.running(state / "airflow", environ) as scheduler:
             run = scheduler.run("simulate_nightly", PARAMETERS, lambda _: None)

@@ -15,10 +15,9 @@ from sim_engine.random_worlds.expected import Injected, ToldLoss
 from sim_engine.random_worlds.fault_kinds import WorldFault
 from sim_engine.random_worlds.random_world import DEFAULT_HOURS, RandomMoment, random_world
 from sim_engine.random_worlds.write_world import write
-from sim_engine.rendering.write_snapshot import write_snapshot
 from sim_engine.scenarios.registry import SCENARIOS
 from sim_engine.scenarios.scenario import Finding, LostRange, Moment
-from snapshots.manifest import Consistency
+from sim_engine.scenarios.write_moment import write_moment
 
 Kind = Literal["fault-free", "faults", "scenario"]
 
@@ -99,20 +98,13 @@ def scenario_cases(name: str, *, seed: int, out: Path) -> list[Case]:
     """A scenario's moments, written below `out`."""
     cases = []
     for moment in SCENARIOS[name].play(seed).moments:
-        write_snapshot(
-            out / moment.name,
-            moment.disks,
-            cluster=name,
-            snapshot_id=f"{moment.name}-{seed}",
-            consistency=Consistency.ATOMIC,
-            truth=moment.truth.to_json(),
-        )
+        written = write_moment(moment, out / moment.name, cluster=name, seed=seed)
         cases.append(
             Case(
                 kind="scenario",
                 name=name,
                 moment=moment.name,
-                snapshot=str(out / moment.name),
+                snapshot=str(written),
                 previous=str(out / moment.previous) if moment.previous is not None else None,
                 live=False,
                 replay=f"tidegauge simulate {name} --seed {seed} --out {name}",

@@ -16,7 +16,7 @@ from spark_jobs.facts.derived_files import (
     check_producer_snapshot,
     check_transaction_index,
 )
-from spark_jobs.facts.producers import ProducerState, Transaction
+from spark_jobs.facts.producers import Transaction
 from tests.spark_jobs.facts.logs import batch, headers
 
 LOG = headers(*(batch(10 * n, 10, timestamp=1_000 + 5 * n) for n in range(10)))
@@ -200,7 +200,7 @@ def test_only_the_aborts_whose_marker_lies_in_the_segment_count() -> None:
     assert none is None
 
 
-STATE = ProducerState(
+STATE = ProducerSnapshotEntry(
     producer_id=7,
     producer_epoch=1,
     last_sequence=9,
@@ -212,10 +212,8 @@ STATE = ProducerState(
 )
 
 
-def snapshot(*states: ProducerState, **more: Any) -> dict[str, int]:
-    entries = tuple(
-        ProducerSnapshotEntry(**{name: getattr(s, name) for name in ProducerState.__dataclass_fields__}) for s in states
-    )
+def snapshot(*states: ProducerSnapshotEntry, **more: Any) -> dict[str, int]:
+    entries = tuple(states)
     fields: dict[str, Any] = {
         "offset": 50,
         "states": {7: STATE},

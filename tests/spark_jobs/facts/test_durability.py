@@ -1,11 +1,7 @@
 """How many disks hold what is committed, and what producers were told: on captures that were damaged by hand."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
-import sqlalchemy as sa
 
 from snapshots.manifest import Consistency, Manifest, Mode, Source
 from spark_jobs.facts.acknowledged import acknowledged_columns
@@ -19,14 +15,6 @@ from tests.spark_jobs.facts.logs import batch, checkpoint, context, replica
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import derived
 from tidegauge.simulate import simulate
-
-
-@pytest.fixture(scope="module")
-def judge(store_url: str) -> Iterator[Judge]:
-    engine = sa.create_engine(store_url)
-    with engine.connect() as connection:
-        yield Judge(connection)
-    engine.dispose()
 
 
 def cut(copy: Path, broker: int) -> None:

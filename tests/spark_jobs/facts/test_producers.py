@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from numpy.typing import NDArray
 
-from spark_jobs.facts.producers import ProducerReplay, ProducerState, Transaction, seeded
+from kafka_log.producer_snapshot import ProducerSnapshotEntry
+from spark_jobs.facts.producers import ProducerReplay, Transaction, seeded
 from spark_jobs.facts.segment_fold import summarise
 from tests.spark_jobs.facts.logs import ABORT, COMMIT, EXPIRATION_MS, batch, headers, marker
 
@@ -56,6 +57,9 @@ CASES = {
     "duplicate": ([data(0, 0, 3), data(3, 3, 2), data(5, 3, 2)], ["duplicate"], {"duplicate_batches": 1}, 0),
     "duplicate, then on": (
         [data(0, 0, 3), data(3, 3, 7), data(10, 0, 3), data(13, 10, 2)], ["duplicate"], {"duplicate_batches": 1}, 0,
+    ),
+    "duplicate of the last, then on": (
+        [data(0, 0, 3), data(3, 3, 2), data(5, 3, 2), data(7, 5, 4)], ["duplicate"], {"duplicate_batches": 1}, 0,
     ),
     "duplicate, then a loss": (
         [data(0, 0, 10), data(10, 0, 3), data(13, 14, 2)],
@@ -129,7 +133,7 @@ def test_the_coordinators_own_batches_are_not_judged() -> None:
 
 def test_state_is_what_a_producer_snapshot_would_hold() -> None:
     replay = replayed([data(4, 10, 3, epoch=2, at=77)])
-    assert replay.states[7] == ProducerState(
+    assert replay.states[7] == ProducerSnapshotEntry(
         producer_id=7,
         producer_epoch=2,
         last_sequence=12,
@@ -254,7 +258,7 @@ def test_what_is_unstable_depends_on_the_high_watermark() -> None:
 
 
 def test_a_replay_goes_on_from_a_producer_snapshot() -> None:
-    state = ProducerState(
+    state = ProducerSnapshotEntry(
         producer_id=9,
         producer_epoch=2,
         last_sequence=4,

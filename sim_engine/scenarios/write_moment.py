@@ -1,0 +1,25 @@
+"""A scenario's moment, written as a snapshot.
+
+In: a moment, a directory. Out: every broker's log directories, the remote tier's objects and TRUTH.json. The rule that
+must hold: nothing that is there already is written over.
+"""
+
+from pathlib import Path
+
+from sim_engine.rendering.write_snapshot import write_snapshot
+from sim_engine.scenarios.scenario import Moment
+from snapshots.manifest import Consistency
+
+
+def write_moment(moment: Moment, directory: Path, *, cluster: str, seed: int) -> Path:
+    """The snapshot's directory. Raises `SnapshotError` if something is there already."""
+    write_snapshot(
+        directory,
+        moment.disks,
+        cluster=cluster,
+        snapshot_id=f"{moment.name}-{seed}",
+        consistency=Consistency.ATOMIC,
+        truth=moment.truth.to_json(),
+        remote=moment.world.remote,
+    )
+    return directory
