@@ -37,7 +37,11 @@ _BREACHED: Final = "(" + ", ".join(f"'{severity}'" for severity in _SEVERITIES) 
 _HOLDS: Final = "holds"
 _MISSING: Final = "missing"
 _PREFIX: Final = "judged_"
+_JUDGED_ONCE: Final = "OFFSET 0"
+"""Keeps Postgres from putting a row's state in place wherever it is counted, and working it out anew each time."""
 _ANY: Final = "any"
+_HELD_AGAINST: Final = ("elected_leader_id", "reference_broker_id")
+"""In a breach's evidence: the broker whose log the subject's own was held against. It may be that one that is wrong."""
 _QUOTED_DETAILS: Final = 5
 _LONGEST_VALUE: Final = 400
 
@@ -124,7 +128,7 @@ def count_query(relation: str, invariants: Sequence[Invariant], *, schema: str =
     states = [f"{state_expression(i)} AS {_PREFIX}{i.code}" for i in invariants]
     return (
         "SELECT run_id,\n" + ",\n".join(counts) + "\nFROM (SELECT run_id,\n" + ",\n".join(states) + "\n"
-        f"FROM {schema}.{relation}\nWHERE run_id = ANY(:run_ids)) AS judged\nGROUP BY run_id"
+        f"FROM {schema}.{relation}\nWHERE run_id = ANY(:run_ids)\n{_JUDGED_ONCE}) AS judged\nGROUP BY run_id"
     )
 
 
@@ -227,14 +231,15 @@ def fold(breaches: Iterable[Breach], catalogue: Mapping[str, Invariant]) -> tupl
     records, gone on every replica.
     """
     everything = sorted(breaches, key=_rank)
-    by_code: dict[str, list[Breach]] = defaultdict(list)
+    # By partition: breaches may be as many as partitions, and none follows from another partition's.
+    by_place: dict[tuple[object, ...], list[Breach]] = defaultdict(list)
     for breach in everything:
-        by_code[breach.code].append(breach)
+        by_place[breach.code, *_partition(breach)].append(breach)
     implied_by = _told_once(everything, catalogue)
     behind = closure(direct(catalogue))
     for root in everything:
         for code in behind[root.code]:
-            for consequence in by_code.get(code, ()):
+            for consequence in by_place.get((code, *_partition(root)), ()):
                 if consequence is not root and _same_place(root, consequence):
                     implied_by.setdefault(consequence.breach_id, root.breach_id)
     return tuple(replace(breach, implied_by=_root(breach.breach_id, implied_by)) for breach in everything)
@@ -268,15 +273,18 @@ def _rank(breach: Breach) -> tuple[int, str, str]:
     return _SEVERITIES.index(Severity(breach.severity)), breach.code, _canonical(breach.subject)
 
 
+def _partition(breach: Breach) -> tuple[object, object]:
+    return breach.subject.get("topic"), breach.subject.get("partition")
+
+
 def _same_place(root: Breach, consequence: Breach) -> bool:
-    """Same partition, and the broker that the root accuses is one that the consequence is about."""
+    """Of breaches of one partition: the broker that the root accuses is one that the consequence is about."""
     here, there = root.subject, consequence.subject
-    if (here.get("topic"), here.get("partition")) != (there.get("topic"), there.get("partition")):
-        return False
     if here.get("metadata_offset") is not None and _election(consequence) not in (_ANY, here["metadata_offset"]):
         return False
     accused = here.get("broker_id", here.get("follower_id"))
     concerned = [there[name] for name in ("broker_id", "leader_id", "follower_id") if there.get(name) is not None]
+    concerned += [consequence.evidence[name] for name in _HELD_AGAINST if concerned and name in consequence.evidence]
     return accused is None or not concerned or accused in concerned
 
 

@@ -5,7 +5,7 @@ must hold: an untouched file (0 bytes) is empty, a missing one is missing, and n
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -37,7 +37,7 @@ from kafka_log.properties import (
 from snapshots.listing import LogDirListing, ReplicaFiles
 from snapshots.location import Location
 from snapshots.manifest import FileEntry, LeftOut
-from spark_jobs.facts.context import Row
+from spark_jobs.facts.context import PartitionKey, Row
 
 Offsets = dict[tuple[str, int], int]
 _OFFSET_FILES: Final = (
@@ -113,6 +113,25 @@ def partition_file_rows(root: Location, replica: ReplicaFiles, unread: list[Left
         row = _row(replica, name, file, data, parse(data) if data is not None else None)
         rows.append({**row, "topic": replica.topic, "partition": replica.partition})
     return rows
+
+
+def newest_epochs(
+    root: Location, replicas: Iterable[ReplicaFiles], topics: Collection[str]
+) -> dict[PartitionKey, dict[int, int]]:
+    """The newest leader epoch in the checkpoint of each live replica of some topics, by broker.
+
+    A file that cannot be read says nothing here; `partition_file_rows` tells of it.
+    """
+    found: dict[PartitionKey, dict[int, int]] = {}
+    for replica in replicas:
+        if replica.topic not in topics or replica.state != "live":
+            continue
+        data = _read(root, replica.named(LEADER_EPOCH_CHECKPOINT), [])
+        entries = parse_leader_epoch_checkpoint(data).entries if data is not None else ()
+        if entries:
+            epochs = found.setdefault((replica.topic, replica.partition), {})
+            epochs[replica.broker_id] = max(e.leader_epoch for e in entries)
+    return found
 
 
 def _read(root: Location, file: FileEntry | None, unread: list[LeftOut]) -> bytes | None:

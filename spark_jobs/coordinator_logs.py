@@ -1,8 +1,8 @@
 """The coordinators' logs of a snapshot: each partition read from one broker's copy, and what all of them tell.
 
 In: the index step's rows of Kafka's internal topics, the metadata history. Out: `Coordinators`. The rule that must
-hold: one copy speaks for a partition: its leader's, the last leader's where there is none, or the one that goes
-furthest.
+hold: one copy speaks for a partition: its leader's, or where there is none the one that goes furthest in the newest
+leader epoch. That is the last leader's, unless its disk was exchanged for an older one.
 """
 
 import pickle
@@ -29,6 +29,7 @@ from spark_jobs.facts.share_rows import LARGEST_DELIVERY_COUNT_LIMIT, PlacedShar
 from spark_jobs.run import ReadSnapshot
 
 TOPICS: Final = (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, REMOTE_LOG_METADATA)
+_NO_EPOCH: Final = -1
 _DELIVERY_COUNT_LIMIT: Final = "group.share.max.delivery.count.limit"
 
 
@@ -73,11 +74,14 @@ def read_coordinators(
     history: MetadataHistory,
     settings: Settings,
     *,
+    epochs: Mapping[PartitionKey, Mapping[int, int]],
     quiet_brokers: frozenset[int],
     snapshot_quiet: bool,
 ) -> Coordinators:
-    """Reads the coordinators' logs."""
-    logs = list(_logs(snapshot, summaries, history, quiet_brokers=quiet_brokers, snapshot_quiet=snapshot_quiet))
+    """Reads the coordinators' logs. `epochs`: the newest leader epoch of each copy that has one, by broker."""
+    logs = list(
+        _logs(snapshot, summaries, history, epochs=epochs, quiet_brokers=quiet_brokers, snapshot_quiet=snapshot_quiet)
+    )
     states = [log for log in logs if log.topic == TRANSACTION_STATE]
     limit = settings.of_brokers(_DELIVERY_COUNT_LIMIT, LARGEST_DELIVERY_COUNT_LIMIT)
     names = {t.topic_id: t.name for t in history.topics.values() if not t.deleted}
@@ -117,6 +121,7 @@ def _logs(
     summaries: ds.Dataset,
     history: MetadataHistory,
     *,
+    epochs: Mapping[PartitionKey, Mapping[int, int]],
     quiet_brokers: frozenset[int],
     snapshot_quiet: bool,
 ) -> Iterator[CoordinatorLog]:
@@ -131,11 +136,11 @@ def _logs(
     for (name, partition), by_broker in sorted(copies.items()):
         topic = history.topic_named(name)
         state = topic.partitions.get(partition) if topic is not None else None
-        leader = None if state is None else state.leader_id if state.leader_id is not None else state.last_leader_id
-        broker_id = (
-            leader
-            if leader is not None and leader in by_broker
-            else max(by_broker, key=lambda b: max(r["valid_end_offset"] or 0 for r in by_broker[b]))
+        broker_id = speaker(
+            {b: max(r["valid_end_offset"] or 0 for r in rows) for b, rows in by_broker.items()},
+            epochs=epochs.get((name, partition), {}),
+            leader_id=state.leader_id if state is not None else None,
+            last_leader_id=state.last_leader_id if state is not None else None,
         )
         ordered = sorted(by_broker[broker_id], key=lambda r: r["base_offset"])
         yield CoordinatorLog(
@@ -148,3 +153,16 @@ def _logs(
             broker_quiet=snapshot_quiet or broker_id in quiet_brokers,
             snapshot_quiet=snapshot_quiet,
         )
+
+
+def speaker(
+    ends: Mapping[int, int], *, epochs: Mapping[int, int], leader_id: int | None, last_leader_id: int | None
+) -> int:
+    """The broker whose copy speaks for a partition. `ends`: where each copy ends; `epochs`: its newest leader epoch.
+
+    Without a leader it is the copy that goes furthest in the newest epoch, and of equals the last leader's. A last
+    leader whose log lacks the epoch that it led in has not the disk any more with which it was elected.
+    """
+    if leader_id is not None and leader_id in ends:
+        return leader_id
+    return max(sorted(ends), key=lambda b: (epochs.get(b, _NO_EPOCH), ends[b], b == last_leader_id))

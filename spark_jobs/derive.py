@@ -6,7 +6,6 @@ functions of `spark_jobs.facts`; this module only gathers, hands over and writes
 """
 
 import hashlib
-import json
 import pickle
 import shutil
 from collections import Counter
@@ -23,7 +22,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from snapshots.location import Location, location
-from snapshots.manifest import LeftOut
+from spark_jobs.coverage import coverage_of, write_coverage
 from spark_jobs.fact_files import (
     PartWriter,
     packed,
@@ -93,8 +92,8 @@ class SnapshotWork:
     earlier: EarlierWork | None = None
 
 
-def derive(spark: "SparkSession", run: Run) -> None:
-    """Derives the facts of every snapshot of a run."""
+def derive_by_partition(spark: "SparkSession", run: Run) -> None:
+    """Derives the facts of every snapshot of a run whose segments were read."""
     works = Works(directory=str(run.work / "gathered"))
     told = {snapshot.key: _gathered(snapshot, summaries, works, run.look) for snapshot, summaries in by_snapshot(run)}
     # An earlier snapshot may be audited itself, and be compared with by many.
@@ -113,8 +112,7 @@ def derive(spark: "SparkSession", run: Run) -> None:
         if not run.look.partitions:
             _write_posture(snapshot, told[snapshot.key].posture)
             _write_whole_cluster(snapshot, told[snapshot.key].transactional_ids)
-        coverage = _coverage(snapshot, told[snapshot.key])
-        (snapshot.target / "coverage.json").write_text(json.dumps(coverage), encoding="utf-8")
+        write_coverage(snapshot.target, told[snapshot.key].coverage)
 
 
 def _broadcast(frame: Any) -> Any:
@@ -127,11 +125,7 @@ def _broadcast(frame: Any) -> Any:
 class _Told:
     """What is left to say of a snapshot when its facts are derived."""
 
-    replicas: int
-    segments: int
-    bytes_read: int
-    captured_at_ms: int | None
-    unread: tuple[LeftOut, ...]
+    coverage: Mapping[str, Any]
     posture: PostureContext
     transactional_ids: tuple[Row, ...]
 
@@ -150,13 +144,8 @@ def _gathered(snapshot: AuditedSnapshot, summaries: ds.Dataset, works: "Works", 
         filter=ds.field("snapshot").isin(keys_of(snapshot)),
     ).to_pylist()
     _write_cluster(context, work, {(row["topic"], row["partition"]) for row in rows})
-    own = [row for row in rows if row["snapshot"] == snapshot.key]
     return _Told(
-        replicas=sum(len(r) for r in context.replicas.values()),
-        segments=sum(not row["error"] for row in own),
-        bytes_read=sum(row["bytes_read"] or 0 for row in own),
-        captured_at_ms=context.captured_at_ms,
-        unread=(*context.unread, *(LeftOut(path=r["path"], reason=r["error"]) for r in own if r["error"])),
+        coverage=coverage_of(snapshot, context, (row for row in rows if row["snapshot"] == snapshot.key)),
         posture=context.posture,
         transactional_ids=context.transactional_ids,
     )
@@ -410,18 +399,3 @@ def _write_whole_cluster(snapshot: AuditedSnapshot, transactional_ids: tuple[Row
         if len(table):
             writer.write(name, table)
     writer.close()
-
-
-def _coverage(snapshot: AuditedSnapshot, told: _Told) -> dict[str, Any]:
-    """What was read, and what was not and why."""
-    table = ds.dataset(str(snapshot.target / "facts" / "segments"), format="parquet").to_table(columns=["batch_count"])
-    return {
-        "brokers": len(snapshot.manifest.brokers),
-        "replicas": told.replicas,
-        "segments": told.segments,
-        "segments_reused": 0,
-        "batches": sum(table.column("batch_count").to_pylist()),
-        "bytes": told.bytes_read,
-        "captured_at_ms": told.captured_at_ms,
-        "unread": [{"path": u.path, "reason": u.reason} for u in told.unread],
-    }

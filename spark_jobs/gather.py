@@ -29,8 +29,9 @@ from snapshots.location import Location, unreadable
 from snapshots.manifest import Consistency, LeftOut
 from spark_jobs.answers_file import read_answers
 from spark_jobs.broker_rows import BrokerFiles, broker_rows
-from spark_jobs.checkpoint_files import Checkpoints, log_dir_checkpoints, partition_file_rows
+from spark_jobs.checkpoint_files import Checkpoints, log_dir_checkpoints, newest_epochs, partition_file_rows
 from spark_jobs.coordinator_copies import led_copies, replicated, waiting_commits
+from spark_jobs.coordinator_logs import TOPICS as COORDINATORS
 from spark_jobs.coordinator_logs import Coordinators, read_coordinators
 from spark_jobs.facts.answers import Recomputed, cluster_answer_rows
 from spark_jobs.facts.asked import PartitionAnswers, answers_by_partition
@@ -118,7 +119,13 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
     answers = read_answers(snapshot.root, snapshot.manifest, unread)
     settings = Settings(history, answers)
     coordinators = read_coordinators(
-        snapshot, summaries, history, settings, quiet_brokers=quiet, snapshot_quiet=one_moment
+        snapshot,
+        summaries,
+        history,
+        settings,
+        epochs=newest_epochs(snapshot.root, files.replicas(), COORDINATORS),
+        quiet_brokers=quiet,
+        snapshot_quiet=one_moment,
     )
     known = _Known(
         history=history,

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from snapshots.errors import AuditError, SnapshotError
 from spark_jobs import session
-from spark_jobs.derive import derive
-from spark_jobs.jobs import index
+from spark_jobs.jobs import derive, index
 from spark_jobs.run import Run, load
 
 if TYPE_CHECKING:

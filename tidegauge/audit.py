@@ -207,7 +207,7 @@ def _index(session: "SparkSession", run: Run, progress: Progress) -> None:
 
 
 def _derive(session: "SparkSession", run: Run, progress: Progress) -> None:
-    from spark_jobs.derive import derive
+    from spark_jobs.jobs import derive
     from spark_jobs.session import spark_errors
 
     progress("derive: facts")

@@ -65,6 +65,33 @@ def retain_command(
         click.echo(line)
 
 
+@store_group.command("dump")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL, else the embedded one.")
+@told
+def dump_command(file: Path, store: str | None) -> None:
+    """Write the whole store to FILE, as it is at one instant; audits may go on meanwhile."""
+    from tidegauge import settings
+    from tidegauge.audit import store_at
+    from tidegauge.store_dump import dump
+
+    with store_at(store or settings.store_url()) as url:
+        dump(url, file)
+    click.echo(f"{file}: {file.stat().st_size:,} bytes.")
+
+
+@store_group.command("restore")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--store", help="Postgres URL of a database that holds no store. Default: TIDEGAUGE_STORE_URL.")
+@told
+def restore_command(file: Path, store: str | None) -> None:
+    """Make the store that FILE holds in another database, with its roles' rights, and bring it to this version."""
+    from tidegauge.store_dump import restore
+
+    restore(_named(store), file)
+    click.echo("The store is restored, and has this version's tables and views.")
+
+
 def _named(store: str | None) -> str:
     from tidegauge import settings
 

@@ -84,6 +84,7 @@ BATCH_LENGTH_CHAIN = Invariant(
         "D07",
         "D10",
         "D11",
+        "D20",
         "E01",
     ),
     reference="FileLogInputStream#nextBatch, LogSegment#recover",
@@ -117,7 +118,7 @@ BATCH_MAGIC = Invariant(
         "Either the format byte rotted, which no checksum shows, or something other than a Kafka 4 broker wrote here.",
     ),
     next="kafka-dump-log.sh --files {path} | grep -v 'magic: 2'",
-    implies=("B14", "B15"),
+    implies=("B14", "B15", "D20"),
     reference="LogValidator#validateBatch, UnifiedLog#append; KAFKA-7897, KIP-724",
 )
 
@@ -165,7 +166,7 @@ BATCH_CHECKSUM = Invariant(
         "follower fails on them.",
     ),
     next="kafka-dump-log.sh --files {path} | grep 'isvalid: false'",
-    implies=("A16", "D02", "D07"),
+    implies=("A16", "C02", "D02", "D07", "D20"),
     reference="DefaultRecordBatch#ensureValid, UnifiedLog#analyzeAndValidateRecords",
 )
 
@@ -255,7 +256,7 @@ CONTROL_BATCH_SHAPE = Invariant(
         "An empty one that the cleaner left would be right, and is not counted.",
     ),
     next="kafka-dump-log.sh --files {path} --print-data-log | grep 'isControl: true'",
-    implies=("F06", "F08"),
+    implies=("F05", "F06", "F08"),
     reference="EndTransactionMarker#deserialize, LogValidator#validateBatch; KIP-98",
 )
 

@@ -45,6 +45,7 @@ EPOCH_CHECKPOINT_FORM = Invariant(
     ),
     applies_when="kind = 'leader-epoch-checkpoint' AND present",
     breach_when="NOT readable OR (NOT empty AND coalesce(declared_entries, -1) <> entries)",
+    subject=("broker_id", "topic", "partition", "path"),
     derived=(("miscounted", "CASE WHEN readable AND declared_entries <> entries THEN declared_entries END"),),
     evidence=("readable", "declared_entries", "entries", "error"),
     explanation=(

@@ -252,7 +252,7 @@ BYTES_BEFORE_DIVERGENCE_EQUAL = Invariant(
     end_offset="divergence_offset",
     details=("differing_batches",),
     next=_DUMP,
-    implies=("D02",),
+    implies=("D02", "D15"),
     reference="AbstractFetcherThread#fetchOffsetAndTruncate (says that it does not fix such a mismatch), KIP-101",
 )
 

@@ -122,6 +122,12 @@ MATERIAL_LOSS_RISK = Invariant(
         ),
         Unknown(reason="min.insync.replicas not known", when="min_insync_replicas IS NULL"),
         Unknown(reason="high watermark not known", when="complete_replicas IS NULL"),
+        Unknown(
+            # Brokers stop one after the other. Without an ELR the last of them goes on to commit what only it has.
+            reason="the ISR had shrunk below the minimum before the cluster stopped, and no ELR was kept",
+            when=f"cluster_stopped AND cardinality(isr) BETWEEN 1 AND {_NEEDED} - 1 "
+            f"AND coalesce(cardinality(elr), 0) = 0 AND cardinality(complete_replicas) < {_NEEDED}",
+        ),
     ),
     breach_when=f"cardinality(complete_replicas) < {_NEEDED}",
     derived=(("needed", _NEEDED), ("held_by", "cardinality(complete_replicas)")),

@@ -121,6 +121,7 @@ NO_OFFSET_GAP = Invariant(
         "B14",
         "D02",
         "D07",
+        "D20",
         "E01",
     ),
     reference="UnifiedLog#append assigns offsets without holes; followers accept any offset at or above their end",

@@ -45,6 +45,7 @@ EPOCH_MONOTONIC_IN_LOG = Invariant(
         "D02",
         "D04",
         "D07",
+        "D15",
         "K19",
     ),
     reference="LeaderEpochFileCache#assign (drops what contradicts it, with a warning), KAFKA-18723",
@@ -94,6 +95,7 @@ EPOCH_BOUNDARY_AGREEMENT = Invariant(
     start_offset="CASE WHEN start_offset < reference_start_offset THEN start_offset ELSE reference_start_offset END",
     end_offset="CASE WHEN start_offset < reference_start_offset THEN reference_start_offset ELSE start_offset END",
     next=_EPOCHS,
+    implies=("D07", "D19"),
     reference="LeaderEpochFileCache#endOffsetFor, KIP-101, KIP-279",
 )
 
@@ -113,6 +115,13 @@ LEADER_CACHE_HAS_CURRENT = Invariant(
             reason="copy skew",
             # Between the record in the metadata log and the leader's checkpoint lies the time of one image update.
             when="NOT snapshot_quiet AND checkpoint_last_leader_epoch <> metadata_leader_epoch",
+        ),
+        Unknown(
+            # A broker that is started drops epochs at its log end (LeaderEpochFileCache#truncateFromEnd), and is named
+            # leader until its registration arrives, or its session is over.
+            reason="nothing was written in its epoch: a leader that was just started forgets such an epoch",
+            when="checkpoint_last_leader_epoch < metadata_leader_epoch "
+            "AND COALESCE(last_leader_epoch, -1) <= checkpoint_last_leader_epoch",
         ),
     ),
     breach_when="checkpoint_last_leader_epoch <> metadata_leader_epoch",
@@ -179,7 +188,7 @@ EPOCH_LE_METADATA = Invariant(
         "So the metadata log has lost records, or this log was written in another cluster.",
     ),
     next="bin/kafka-metadata-quorum.sh --bootstrap-server <host:port> describe --replication",
-    implies=("D13",),
+    implies=("D13", "D15"),
     reference="ReplicationControlManager, PartitionRegistration#merge: an epoch only rises",
 )
 

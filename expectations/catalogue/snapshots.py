@@ -136,6 +136,6 @@ PRODUCER_SNAPSHOT_CONTENT = Invariant(
         "{different} producers are in it with another epoch, sequence, offset or transaction than the log says.",
     ),
     next="kafka-dump-log.sh --files {path}",
-    implies=("D16",),
+    implies=("C03", "D16"),
     reference="UnifiedLog#rebuildProducerState, ProducerStateManager#takeSnapshot; KAFKA-12520, KIP-98",
 )

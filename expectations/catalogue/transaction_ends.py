@@ -25,9 +25,10 @@ TXN_ATOMIC = Invariant(
     because="A transaction is all or nothing. Where its partitions disagree, consumers of committed records see one "
     "half of "
     "it, and no retry brings the other.",
-    breach_when="(committed_partitions > 0 AND aborted_partitions > 0) "
-    "OR coalesce(decided_outcome = 'committed' AND aborted_partitions > 0, FALSE) "
-    "OR coalesce(decided_outcome = 'aborted' AND committed_partitions > 0, FALSE)",
+    # A partition that has both counts as either: that it contradicts itself is told of it alone (F06).
+    breach_when="(partitions > committed_partitions AND partitions > aborted_partitions) "
+    "OR coalesce(decided_outcome = 'committed' AND partitions > committed_partitions, FALSE) "
+    "OR coalesce(decided_outcome = 'aborted' AND partitions > aborted_partitions, FALSE)",
     applies_when="partitions > 1 OR decided_outcome IS NOT NULL",
     evidence=(
         "transactional_id",

@@ -21,7 +21,7 @@ from kafka_log.log_dir import (
 from kafka_log.types import TopicPartition
 from sim_engine.log.replica_log import ReplicaLog
 from sim_engine.random_worlds.chance import Chance
-from sim_engine.random_worlds.expected import Injected
+from sim_engine.random_worlds.expected import Expected, Injected
 from sim_engine.random_worlds.fault_kinds import WorldFault
 from sim_engine.rendering.render import BrokerDisk, partition_files
 from sim_engine.rendering.render_log import File
@@ -32,6 +32,8 @@ _TIME_ENTRY: Final = struct.Struct(">qI")
 _TRANSACTION_ENTRY_BYTES: Final = 34
 _SNAPSHOT_BODY_AT: Final = 6
 """Behind version and checksum."""
+_BY_CHECKPOINTS: Final = frozenset({"B16", "D02", "D03", "H03"})
+"""Found only where a log start or a high watermark says that the offsets count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,30 @@ def hurt_file(disks: Sequence[BrokerDisk], kind: WorldFault, chance: Chance, *, 
     injected = Injected(kind=kind, at_ms=at_ms, where=where, detail=change.detail, findings=(change.finding,))
     allowed = tuple(Finding(code=code, partition=change.finding.partition) for code in FOLLOWING[kind])
     return HurtFile(disks=tuple(hurt if d is change.disk else d for d in disks), injected=injected, allowed=allowed)
+
+
+def told_with(told: Expected, hurt: HurtFile) -> Expected:
+    """What is expected of a copy after one of its files was changed as well.
+
+    Where a checkpoint says that a log begins, or is committed, nothing else on that disk does: what it hides of the
+    replica's other faults may be told and need not be.
+    """
+    [it] = hurt.injected.findings
+    hidden = {
+        f
+        for f in told.findings
+        if hurt.injected.kind is WorldFault.OFFSET_CHECKPOINT
+        and f.code in _BY_CHECKPOINTS
+        and f.partition == it.partition
+        and f.broker_id in (None, it.broker_id)
+    }
+    injected = []
+    for each in told.injected:
+        left = tuple(f for f in each.findings if f not in hidden)
+        unseen = each.unseen if left or not each.findings else "a checkpoint that was changed hides it"
+        injected.append(replace(each, findings=left, unseen=unseen))
+    allowed = (*told.allowed, *hurt.allowed, *sorted(hidden, key=repr))
+    return replace(told, injected=(*injected, hurt.injected), allowed=tuple(dict.fromkeys(allowed)))
 
 
 def _plain(disk: BrokerDisk) -> list[TopicPartition]:
@@ -126,11 +152,14 @@ def _epoch_checkpoints(disk: BrokerDisk, partition: TopicPartition) -> Iterator[
         yield _change(disk, partition, path, less, "B15", f"epoch {last.leader_epoch} is not in it")
         late = replace(last, start_offset=last.start_offset + 1)
         moved = write_leader_epoch_checkpoint([*entries[:-1], late])
-        yield _change(disk, partition, path, moved, "B14", f"epoch {last.leader_epoch} starts one offset too late")
+        # Where an epoch begins below the local log, as in a remote tier, no batch tells.
+        if _has_batches(log, last.leader_epoch, at_offset=last.start_offset):
+            yield _change(disk, partition, path, moved, "B14", f"epoch {last.leader_epoch} starts one offset too late")
 
 
-def _has_batches(log: ReplicaLog, leader_epoch: int) -> bool:
-    return any(b.leader_epoch == leader_epoch for s in log.segments for b in s.batches)
+def _has_batches(log: ReplicaLog, leader_epoch: int, *, at_offset: int | None = None) -> bool:
+    held = (b for s in log.segments for b in s.batches if b.leader_epoch == leader_epoch)
+    return any(at_offset in (None, b.base_offset) for b in held)
 
 
 def _offset_checkpoints(disk: BrokerDisk, partition: TopicPartition) -> Iterator[_Change]:
@@ -170,7 +199,8 @@ FOLLOWING: Final[Mapping[WorldFault, tuple[str, ...]]] = MappingProxyType(
         WorldFault.PRODUCER_SNAPSHOT: ("B08", "B09", "B11", "C03"),
         WorldFault.EPOCH_CHECKPOINT: ("B12", "B13", "B14", "B15", "D04", "D05", "D06", "D13", "D14", "D15"),
         WorldFault.OFFSET_CHECKPOINT: (
-            "B16", "B17", "B18", "C01", "C07", "C08", "C10", "D02", "D05", "D06", "D09", "D10", "D11", "J01", "K10",
+            "B16", "B17", "B18", "C01", "C07", "C08", "C10", "D02", "D05", "D06", "D09", "D10", "D11", "D20", "J01",
+            "K10",
         ),
     }
 )  # fmt: skip

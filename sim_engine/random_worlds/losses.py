@@ -6,28 +6,31 @@ that must hold: it compares batches as the simulator holds them, and promises a 
 
     at risk    another replica still holds the records: they lie where Kafka will cut it (D05, D06), up to its log's end
     gone       no replica has them, and the earlier copy had declared them committed: C10, C08
+    tiered     they were in the remote tier alone: what is found wrong with the tier tells of them (H03, H07)
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kafka_log.types import TopicPartition
 from sim_engine.ledger import same_batch
 from sim_engine.log.replica_log import ReplicaLog
 from sim_engine.log.stored_batch import StoredBatch
 from sim_engine.random_worlds.expected import ToldLoss
-from sim_engine.scenarios.scenario import LostRange
+from sim_engine.scenarios.scenario import Finding, LostRange
 from sim_engine.truth import Lost
 from sim_engine.world import World
 
 Unseen = tuple[LostRange, str]
 
 
-def losses_of(world: World, earlier: World | None) -> tuple[tuple[ToldLoss, ...], tuple[Unseen, ...]]:
-    """Of all partitions that there are now."""
+def losses_of(
+    world: World, earlier: World | None, findings: Sequence[Finding]
+) -> tuple[tuple[ToldLoss, ...], tuple[Unseen, ...]]:
+    """Of all partitions that there are now. `findings`: what faults must be reported as."""
     told: dict[tuple[TopicPartition, int, int], ToldLoss] = {}
     unseen: list[Unseen] = []
     for loss in _standing(world):
-        found = _told(loss, world, earlier)
+        found = _told(loss, world, earlier, findings)
         if isinstance(found, str):
             lost = LostRange(
                 partition=loss.partition, start_offset=loss.start_offset, end_offset=loss.end_offset, committed=True
@@ -50,7 +53,7 @@ def _standing(world: World) -> Iterator[Lost]:
             yield loss
 
 
-def _told(loss: Lost, world: World, earlier: World | None) -> ToldLoss | str:
+def _told(loss: Lost, world: World, earlier: World | None, findings: Sequence[Finding]) -> ToldLoss | str:
     partition = loss.partition
     logs = _logs(world, partition)
     leader = world.controller.image.topics[partition.topic].partitions[partition.partition].leader
@@ -60,6 +63,10 @@ def _told(loss: Lost, world: World, earlier: World | None) -> ToldLoss | str:
         return "nobody leads the partition"
     if loss.end_offset <= logs[leader].log_start_offset:
         return "retention or DeleteRecords has passed it"
+    if logs[leader].config.remote_storage and loss.end_offset <= logs[leader].segments[0].base_offset:
+        span = partition, loss.start_offset, loss.end_offset
+        codes = {f.code for f in findings if (f.partition, f.start_offset, f.end_offset) == span}
+        return _told_as(*span, *codes) if codes else "the remote tier has another hole before it, or a wider one"
     for broker_id, log in sorted(logs.items()):
         if broker_id == leader:
             continue

@@ -14,7 +14,7 @@ from sim_engine.engine import new_world, run, run_for, scheduled_all, step
 from sim_engine.random_worlds.chance import Chance
 from sim_engine.random_worlds.expected import Expected
 from sim_engine.random_worlds.fault_kinds import WorldFault
-from sim_engine.random_worlds.file_damage import CHANGES, hurt_file
+from sim_engine.random_worlds.file_damage import CHANGES, hurt_file, told_with
 from sim_engine.random_worlds.lawful import happened, shared
 from sim_engine.random_worlds.plan import BEGIN_MS, TOPICS_MS, Plan, plan
 from sim_engine.random_worlds.seen import expected
@@ -153,13 +153,7 @@ class _Life:
             moment = self.moments[-1]
             hurt = hurt_file(moment.disks, kind, chance, at_ms=moment.world.now_ms)
             if hurt is not None:
-                told = moment.expected
-                told = replace(
-                    told,
-                    injected=(*told.injected, hurt.injected),
-                    allowed=tuple(dict.fromkeys((*told.allowed, *hurt.allowed))),
-                )
-                self.moments[-1] = replace(moment, disks=hurt.disks, expected=told)
+                self.moments[-1] = replace(moment, disks=hurt.disks, expected=told_with(moment.expected, hurt))
 
     def copy(self, name: str, kinds: Sequence[CopyKind]) -> None:
         """A moment; what is expected of it is seen at its beginning and at its end."""

@@ -5,7 +5,8 @@ that an audit must report, breaches that may follow, or why nothing is to be see
 the simulator's own state, never at bytes as an audit does, and promises only what is certain.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -15,12 +16,12 @@ from kafka_log.internal_topics import REMOTE_LOG_METADATA, TRANSACTION_STATE
 from kafka_log.types import TopicPartition
 from sim_engine.log.remote_metadata import RemoteState, RemoteView
 from sim_engine.log.replica_log import ReplicaLog
-from sim_engine.log.stored_batch import StoredBatch, add_sequence
+from sim_engine.log.stored_batch import StoredBatch
 from sim_engine.log.tiering import gaps
 from sim_engine.random_worlds.expected import ANY_CODE, Expected, Injected
 from sim_engine.random_worlds.fault_kinds import WorldFault
 from sim_engine.random_worlds.losses import losses_of
-from sim_engine.random_worlds.struck import Struck
+from sim_engine.random_worlds.struck import Struck, checkpoints_are_its_own
 from sim_engine.scenarios.scenario import Finding
 from sim_engine.world import World
 
@@ -60,10 +61,13 @@ def expected(struck: Sequence[Struck], worlds: Sequence[World], earlier: World |
                 unseen=None if findings else unseen,
             )
         )
-    losses, unseen_losses = losses_of(worlds[-1], earlier) if len(worlds) == 1 else ((), ())
+    told = [finding for each in injected for finding in each.findings]
+    losses, unseen_losses = losses_of(worlds[-1], earlier, told) if len(worlds) == 1 else ((), ())
     lossy = {loss.partition for loss in worlds[-1].truth.losses}
     lossy |= {chosen.partition for chosen in worlds[-1].truth.elections if chosen.kind == "unclean"}
     allowed += anything(*sorted(lossy))
+    if struck:
+        allowed += [f for world in worlds for f in _clients_doing(world)]
     return Expected(
         injected=tuple(injected),
         allowed=tuple(dict.fromkeys(allowed)),
@@ -86,6 +90,31 @@ def anything(*partitions: TopicPartition | None) -> tuple[Finding, ...]:
 def some(codes: frozenset[str], partition: TopicPartition | None) -> tuple[Finding, ...]:
     """Any of these breaches, of a partition."""
     return tuple(Finding(code=code, partition=partition) for code in sorted(codes))
+
+
+def _clients_doing(world: World) -> Iterator[Finding]:
+    """What comes of brokers that were not there when somebody else did something; the files are right to tell of it.
+
+    A producer that heard no answer raises its epoch and sends once more a batch that was stored after all (E06). A
+    topic that is deleted while nobody coordinates a group leaves the group's offsets behind (J03).
+    """
+    begun = Counter(e.partition for e in world.truth.elections if e.kind == "first")
+    for name, topic in sorted(world.controller.image.topics.items()):
+        for partition in (TopicPartition(name, number) for number in topic.partitions):
+            if begun[partition] > 1:
+                yield Finding(code="J03", partition=partition)
+            logs = (log_of(world, broker_id, partition, topic.topic_id) for broker_id in sorted(world.brokers))
+            if any(_sent_again(log) for log in logs if log is not None):
+                yield Finding(code="E06", partition=partition)
+
+
+def _sent_again(log: ReplicaLog) -> bool:
+    epochs: dict[tuple[object, ...], set[int]] = {}
+    for batch in _batches(log):
+        if batch.base_sequence >= 0:
+            said = tuple((r.key, r.value) for r in batch.records)
+            epochs.setdefault((batch.producer_id, said), set()).add(batch.producer_epoch)
+    return any(len(of_batch) > 1 for of_batch in epochs.values())
 
 
 def log_of(world: World, broker_id: int, partition: TopicPartition, topic_id: str | None) -> ReplicaLog | None:
@@ -113,6 +142,8 @@ def _above_the_end(struck: Struck, world: World) -> Sight:
     findings: list[Finding] = []
     if broker.running is None:
         for partition, replica in sorted(broker.disk.replicas.items()):
+            if not checkpoints_are_its_own(world, partition, struck.broker_id):
+                continue
             high_watermark = broker.disk.high_watermarks.get(partition, 0)
             end = replica.log.log_end_offset
             if high_watermark > end and not partition.topic.startswith("__") and not replica.log.config.compact:
@@ -167,7 +198,7 @@ def _rewritten(struck: Struck, world: World) -> Sight:
         if log is None or log.config.compact or log.log_start_offset > struck.start_offset:
             continue
         for batch in _batches(log):
-            if batch.base_offset == struck.start_offset:
+            if batch.base_offset == struck.start_offset and not batch.damaged:
                 held[batch.data] = batch.leader_epoch
     if len(held) < 2 or len(set(held.values())) > 1:
         return Sight(allowed=allowed, unseen="no other replica holds the batch as it was")
@@ -204,12 +235,15 @@ def _hanging(struck: Struck, world: World) -> Sight:
         return Sight(allowed=allowed)
     findings = []
     for first_offset, producer_id in log.producers.open:
+        if first_offset < log.log_start_offset:
+            continue
         state = states.get(producer_id)
         ends = state is not None and state.state in ("Ongoing", "PrepareCommit", "PrepareAbort")
         if not (ends and state is not None and struck.partition in state.partitions):
             findings.append(_at("F09", struck.partition, None, first_offset))
     if not findings:
-        return Sight(allowed=allowed, unseen="a later marker has ended the transaction, or its coordinator still may")
+        unseen = "a later marker has ended the transaction, its coordinator still may, or its records are deleted"
+        return Sight(allowed=allowed, unseen=unseen)
     return Sight(findings=tuple(findings), allowed=allowed)
 
 
@@ -227,25 +261,18 @@ def _sequences(code: str) -> Callable[[Struck, World], Sight]:
             return Sight(allowed=allowed)
         it = held[-1]
         whose = [b for b in held[:-1] if (b.producer_id, b.producer_epoch) == (it.producer_id, it.producer_epoch)]
-        after = next((b for b in _behind(log, it) if b.producer_epoch == it.producer_epoch), None)
         if not whose:
             return Sight(allowed=allowed, unseen="what the producer wrote before is not in the log any more")
-        # A repeated batch that the producer's next one follows is told as an overlap: they make one run of sequences.
-        goes_on = after is not None and after.base_sequence == add_sequence(it.last_sequence, 1)
-        told = "E05" if code == "E04" and goes_on else code
-        return Sight(findings=(Finding(code=told, partition=struck.partition),), allowed=allowed)
+        return Sight(findings=(Finding(code=code, partition=struck.partition),), allowed=allowed)
 
     return of
 
 
-def _behind(log: ReplicaLog | None, batch: StoredBatch) -> list[StoredBatch]:
-    """What the same producer wrote later."""
-    held = _batches(log) if log is not None else []
-    return [b for b in held if b.base_offset > batch.base_offset and b.producer_id == batch.producer_id]
-
-
 def _diverged(struck: Struck, world: World) -> Sight:
-    """Followers that hold other batches than the leader below what both had declared committed."""
+    """Followers that hold other batches than the leader below what both had declared committed.
+
+    A batch under a wrong checksum is told as damaged, whatever else it is.
+    """
     findings = []
     for name, topic in sorted(world.controller.image.topics.items()):
         for number in topic.partitions:
@@ -255,11 +282,14 @@ def _diverged(struck: Struck, world: World) -> Sight:
                 log = log_of(world, broker_id, partition, topic.topic_id)
                 if newest is None or log is None or log is newest or newest.config.compact:
                     continue
+                if not checkpoints_are_its_own(world, partition, broker_id):
+                    continue
                 disk = world.brokers[broker_id].disk
                 declared = min(disk.high_watermarks.get(partition, 0), log.log_end_offset, newest.log_end_offset)
-                first = max(log.log_start_offset, newest.log_start_offset)
+                first = max(x for each in (log, newest) for x in (each.log_start_offset, each.segments[0].base_offset))
                 pairs = zip(log.batches_from(first), newest.batches_from(first), strict=False)
-                if any(a.data != b.data and a.base_offset < declared for a, b in pairs):
+                whole = ((a, b) for a, b in pairs if not (a.damaged or b.damaged))
+                if any(a.data != b.data and a.base_offset < declared for a, b in whole):
                     findings.append(_at("D02", partition, broker_id))
     unseen = None if findings else "no replica differs from its leader in what both had declared committed"
     differing = [f.partition for f in findings]
@@ -277,16 +307,23 @@ def _half_a_batch(struck: Struck, world: World) -> Sight:
 
 
 def _not_in_the_tier(struck: Struck, world: World) -> Sight:
-    """What neither a broker's disk nor the tier holds, though its log begins below."""
+    """What neither a broker's disk nor the tier holds, though its log begins below.
+
+    Where it begins is in a checkpoint that is written once a minute; before, what is missing may have been at its head.
+    Of several holes an audit names the first, at which a reader gets stuck.
+    """
     assert struck.partition is not None
     allowed = anything(struck.partition, TopicPartition(REMOTE_LOG_METADATA, 0))
     view = _remote_view(world, struck.topic_id)
     findings = []
     for broker_id in sorted(world.brokers):
         log = log_of(world, broker_id, struck.partition, struck.topic_id)
-        for start, end in gaps(log, view, struck.partition) if log is not None else ():
+        listed = struck.partition in world.brokers[broker_id].disk.log_starts
+        if log is None or not (listed and checkpoints_are_its_own(world, struck.partition, broker_id)):
+            continue
+        for start, end in gaps(log, view, struck.partition)[:1]:
             findings.append(_at("H03", struck.partition, broker_id, start, end))
-    unseen = None if findings else "the tier has it, or the log start has passed it"
+    unseen = None if findings else "the tier has it, the log start has passed it, or no checkpoint has the log start"
     return Sight(findings=tuple(findings), allowed=allowed, unseen=unseen)
 
 

@@ -6,6 +6,7 @@ batches that a strike chooses from. The rule that must hold: choices come in an 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from kafka_log.types import TopicPartition
 from sim_engine.log.stored_batch import StoredBatch
@@ -14,6 +15,8 @@ from sim_engine.random_worlds.chance import Chance
 from sim_engine.random_worlds.fault_kinds import WorldFault
 from sim_engine.random_worlds.plan import Plan
 from sim_engine.world import World
+
+_WRITTEN_ANEW_MS: Final = 75_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,3 +97,15 @@ def topic_id_of(world: World, partition: TopicPartition) -> str | None:
     """The id of the topic that has the name now."""
     topic = world.controller.image.topics.get(partition.topic)
     return topic.topic_id if topic is not None else None
+
+
+def checkpoints_are_its_own(world: World, partition: TopicPartition, broker_id: int) -> bool:
+    """Whether a copy's files can tell that a broker's checkpoints speak of this log.
+
+    They name it by topic alone. After another topic of the name, it takes until each was written anew.
+    """
+    broker = world.brokers[broker_id]
+    begun = [e.at_ms for e in world.truth.elections if e.kind == "first" and e.partition == partition]
+    if len(begun) < 2 or broker.disk.clean_broker_epoch is not None:
+        return True
+    return broker.running is not None and world.now_ms - begun[-1] > _WRITTEN_ANEW_MS

@@ -2,8 +2,8 @@
 
 In: a ledger of acknowledgements, which no cluster keeps and a simulated one does; a partition's replicas. Out: columns
 of `partitions`. The rule that must hold: an acknowledgement names an offset, and the epoch of the leader that answered;
-a log has the record if in it that offset belongs to the epoch to which it belonged there. What retention or
-DeleteRecords took is not missing.
+a log has the record if in it that offset belongs to the epoch to which it belonged there, by the batches themselves,
+and by the leader-epoch-checkpoint only where no batch is left. What retention or DeleteRecords took is not missing.
 
 The epoch is that of the answer, unless the offset lies below the start of that epoch: then an earlier leader had
 written the record, and the producer, who had not heard of it, sent it again (ProducerStateEntry#findDuplicateBatch).
@@ -12,6 +12,7 @@ written the record, and the producer, who had not heard of it, sent it again (Pr
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from kafka_log.types import LeaderEpoch
 from spark_jobs.facts.context import Acknowledged, Row
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.replica_set import ReplicaSet
@@ -55,10 +56,20 @@ class _Written:
 
 def _written_in(told: Acknowledged, replicas: Iterable[ReplicaFacts]) -> int | None:
     for replica in replicas:
-        start = next((e.start_offset for e in replica.vector.entries if e.leader_epoch == told.leader_epoch), None)
-        if start is not None:
-            return told.leader_epoch if told.base_offset >= start else replica.vector.epoch_at(told.base_offset)
+        starts = [int(r["start_offset"]) for r in replica.summary.epoch_runs if r["leader_epoch"] == told.leader_epoch]
+        listed = replica.vector.start_of(LeaderEpoch(told.leader_epoch))
+        if starts or listed is not None:
+            start = min([*starts, *([int(listed)] if listed is not None else [])])
+            return told.leader_epoch if told.base_offset >= start else _epoch_at(replica, told.base_offset)
     return None
+
+
+def _epoch_at(replica: ReplicaFacts, offset: int) -> int | None:
+    """The epoch that a log's offset belongs to. A checkpoint that says something else than the batches is not asked."""
+    for run in replica.summary.epoch_runs:
+        if int(run["start_offset"]) <= offset < int(run["end_offset"]):
+            return int(run["leader_epoch"])
+    return replica.vector.epoch_at(offset)
 
 
 def _missing_from(replica: ReplicaFacts, written: Sequence[_Written]) -> Missing | None:
@@ -80,7 +91,7 @@ def _has(replica: ReplicaFacts, written: _Written) -> bool | None:
     And where it lies below the log's first epoch: the log start has passed it, and is checkpointed a minute later.
     """
     told = written.told
-    epoch = replica.vector.epoch_at(told.base_offset)
+    epoch = _epoch_at(replica, told.base_offset)
     if told.last_offset >= replica.log_end_offset:
         return False
     if epoch is None:

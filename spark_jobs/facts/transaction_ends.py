@@ -172,17 +172,14 @@ def _ended_by_another(decisions: Sequence[Decision], found: Sequence[_Found], re
 def _share_out(wanting: Sequence[tuple[Decision, _Found]], own: Sequence[_Marker]) -> None:
     """Each decision takes the first marker of its outcome in its time; what finds none, one of the other outcome.
 
-    Decisions and markers both come in the order of time, so one walk along each is enough.
+    A marker may come late: it is sent for as long as a broker does not answer, and the record of the completion has the
+    time of before it was sent (TransactionMetadata#prepareComplete). What is not there at once is looked for up to the
+    next decision, which had to wait for it.
     """
-    queues = {o: deque(m for m in own if m.outcome == o) for o in ("committed", "aborted")}
-    left: list[_Marker] = []
-    for decision, found in wanting:
-        queue = queues[decision.outcome]
-        while queue and queue[0].at_ms < _earliest(decision):
-            left.append(queue.popleft())
-        if queue and queue[0].at_ms <= _latest(decision):
-            found.marker, found.count = queue.popleft(), 1
-    left = sorted([*left, *(m for queue in queues.values() for m in queue)], key=lambda m: m.at_ms)
+    soon = [_latest(decision) for decision, _ in wanting]
+    late = [*(_earliest(following) + 2 * CLOCK_MARGIN_MS for following, _ in wanting[1:]), float("inf")]
+    left = _taken_in_time(wanting, soon, own)
+    left = _taken_in_time(wanting, [max(pair) for pair in zip(soon, late, strict=True)], left)
     times = [m.at_ms for m in left]
     taken: set[int] = set()
     for decision, found in wanting:
@@ -192,6 +189,26 @@ def _share_out(wanting: Sequence[tuple[Decision, _Found]], own: Sequence[_Marker
                 taken.add(at)
                 found.marker, found.count = left[at], 1
             at += 1
+
+
+def _taken_in_time(
+    wanting: Sequence[tuple[Decision, _Found]], latest: Sequence[float], own: Sequence[_Marker]
+) -> list[_Marker]:
+    """Gives markers to decisions that have none yet; what is left.
+
+    Decisions and markers both come in the order of time, so one walk along each is enough.
+    """
+    queues = {o: deque(m for m in own if m.outcome == o) for o in ("committed", "aborted")}
+    left: list[_Marker] = []
+    for (decision, found), end in zip(wanting, latest, strict=True):
+        queue = queues[decision.outcome]
+        if found.marker is not None:
+            continue
+        while queue and queue[0].at_ms < _earliest(decision):
+            left.append(queue.popleft())
+        if queue and queue[0].at_ms <= end:
+            found.marker, found.count = queue.popleft(), 1
+    return sorted([*left, *(m for queue in queues.values() for m in queue)], key=lambda m: m.at_ms)
 
 
 def _earliest(decision: Decision) -> int:

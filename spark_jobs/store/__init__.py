@@ -1,6 +1,7 @@
 """The store: staged facts and a report in, one published run out, all of it or nothing.
 
     migrate(url)                                     tables and views, from nothing or from an older version
+    schema_problem(revision, views)                  why this version cannot use a store, if it cannot
     run_id = open_run(url, key, ...)                 a run that nobody sees; what a killed one left behind is removed
     stage(url, run_id, "replicas", batches, part=…)  facts, by any number of tasks at once, each part once
     run_id = publish(url, run_id, report)            one transaction; from here on the views show it
@@ -23,7 +24,7 @@ from spark_jobs.store.connection import connect, normalised
 from spark_jobs.store.publish import Report, publish
 from spark_jobs.store.retention import Removed, retain
 from spark_jobs.store.runs import NewRun, RunKey, discard, keep, known_breaches, open_run, open_runs, release
-from spark_jobs.store.schema import grant_roles, migrate
+from spark_jobs.store.schema import grant_roles, migrate, schema_problem
 from spark_jobs.store.staging import stage, stage_together
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "publish",
     "release",
     "retain",
+    "schema_problem",
     "stage",
     "stage_together",
     "withdraw",

@@ -56,7 +56,8 @@ WITH {LIFE}, outcome AS (
     FROM life l JOIN run f ON f.n = l.first_n JOIN run o ON o.n = l.opened_n JOIN run s ON s.n = l.last_n
     LEFT JOIN run e ON e.n = l.resolved_n
 ), gone AS (
-    DELETE FROM tidegauge.breach WHERE cluster = %(cluster)s AND breach_id NOT IN (SELECT breach_id FROM outcome)
+    DELETE FROM tidegauge.breach AS b
+    WHERE cluster = %(cluster)s AND NOT EXISTS (SELECT FROM outcome o WHERE o.breach_id = b.breach_id)
 )
 INSERT INTO tidegauge.breach AS b (cluster, breach_id, {_COLUMNS})
 SELECT %(cluster)s, outcome.breach_id, {", ".join(_LIFE)}, {", ".join("f." + name for name in _CONTENT)}

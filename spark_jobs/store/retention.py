@@ -7,6 +7,9 @@ that publishing takes.
 A life is worked out from findings (`lifecycle`), so it rests on the first run of each of its openings, on the runs that
 resolved it, and on the last that saw it: those stay, with what they found of such breaches and nothing else. A run that
 stays for one breach keeps what it found of the others that stay, since not having found them would resolve them.
+
+Large tables have a partition for each month of runs. Months of which nothing stays, in any cluster, are emptied at
+once; of the others rows are deleted.
 """
 
 from collections.abc import Mapping
@@ -83,16 +86,40 @@ def retain(url: str, *, runs_before: datetime, facts_before: datetime, dry_run: 
     with connect(url, "look for old runs") as connection, connection.cursor() as cursor:
         cursor.execute(_CLUSTERS)
         clusters = [cluster for (cluster,) in cursor.fetchall()]
+    unmarked: dict[str, list[str]] = {}
+    if not dry_run:
+        for cluster in clusters:
+            with connect(url, f"remove old facts of {cluster}") as connection, connection.cursor() as cursor:
+                unmarked[cluster] = _unmark(cursor, cluster, facts_before)
+        _empty_partitions(url)
     removed = {}
     for cluster in clusters:
         with connect(url, f"remove old runs of {cluster}") as connection, connection.cursor() as cursor:
-            removed[cluster] = _retain(cursor, cluster, runs_before, facts_before)
+            removed[cluster] = _retain(cursor, cluster, runs_before, facts_before, unmarked.get(cluster, []))
             if dry_run:
                 connection.rollback()
+    if not dry_run:
+        _empty_partitions(url)  # now those of findings: their runs are gone
     return removed
 
 
-def _retain(cursor: Any, cluster: str, runs_before: datetime, facts_before: datetime) -> Removed:
+def _unmark(cursor: Any, cluster: str, facts_before: datetime) -> list[str]:
+    """Runs whose facts go now: nothing says any more that they have some, so that a whole month may go."""
+    cursor.execute(_LOCK, (cluster,))
+    cursor.execute(_NEWEST, {"cluster": cluster})
+    newest = (cursor.fetchone() or ("",))[0]
+    cursor.execute(_WITH_FACTS, (_old(cursor, cluster, facts_before, newest),))
+    found = [run_id for (run_id,) in cursor.fetchall()]
+    cursor.execute("DELETE FROM tidegauge.staged_part WHERE run_id = ANY(%s)", (found,))
+    return found
+
+
+def _empty_partitions(url: str) -> None:
+    with connect(url, "empty old partitions") as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM tidegauge.empty_partitions()")
+
+
+def _retain(cursor: Any, cluster: str, runs_before: datetime, facts_before: datetime, unmarked: list[str]) -> Removed:
     cursor.execute(_LOCK, (cluster,))
     of = {"cluster": cluster, "before": runs_before, "run_id": None}
     cursor.execute(_ABANDONED, of)
@@ -107,7 +134,7 @@ def _retain(cursor: Any, cluster: str, runs_before: datetime, facts_before: date
     kept = sorted(set(old) & set(resting))
     gone = sorted(set(old) - set(resting))
     cursor.execute(_WITH_FACTS, ([r for r in {*without, *old} if r not in gone],))
-    facts_of = sorted(run_id for (run_id,) in cursor.fetchall())
+    facts_of = sorted({run_id for (run_id,) in cursor.fetchall()} | (set(unmarked) - set(gone)))
     remove_facts(cursor, *facts_of, *gone)
     cursor.execute("DELETE FROM tidegauge.staged_part WHERE run_id = ANY(%s)", ([*facts_of, *gone],))
     cursor.execute("DELETE FROM tidegauge.finding WHERE run_id = ANY(%s) AND breach_id <> ALL (%s)", (kept, staying))

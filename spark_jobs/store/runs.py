@@ -131,6 +131,7 @@ def open_runs(url: str, new: Sequence[NewRun]) -> tuple[str, ...]:
                 cursor.execute(_OPEN, values)
                 cursor.execute(_ABANDONED, values)
                 give_up(cursor, *(abandoned for (abandoned,) in cursor.fetchall()))
+            cursor.execute("SELECT tidegauge.make_partitions()")
     except StoreError:
         release(*run_ids)
         raise

@@ -1,7 +1,7 @@
 """The views: `sql/views/*.sql` in, the same views in the store out.
 
 Views hold no data, so they are not migrated step by step: when their text has changed, all are dropped and made again,
-in the order of their files' names, and the reading role gets its rights back.
+in the order of their files' names, and the roles that read them get their rights back.
 """
 
 from hashlib import sha256
@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 
 VIEWS: Final = Path(__file__).parent.parent / "views"
 READER: Final = "tidegauge_reader"
+WRITER: Final = "tidegauge_writer"
 
 _VERSION_TABLE: Final = """
 CREATE TABLE IF NOT EXISTS tidegauge.view_version (
@@ -35,27 +36,47 @@ INSERT INTO tidegauge.view_version (digest) VALUES (:digest)
 ON CONFLICT (only_row) DO UPDATE SET digest = excluded.digest
 """
 
+_GRANT_WRITER: Final = text("""
+    SELECT tidegauge.grant_reading(rolname) FROM pg_roles
+    WHERE rolname = :writer AND has_schema_privilege(rolname, 'tidegauge', 'USAGE')
+""")
+"""Only where it writes to this store: a server's databases share their roles."""
+
 
 def renew_views(connection: Connection) -> None:
     """Makes the views again if the files differ from what stands there."""
-    statements = [path.read_text(encoding="utf-8") for path in sorted(VIEWS.glob("*.sql"))]
-    digest = sha256("\0".join(statements).encode()).hexdigest()
-    if _present(connection) == digest and _all_there(connection, len(statements)):
+    statements = _statements()
+    wanted = _digest(statements)
+    if _present(connection) == wanted and _all_there(connection, len(statements)):
         return  # And nothing was asked for that a role which only writes rows may not do.
     connection.execute(text(_VERSION_TABLE))
     for statement in (_DROP_VIEWS, *statements):
         connection.exec_driver_sql(statement, execution_options={"no_parameters": True})
-    connection.execute(text(_SET_VERSION), {"digest": digest})
+    connection.execute(text(_SET_VERSION), {"digest": wanted})
     grant = text("SELECT tidegauge.grant_reading(rolname) FROM pg_roles WHERE rolname = :reader")
     connection.execute(grant, {"reader": READER})
+    connection.execute(_GRANT_WRITER, {"writer": WRITER})
+
+
+def digest() -> str:
+    """Of the files: what a store says of its views when it has these."""
+    return _digest(_statements())
+
+
+def _statements() -> list[str]:
+    return [path.read_text(encoding="utf-8") for path in sorted(VIEWS.glob("*.sql"))]
+
+
+def _digest(statements: list[str]) -> str:
+    return sha256("\0".join(statements).encode()).hexdigest()
 
 
 def _present(connection: Connection) -> str | None:
     """The digest of the views that stand there."""
     if connection.execute(text("SELECT to_regclass('tidegauge.view_version')")).scalar_one() is None:
         return None
-    digest: str | None = connection.execute(text("SELECT digest FROM tidegauge.view_version")).scalar_one_or_none()
-    return digest
+    found: str | None = connection.execute(text("SELECT digest FROM tidegauge.view_version")).scalar_one_or_none()
+    return found
 
 
 def _all_there(connection: Connection, count: int) -> bool:

@@ -1,4 +1,5 @@
--- A role that audits write with: rows of runs, findings and facts, and nothing else; it makes and drops no table. Run it
+-- A role that audits write with: rows of runs, findings and facts, and nothing else; it makes and drops no table,
+-- but for functions that make the next months' partitions and empty those that hold nothing any more. Run it
 -- once, as the store's owner, on a migrated store; then GRANT tidegauge_writer TO whoever logs in. Running it again does no
 -- harm, and it must be run again after a migration that brings new tables (`tidegauge store migrate --roles` does).
 DO $$
@@ -21,3 +22,4 @@ BEGIN
 END
 $$;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA tidegauge TO tidegauge_writer;
+GRANT EXECUTE ON FUNCTION tidegauge.make_partitions(), tidegauge.empty_partitions() TO tidegauge_writer;

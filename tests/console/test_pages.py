@@ -11,12 +11,15 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 import pytest
+from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from spark_jobs import store
 from tests.console.hostile import CLUSTER, NAMES
 from tidegauge.console.addresses import Links
+from tidegauge.console.app import create_app
 from tidegauge.console.security import CSRF_COOKIE, DOCS_POLICY
+from tidegauge.postgres import EmbeddedPostgres
 
 pytestmark = pytest.mark.slow
 
@@ -61,6 +64,34 @@ def test_a_cluster_has_its_topics_losses_and_brokers(console: httpx.Client) -> N
     assert (
         "__transaction_state" not in text_of(page(console, LINKS.cluster("production", topic="or"))).split("Topics")[-1]
     )
+
+
+def test_a_cluster_s_risks_are_told_apart_from_its_breaches(console: httpx.Client) -> None:
+    seen = text_of(page(console, LINKS.cluster("production"))).split("Risks", 1)[1]
+    assert "If this fails" in seen
+    assert "nothing of it has happened" in seen
+    figure = console.get(f"{LINKS.cluster('production')}/figures/risks.json").json()["rows"]
+    assert {row["failures"] for row in figure} <= {"now", "single", "double"}
+    assert [row["failures"] == "double" for row in figure] == sorted(row["failures"] == "double" for row in figure)
+
+
+PAGES = (
+    "/", LINKS.cluster("production"), LINKS.cluster("payments"), LINKS.topic("production", "orders"), ORDERS,
+    "/invariants", "/invariants/D06", "/runs", "/breaches",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_figure_can_be_downloaded(console: httpx.Client, path: str) -> None:
+    """Whatever draws or lists numbers has both forms beside it, or the whole page has them at its head."""
+    head, *sections = re.split(r"(?=<section)", page(console, path))
+    for part in sections:
+        if (
+            any(mark in part for mark in ("data-chart=", "<table", 'class="band"', 'class="rows"'))
+            and "judged" not in part
+        ):
+            both = [f"/figures/[a-z_]+\\.{form}" for form in ("csv", "json")]
+            assert all(re.search(each, part) or re.search(each, head) for each in both), part[:300]
 
 
 def test_a_partition_s_lineage_is_drawn(console: httpx.Client) -> None:
@@ -332,6 +363,31 @@ def test_metrics_speak_kafka_s_words(console: httpx.Client) -> None:
 def test_probes(console: httpx.Client) -> None:
     assert console.get("/healthz").json()["status"] == "ok"
     assert console.get("/readyz").json() == {"status": "ready"}
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("UPDATE tidegauge.alembic_version SET version_num = 'r0001'", "the tables of r0001"),
+        ("UPDATE tidegauge.view_version SET digest = 'of an older version'", "other views"),
+        ("UPDATE tidegauge.alembic_version SET version_num = 'r9999'", "A newer version of Tidegauge made"),
+        ("DROP SCHEMA tidegauge CASCADE", "no schema that says its version"),
+    ],
+)
+def test_it_is_not_ready_before_the_store_has_its_schema(
+    postgres_server: EmbeddedPostgres, worker_id: str, change: str, told: str
+) -> None:
+    url = postgres_server.fresh_database(f"not_ready_{worker_id}")
+    store.migrate(url)
+    with TestClient(create_app(url)) as client:
+        assert client.get("/readyz").json() == {"status": "ready"}
+        with store.connect(url, "be changed") as connection, connection.cursor() as cursor:
+            cursor.execute(change)
+        answer = client.get("/readyz")
+        assert (answer.status_code, answer.json()["status"]) == (503, "not ready")
+        assert told in answer.json()["reason"]
+        if "r9999" not in change:
+            assert "tidegauge store migrate" in answer.json()["reason"]
 
 
 def test_a_store_that_is_away_is_said_and_its_password_is_not() -> None:

@@ -195,6 +195,15 @@ def test_what_happens_elsewhere_implies_nothing_here() -> None:
     assert fold([here, follower], rules)[1].implied_by == follower.breach_id
 
 
+def test_what_is_found_on_one_replica_may_be_the_fault_of_the_one_that_it_was_held_against() -> None:
+    rules = catalogue(X01=("X02",), X02=())
+    rotten = breach("X01", topic="t", partition=0, broker_id=2)
+    seen = replace(breach("X02", topic="t", partition=0, broker_id=1), evidence={"elected_leader_id": 2})
+    other = replace(breach("X02", topic="t", partition=0, broker_id=3), evidence={"elected_leader_id": 1})
+    implied = {b.breach_id: b.implied_by for b in fold([rotten, seen, other], rules)}
+    assert (implied[seen.breach_id], implied[other.breach_id]) == (rotten.breach_id, None)
+
+
 def test_another_election_is_not_the_cause() -> None:
     rules = catalogue(X01=("X02",), X02=())
     election = breach("X01", topic="orders", partition=0, metadata_offset=194)

@@ -3,6 +3,7 @@ is refused with a word about it.
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -87,6 +88,8 @@ def test_it_packages_with_the_dags_and_the_dashboards(tmp_path: Path) -> None:
     for folder, pattern in (("dags", "*.py"), ("grafana/dashboards", "*.json")):
         for path in (ROOT / folder).glob(pattern):
             assert f"tidegauge/{Path(folder).name}/{path.name}" in held
+    for other in (".airflowignore", "pools.json", "plugins/tidegauge_plugin.py"):
+        assert f"tidegauge/dags/{other}" in held
     assert not [name for name in held if "__pycache__" in name]
 
 
@@ -202,23 +205,90 @@ def test_dashboards_and_dags_travel_whole(everything: list[dict[str, Any]]) -> N
         n: t for d in maps if d["metadata"]["labels"].get("grafana_dashboard") == "1" for n, t in d["data"].items()
     }
     assert dashboards == {p.name: p.read_text() for p in (ROOT / "grafana" / "dashboards").glob("*.json")}
-    (dags,) = [d["data"] for d in maps if d["metadata"]["name"].endswith("-dags")]
-    assert dags == {p.name: p.read_text() for p in (ROOT / "dags").glob("*.py")}
+    delivered = {d["metadata"]["name"].removeprefix("tidegauge-"): d["data"] for d in maps}
+    files = [*(ROOT / "dags").glob("*.py"), ROOT / "dags" / ".airflowignore"]
+    assert delivered["dags"] == {p.name: p.read_text() for p in files}
+    assert delivered["plugins"] == {p.name: p.read_text() for p in (ROOT / "dags" / "plugins").glob("*.py")}
+    assert delivered["pools"] == {"pools.json": (ROOT / "dags" / "pools.json").read_text()}
 
 
 def test_the_airflow_example_names_what_the_chart_makes(everything: list[dict[str, Any]]) -> None:
     example = yaml.safe_load((CHART / "examples" / "airflow.yaml").read_text())
     names = {(d["kind"], d["metadata"]["name"]) for d in everything}
     volumes = {v["name"]: v for v in example["volumes"]}
-    assert ("ConfigMap", volumes["tidegauge-dags"]["configMap"]["name"]) in names
+    for volume in volumes.values():
+        if "configMap" in volume:
+            assert ("ConfigMap", volume["configMap"]["name"]) in names
     assert ("PersistentVolumeClaim", volumes["tidegauge-runs"]["persistentVolumeClaim"]["claimName"]) in names
-    assert {mount["name"] for mount in example["volumeMounts"]} == set(volumes)
+    (pools,) = example["scheduler"]["extraInitContainers"]
+    assert {mount["name"] for mount in example["volumeMounts"] + pools["volumeMounts"]} == set(volumes)
+    folder, file = pools["command"][-1].rsplit("/", 1)
+    assert pools["command"][:3] == ["airflow", "pools", "import"]
+    assert [(m["name"], m["mountPath"]) for m in pools["volumeMounts"]] == [("tidegauge-pools", folder)]
+    (brought,) = [
+        d["data"] for d in everything if d["metadata"]["name"] == volumes["tidegauge-pools"]["configMap"]["name"]
+    ]
     (source,) = yaml.safe_load(example["extraEnvFrom"])
     assert ("ConfigMap", source["configMapRef"]["name"]) in names
     environment = {each["name"]: each.get("value") for each in yaml.safe_load(example["extraEnv"])}
+    assert environment["TIDEGAUGE_SPARK_POOL"] in json.loads(brought[file])
+    assert ("Service", environment["TIDEGAUGE_CONSOLE_URL"].removeprefix("http://")) in names
     account = re.search(r"serviceAccountName=(\S+)", environment["TIDEGAUGE_SPARK_CONF"])
     assert account is not None
     assert ("ServiceAccount", account[1]) in names
+
+
+_WHAT_AIRFLOW_FINDS = """
+import json
+from pathlib import Path
+from airflow import plugins_manager
+from airflow.configuration import conf
+from airflow.dag_processing.dagbag import BundleDagBag
+
+folder = Path(conf.get("core", "dags_folder"))
+bag = BundleDagBag(dag_folder=folder, bundle_path=folder, bundle_name="dags-folder")
+plugins = [plugin["name"] for plugin in plugins_manager.get_plugin_info(["name"])]
+found = {"dags": sorted(bag.dags), "errors": bag.import_errors, "problems": plugins_manager.get_import_errors(),
+         "plugins": [name for name in plugins if name == "tidegauge"]}
+print(json.dumps(found))
+"""
+
+
+def test_airflow_finds_the_dags_and_the_plugin_where_the_example_mounts_them(
+    everything: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    """ConfigMaps lie as the kubelet lays them: links through `..data` into a directory with a date, or one file."""
+    example = yaml.safe_load((CHART / "examples" / "airflow.yaml").read_text())
+    held = {d["metadata"]["name"]: d["data"] for d in of_kind(everything, "ConfigMap")}
+    maps = {v["name"]: held[v["configMap"]["name"]] for v in example["volumes"] if "configMap" in v}
+    for mount in example["volumeMounts"]:
+        if mount["name"] in maps:
+            _mount(tmp_path / mount["mountPath"].lstrip("/"), maps[mount["name"]], mount.get("subPath"))
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "TIDEGAUGE", "PYTHON"))
+    }
+    home = {"AIRFLOW_HOME": str(tmp_path / "opt" / "airflow"), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+    done = subprocess.run(
+        [sys.executable, "-c", _WHAT_AIRFLOW_FINDS], cwd=tmp_path, env=kept | home, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    names = {path.stem for path in (ROOT / "dags").glob("*.py") if "DAG(" in path.read_text()}
+    assert found == {"dags": sorted(names), "errors": {}, "problems": {}, "plugins": ["tidegauge"]}
+
+
+def _mount(place: Path, data: Mapping[str, str], only: str | None) -> None:
+    if only is not None:
+        place.parent.mkdir(parents=True)
+        place.write_text(data[only])
+        return
+    dated = place / "..2026_11_21_17_38_24.1"
+    dated.mkdir(parents=True)
+    (place / "..data").symlink_to(dated.name)
+    for name, content in data.items():
+        (dated / name).write_text(content)
+        (place / name).symlink_to(Path("..data") / name)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """A client library that ends its process: a capture must outlive it, and say what happened."""
 
-
 import pytest
 
 from snapshots.ask_apart import ask_apart

@@ -386,3 +386,26 @@ EXPECTED: Final[dict[Break, tuple[str, ...]]] = {
     swapped_epochs: ("replicas live-0@2 epoch_checkpoint_disorder=1",),
 }
 """What each break makes wrong, to the last column; all else must stay as it was."""
+
+LONE: Final[dict[Break, str]] = {
+    flip_in_records: "A03",
+    other_base_offset: "A04",
+    cut_active: "A01",
+    remove_middle_segment: "A13",
+    bad_index_position: "B02",
+    odd_index: "B01",
+    bad_time_index: "B04",
+    txnindex_drop: "B06",
+    txnindex_lso: "B07",
+    snapshot_crc: "B08",
+    snapshot_sequence: "B11",
+    garbage_epoch_checkpoint: "B12",
+    swapped_epochs: "B13",
+    no_epoch_checkpoint: "B15",
+    raised_high_watermark: "B16",
+    topic_id: "A18",
+    other_epoch: "D01",
+    other_bytes: "D03",
+    empty_log: "D11",
+}
+"""Of these breaks the invariant that alone tells of it as a root."""

@@ -221,6 +221,7 @@ def test_a_log_whose_last_batch_the_cleaner_took_is_told(tmp_path: Path, judge: 
                 active.with_suffix(suffix).write_bytes(b"")
             for name in ("cleaner-offset-checkpoint", "recovery-point-offset-checkpoint"):
                 checkpointed(replica.parent, name, "orders", 0, int(active.stem))
+            rewritten(segments(replica)[-2], -1, lambda batch: replace(batch, records=()))
     for replica in replicas(both[1]):
         path = segments(replica)[-2]
         start, end = place(batches(path)[-1])
@@ -228,5 +229,4 @@ def test_a_log_whose_last_batch_the_cleaner_took_is_told(tmp_path: Path, judge: 
         for suffix in (".index", ".timeindex"):
             path.with_suffix(suffix).write_bytes(b"")
     before, after = (taken(d, CLEANED, later_ms=n * HOUR_MS) for n, d in enumerate(both))
-    found = roots(judge, after, before)
-    assert "G05" in found
+    assert roots(judge, after, before) == {"G05"}

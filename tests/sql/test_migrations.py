@@ -125,6 +125,59 @@ def test_it_goes_back_to_nothing_and_up_again(empty: str) -> None:
     assert inventory(empty) == before
 
 
+def test_tables_become_partitioned_and_plain_again_with_their_rows_rights_and_indices(empty: str) -> None:
+    configuration = Config()
+    configuration.set_main_option("script_location", str(SQL / "migrations"))
+    engine = create_engine(empty)
+
+    def to(revision: str) -> None:
+        with engine.begin() as connection:
+            configuration.attributes["connection"] = connection
+            (command.upgrade if revision > "r0013" else command.downgrade)(configuration, revision)
+
+    def held() -> list[Any]:
+        indices = (
+            "SELECT indexname, replace(indexdef, ' ON ONLY ', ' ON ') FROM pg_indexes WHERE tablename = %s ORDER BY 1"
+        )
+        constraints = (
+            "SELECT pg_get_constraintdef(oid) FROM pg_constraint "
+            "WHERE conrelid = 'tidegauge.finding'::regclass AND contype IN ('p', 'f', 'c') ORDER BY 1"
+        )
+        return [
+            rows(empty, "SELECT * FROM tidegauge.finding"),
+            rows(empty, "SELECT * FROM tidegauge.replicas"),
+            rows(empty, "SELECT has_table_privilege('looks_at_replicas', 'tidegauge.replicas', 'SELECT')"),
+            *(rows(empty, indices, name) for name in ("finding", "replicas", "transactions")),
+            rows(empty, constraints),
+        ]
+
+    store.migrate(empty)
+    to("r0013")
+    with store.connect(empty, "fill") as connection, connection.cursor() as cursor:
+        cursor.execute("DROP ROLE IF EXISTS looks_at_replicas")
+        cursor.execute("CREATE ROLE looks_at_replicas; GRANT SELECT ON tidegauge.replicas TO looks_at_replicas")
+        cursor.execute("""
+            INSERT INTO tidegauge.audit_run (run_id, cluster, snapshot_id, ruleset_version, consistency, source,
+                captured_at, started_at, status)
+            VALUES ('r', 'c', 's', '1', 'fuzzy', 'captured', now(), now(), 'published');
+            INSERT INTO tidegauge.finding (run_id, breach_id, code, name, severity, subject, explanation, evidence)
+            VALUES ('r', 'b', 'D06', 'n', 'warning', '{}', '', '{}');
+            INSERT INTO tidegauge.replicas (run_id, cluster, snapshot_id, topic) VALUES ('r', 'c', 's', 'orders')
+        """)
+    plain = held()
+    to("r0015")
+    assert held() == plain
+    to("r0013")
+    assert held() == plain
+    with store.connect(empty, "remove a run") as connection, connection.cursor() as cursor:
+        cursor.execute("DROP OWNED BY looks_at_replicas; DROP ROLE looks_at_replicas")
+    store.migrate(empty)
+    with store.connect(empty, "remove a run") as connection, connection.cursor() as cursor:
+        cursor.execute("DELETE FROM tidegauge.audit_run")
+    assert rows(empty, "SELECT * FROM tidegauge.finding") == []
+    engine.dispose()
+
+
 def test_changed_views_are_made_again_and_old_ones_go(empty: str) -> None:
     store.migrate(empty)
     engine = create_engine(empty)
@@ -207,6 +260,14 @@ def test_the_writing_role_publishes_a_run(writer: str) -> None:
     report = store.Report(finished_at=now, invariants=[], breaches=[], losses=[], coverage={})
     assert store.publish(writer, run_id, report) == run_id
     assert rows(writer, "SELECT run_id FROM tidegauge.v_run WHERE cluster = %s", key.cluster) == [(run_id,)]
+
+
+def test_new_views_are_readable_by_the_writing_role(writer: str, migrated: str) -> None:
+    """Who sends alerts reads views under it."""
+    with store.connect(migrated, "pretend") as connection, connection.cursor() as cursor:
+        cursor.execute("UPDATE tidegauge.view_version SET digest = 'of an older version'")
+    store.migrate(migrated)
+    assert rows(writer, "SELECT count(*) FROM tidegauge.v_breach") == [(0,)]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from spark_jobs import store
+from tidegauge.alerts import risks
 from tidegauge.alerts.config import Alerting
 from tidegauge.alerts.model import NO_FRESH_AUDIT, Alert, AlertKey, Told, Word
 
@@ -53,6 +54,7 @@ class Book:
         breaches = list(self._rows(_BREACHES))
         newest = {row["cluster"]: row["captured_at"] for row in self._rows(_FRESHNESS)}
         found = [_of_breach(row) for row in breaches] + list(_stale(newest, alerting, now))
+        found += risks.alerts(self._rows)
         return (*found, *_gone(found, told, newest, now))
 
     def write(self, channel: str, alerts: Iterable[Alert], now: datetime) -> None:
@@ -61,6 +63,12 @@ class Book:
             for alert in alerts:
                 key = alert.key
                 cursor.execute(_WRITE, (channel, key.cluster, key.name, key.opening, alert.word.value, now))
+        self.connection.commit()
+
+    def note_risks(self, alerts: Iterable[Alert]) -> None:
+        """These risks are there, or over, whoever is told."""
+        with self.connection.cursor() as cursor:
+            risks.write(cursor, (alert for alert in alerts if alert.risk))
         self.connection.commit()
 
     def _rows(self, query: str) -> Iterator[Mapping[str, Any]]:

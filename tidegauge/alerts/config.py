@@ -6,7 +6,7 @@ secrets, is in no message. `${NAME}` stands for an environment variable, so that
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time
 from pathlib import Path
@@ -18,6 +18,8 @@ import yaml
 from snapshots.errors import SnapshotError
 
 SEVERITIES: Final = ("critical", "warning", "info")
+RISKS: Final = ("now", "single", "double")
+"""What is so already; what the loss of one broker or rack would cost; what only two together would."""
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -53,6 +55,8 @@ class Channel:
     clusters: frozenset[str] | None
     """None: all."""
     resolved: bool
+    risks: frozenset[str]
+    """Of `RISKS`; they are warnings, so that a channel without warnings hears of none."""
     quiet: Quiet | None
 
 
@@ -109,7 +113,7 @@ def parsed(text: str, *, where: str, environ: Mapping[str, str]) -> Alerting:
 
 
 def _channel(name: str, given: Any, place: "_Place", environ: Mapping[str, str]) -> Channel:
-    known = {"url", "alertmanager", "severities", "clusters", "resolved", "quiet"}
+    known = {"url", "alertmanager", "severities", "clusters", "resolved", "quiet", "risks"}
     content = place.mapping(given, known)
     addresses = [key for key in ("url", "alertmanager") if key in content]
     if len(addresses) != 1:
@@ -123,9 +127,12 @@ def _channel(name: str, given: Any, place: "_Place", environ: Mapping[str, str])
         name=name,
         address=address.rstrip("/") if addresses[0] == "alertmanager" else address,
         is_alertmanager=addresses[0] == "alertmanager",
-        severities=_severities(content.get("severities", ["critical", "warning"]), place.at("severities")),
+        severities=_words(
+            content.get("severities", ["critical", "warning"]), SEVERITIES, "severity", place.at("severities")
+        ),
         clusters=frozenset(place.at("clusters").texts(clusters)) if clusters is not None else None,
         resolved=resolved,
+        risks=_words(content.get("risks", ["now", "single"]), RISKS, "kind of risk", place.at("risks")),
         quiet=_quiet(content["quiet"], place.at("quiet")) if "quiet" in content else None,
     )
 
@@ -142,7 +149,7 @@ def _quiet(given: Any, place: "_Place") -> Quiet:
         start=_clock(content.get("from"), place.at("from")),
         end=_clock(content.get("to"), place.at("to")),
         zone=zone,
-        but=_severities(content.get("but", ["critical"]), place.at("but")),
+        but=_words(content.get("but", ["critical"]), SEVERITIES, "severity", place.at("but")),
     )
 
 
@@ -156,11 +163,11 @@ def _clock(given: Any, place: "_Place") -> time:
         raise place.error(f"{given!r} is no time of day, such as 22:00.") from error
 
 
-def _severities(given: Any, place: "_Place") -> frozenset[str]:
+def _words(given: Any, known: Sequence[str], what: str, place: "_Place") -> frozenset[str]:
     found = place.texts(given)
     for each in found:
-        if each not in SEVERITIES:
-            raise place.error(f"{each!r} is no severity. They are {', '.join(SEVERITIES)}.")
+        if each not in known:
+            raise place.error(f"{each!r} is no {what}. They are {', '.join(known)}.")
     return frozenset(found)
 
 

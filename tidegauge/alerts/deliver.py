@@ -51,10 +51,15 @@ def deliver(channel: Channel, alerts: Sequence[Alert], alerting: Alerting, now: 
                 _notified(_incident(channel.address, alert), title(alert), text(alert, alerting.console), alert),
             )
     else:
-        for _, several in groupby(sorted(alerts, key=lambda a: a.key.cluster), key=lambda a: a.key.cluster):
+        for _, several in groupby(sorted(alerts, key=_message), key=_message):
             together = tuple(several)
             heading, body_text = digest(together, alerting.console)
             yield Delivery(together, _notified(channel.address, heading, body_text, together[0]))
+
+
+def _message(alert: Alert) -> tuple[str, bool]:
+    """What is told together: a cluster's breaches, and apart from them its risks."""
+    return alert.key.cluster, bool(alert.risk)
 
 
 def test_message(channel: Channel, now: datetime) -> str | None:

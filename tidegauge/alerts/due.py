@@ -19,6 +19,8 @@ def due(alerts: Iterable[Alert], told: Iterable[Told], channel: Channel, now: da
     def is_due(alert: Alert) -> bool:
         if alert.severity not in channel.severities:
             return False
+        if alert.risk and alert.risk not in channel.risks:
+            return False
         if channel.clusters is not None and alert.key.cluster not in channel.clusters:
             return False
         if (alert.key, alert.word) in known and not _is_repeated(alert, channel):

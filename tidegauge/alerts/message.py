@@ -7,11 +7,12 @@ obeyed, and what a channel would read as markup is broken by who sends it (`deli
 from collections.abc import Sequence
 from typing import Final
 
-from tidegauge.alerts.model import NO_FRESH_AUDIT, Alert, Word
+from tidegauge.alerts.model import NO_FRESH_AUDIT, RISK, Alert, Word
 from tidegauge.console.addresses import Links
 
 MOST_IN_A_DIGEST: Final = 10
 _LINES_OF_AN_ARGUMENT: Final = 6
+_OF_RISKS: Final = "docs/guides/alerts.md#risks"
 _RUNBOOKS: Final = "docs/invariants/{code}-{name}.md"
 
 
@@ -30,6 +31,8 @@ def runbook(alert: Alert, console: str | None) -> str:
     """Where what to do is written: the console's page, else the path in Tidegauge's documentation."""
     if alert.name == NO_FRESH_AUDIT:
         return f"{console}/runs" if console else "docs/guides/schedule.md"
+    if alert.name == RISK:
+        return _OF_RISKS
     if console:
         return Links(console).invariant(alert.code)
     return _RUNBOOKS.format(code=alert.code, name=alert.name)
@@ -40,7 +43,7 @@ def page(alert: Alert, console: str | None) -> str | None:
     if console is None:
         return None
     links = Links(console)
-    if alert.name == NO_FRESH_AUDIT:
+    if alert.name in (NO_FRESH_AUDIT, RISK):
         return links.cluster(alert.key.cluster)
     return links.breach(alert.key.cluster, alert.key.name)
 
@@ -52,7 +55,7 @@ def text(alert: Alert, console: str | None) -> str:
         assert alert.resolved_at is not None
         lines = [f"Over since {alert.resolved_at:%Y-%m-%d %H:%M} UTC: the audit of that instant no longer finds it."]
     elif alert.records:
-        lines.append(f"Records concerned: {alert.records}.")
+        lines.append(f"Records {'at risk' if alert.risk else 'concerned'}: {alert.records}.")
     if alert.consequences and alert.word is Word.FIRING:
         lines.append(f"Follows from it: {', '.join(alert.consequences)}.")
     if alert.next and alert.word is Word.FIRING:
@@ -64,12 +67,16 @@ def text(alert: Alert, console: str | None) -> str:
 
 
 def digest(alerts: Sequence[Alert], console: str | None) -> tuple[str, str]:
-    """Title and text of one message about alerts of one cluster; the first ones in full, the rest counted."""
+    """Title and text of one message about breaches, or about risks, of one cluster; the first ones in full, the rest
+    counted.
+    """
     if len(alerts) == 1:
         return title(alerts[0]), text(alerts[0], console)
     firing = sum(alert.word is Word.FIRING for alert in alerts)
-    parts = [f"{firing} new"] if firing else []
-    parts += [f"{len(alerts) - firing} resolved"] if firing < len(alerts) else []
+    what = (" risk" if firing == 1 else " risks") if alerts[0].risk else ""
+    parts = [f"{firing} new{what}"] if firing else []
+    over = " risks over" if alerts[0].risk else " resolved"
+    parts += [f"{len(alerts) - firing}{over}"] if firing < len(alerts) else []
     worst = next((alert.severity for alert in alerts if alert.word is Word.FIRING), "resolved")
     shown = alerts[:MOST_IN_A_DIGEST]
     body = "\n\n".join(f"{title(alert)}\n{text(alert, console)}" for alert in shown)

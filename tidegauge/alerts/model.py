@@ -1,7 +1,7 @@
 """What an alert is, and what has been told of it.
 
-In: nothing. Out: `Alert`, one breach that is a root or one cluster without a fresh audit, and `Told`. The rule that
-must hold: an alert has one identity for as long as it lasts, whatever the runs that see it say anew.
+In: nothing. Out: `Alert`, one breach that is a root, one cluster without a fresh audit or one risk, and `Told`. The
+rule that must hold: an alert has one identity for as long as it lasts, whatever the runs that see it say anew.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 NO_FRESH_AUDIT: Final = "NoFreshAudit"
+RISK: Final = "Risk"
 
 
 class Word(StrEnum):
@@ -26,7 +27,7 @@ class AlertKey:
 
     cluster: str
     name: str
-    """The breach's id, or `NO_FRESH_AUDIT`."""
+    """The breach's id, the risk's, or `NO_FRESH_AUDIT`."""
     opening: str
     """The number of the opening; for a stale cluster the instant of its newest snapshot."""
 
@@ -39,7 +40,7 @@ class Alert:
     severity: str
     code: str
     name: str
-    """The invariant's name, or `NO_FRESH_AUDIT`."""
+    """The invariant's name, `NO_FRESH_AUDIT` or `RISK`."""
     subject: Mapping[str, str]
     explanation: tuple[str, ...]
     """The argument, a line each."""
@@ -50,6 +51,8 @@ class Alert:
     began_at: datetime
     resolved_at: datetime | None = None
     acknowledged: bool = False
+    risk: str = ""
+    """Of a risk: `now`, or how much has to fail for it, `single` or `double`."""
 
     @property
     def word(self) -> Word:

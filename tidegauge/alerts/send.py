@@ -29,6 +29,8 @@ def send(
     with books.opened(url) as book:
         told = book.told()
         alerts = book.alerts(alerting, told, at)
+        if not dry:
+            book.note_risks(alerts)
         for channel in alerting.channels:
             news = due(alerts, told, channel, at)
             if dry:

@@ -18,6 +18,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Redire
 from starlette.staticfiles import StaticFiles
 
 from spark_jobs.errors import StoreError
+from spark_jobs.store import schema_problem
 from tidegauge import __version__
 from tidegauge.console import metrics, pages, security
 from tidegauge.console.addresses import Links
@@ -125,12 +126,18 @@ def _healthz() -> Response:
 
 
 def _readyz(request: Request) -> Response:
-    """The store answers, and has this version's views."""
+    """The store answers, may be read, and has this version's tables and views."""
     try:
         with request.app.state.store.reading() as reader:
-            reader.row("SELECT cluster FROM tidegauge.v_cluster LIMIT 1")
+            is_told = reader.row("SELECT to_regclass('tidegauge.v_schema_version') IS NOT NULL AS it")
+            told = reader.row("SELECT revision, views FROM tidegauge.v_schema_version") if is_told["it"] else None
+            problem = schema_problem(*(told["revision"], told["views"]) if told else (None, None))
+            if problem is None:
+                reader.row("SELECT cluster FROM tidegauge.v_cluster LIMIT 1")
     except StoreError as error:
-        return JSONResponse({"status": "not ready", "reason": str(error)}, status_code=503)
+        problem = str(error)
+    if problem is not None:
+        return JSONResponse({"status": "not ready", "reason": problem}, status_code=503)
     return JSONResponse({"status": "ready"})
 
 

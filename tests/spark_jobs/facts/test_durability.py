@@ -1,7 +1,10 @@
 """How many disks hold what is committed, and what producers were told: on captures that were damaged by hand."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from snapshots.manifest import Consistency, Manifest, Mode, Source
 from spark_jobs.facts.acknowledged import acknowledged_columns
@@ -50,9 +53,14 @@ def test_the_ledger_alone_is_the_truth_and_alone_judges_by_it(tmp_path: Path, ju
     assert {code: v for code, v in told.items() if code != "D19"} == {c: v for c, v in silent.items() if c != "D19"}
 
 
-def missing(*told: tuple[int, int], epochs: tuple[tuple[int, int], ...]) -> int | None:
-    """How much of (offset, leader epoch) a log of ten batches lacks, whose checkpoint tells these epochs."""
-    facts = replica(*(batch(n) for n in range(10)), epoch_checkpoint=checkpoint(*epochs))
+def missing(
+    *told: tuple[int, int], epochs: tuple[tuple[int, int], ...], held: tuple[int, ...] = (0,) * 10, first: int = 0
+) -> int | None:
+    """How much of (offset, leader epoch) a log lacks: batches of `held` epochs, of which the head is gone, and a
+    checkpoint that tells these epochs.
+    """
+    rows = [batch(n, epoch=epoch) for n, epoch in enumerate(held)][first:]
+    facts = replace(replica(*rows, epoch_checkpoint=checkpoint(*epochs)), log_start_offset=0)
     ledger = tuple(Acknowledged(base_offset=o, last_offset=o, leader_epoch=epoch) for o, epoch in told)
     columns = acknowledged_columns(
         ReplicaSet(
@@ -72,9 +80,16 @@ def missing(*told: tuple[int, int], epochs: tuple[tuple[int, int], ...]) -> int 
 
 def test_what_lies_below_the_first_epoch_may_have_been_deleted_and_is_not_missing() -> None:
     assert missing((7, 0), epochs=((0, 0),)) == 0
-    assert missing((2, 0), (7, 0), epochs=((0, 5),)) is None
-    assert missing((2, 0), (12, 0), epochs=((0, 5),)) == 1
+    assert missing((2, 0), (7, 0), epochs=((0, 5),), first=5) is None
+    assert missing((2, 0), (12, 0), epochs=((0, 5),), first=5) == 1
     assert missing((7, 1), epochs=((0, 0), (1, 8))) is not None
+
+
+@pytest.mark.parametrize("start", [4, 5, 6])
+def test_a_batch_says_of_which_epoch_it_is_whatever_the_checkpoint_tells(start: int) -> None:
+    held = (0,) * 5 + (1,) * 5
+    assert missing((4, 0), (5, 1), (9, 1), epochs=((0, 0), (1, start)), held=held) == 0
+    assert missing((5, 0), (9, 1), epochs=((0, 0), (1, start)), held=held) == 1
 
 
 def test_what_was_told_of_a_topic_that_is_gone_is_not_looked_for_in_its_successor(tmp_path: Path) -> None:

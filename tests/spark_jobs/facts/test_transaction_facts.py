@@ -158,6 +158,20 @@ def test_a_missing_version_1_marker_is_not_made_up_by_its_neighbours() -> None:
     assert [offset for offset, _, _ in told] == [1, 3, None]
 
 
+@pytest.mark.parametrize("next_at_ms", [21_000, 60_000])
+def test_a_version_1_marker_may_come_long_after_its_decision(next_at_ms: int) -> None:
+    """Its broker stood still; the record of the completion has the time of before the marker was sent."""
+    log = version_1((COMMIT, 20_500), (COMMIT, next_at_ms))
+    told = ends(log, decision("committed", 10_000), decision("committed", next_at_ms))
+    assert sorted(offset for offset, _, _ in told) == [1, 3]
+
+
+def test_a_late_marker_is_not_that_of_a_decision_long_before_another() -> None:
+    log = version_1((COMMIT, 90_000))
+    told = ends(log, decision("committed", 10_000), decision("committed", 50_000), decision("committed", 90_000))
+    assert [offset for offset, _, _ in told] == [None, None, 1]
+
+
 def test_what_was_completed_before_the_topic_was_created_takes_no_marker_of_it() -> None:
     log = version_1((COMMIT, 13_780))
     decisions = (decision("committed", 10_730), decision("committed", 13_777))

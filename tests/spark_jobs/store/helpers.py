@@ -140,6 +140,7 @@ def leftovers(url: str, run_id: str) -> int:
             "SELECT c.table_name FROM information_schema.columns c JOIN pg_tables t "
             "ON (t.schemaname, t.tablename) = (c.table_schema, c.table_name) "
             "WHERE c.table_schema = 'tidegauge' AND c.column_name = 'run_id' "
+            "AND NOT (SELECT relispartition FROM pg_class WHERE oid = format('tidegauge.%%I', table_name)::regclass) "
             "AND c.table_name NOT IN ('audit_run', 'cluster_summary')",
         )
     ]

@@ -23,6 +23,15 @@ _PARTITION_COLUMNS = (
     "log_end_offset", "high_watermark_lower", "high_watermark_upper", "last_stable_offset", "replica_count",
     "size_bytes", "critical", "warning", "info", "records_lost_or_at_risk",
 )  # fmt: skip
+_COVERAGE_COLUMNS = ("cluster", "captured_at", "snapshot_id", "run_id", "replicas", "segments", "bytes", "unread_files")
+_RISK_COLUMNS = (
+    "cluster", "topic", "failure", "failures", "brokers", "racks", "partition_count", "losing", "unavailable",
+    "unclean", "refusing", "records_at_risk", "records_at_risk_known",
+)  # fmt: skip
+_TRANSACTION_COLUMNS = (
+    "cluster", "topic", "partition", "first_offset", "hanging", "transactional_id", "producer_id", "producer_epoch",
+    "began_at",
+)  # fmt: skip
 LOSS_COLUMNS = (
     "cluster", "topic", "partition", "start_offset", "end_offset", "records", "state", "leader_epoch", "held_by",
     "declared_committed", "cause", "groups_affected",
@@ -58,6 +67,9 @@ def cluster(asked: Asked) -> Page:
     worst = breaches.listed(asked.store, breaches.Filters(cluster=name), after=None, size=_WORST_SHOWN)
     losses = clusters.losses(asked.store, run_id, asked.size)
     brokers = clusters.brokers(asked.store, name)
+    risks = clusters.risks(asked.store, name, asked.size)
+    open_transactions = clusters.open_transactions(asked.store, run_id, asked.size)
+    unread = clusters.unread(asked.store, run_id, asked.size)
     return Page(
         template="cluster.html.j2",
         values={
@@ -68,8 +80,10 @@ def cluster(asked: Asked) -> Page:
             "worst": worst.rows,
             "more": worst.after is not None,
             "losses": losses,
-            "open_transactions": clusters.open_transactions(asked.store, run_id, _SIDE_SHOWN),
-            "unread": clusters.unread(asked.store, run_id, _SIDE_SHOWN),
+            "risks": risks[:_SIDE_SHOWN],
+            "more_risks": len(risks) > _SIDE_SHOWN,
+            "open_transactions": open_transactions[:_SIDE_SHOWN],
+            "unread": unread[:_SIDE_SHOWN],
             "chart": over_time(points, *SEVERITY_SERIES),
             "coverage_chart": over_time(
                 points, ("segments", "segments read", "line"), ("unread_files", "files not read", "warning")
@@ -84,6 +98,10 @@ def cluster(asked: Asked) -> Page:
             ),
             "brokers": figure(brokers, *_BROKER_COLUMNS),
             "trend": figure(points, *TREND_COLUMNS),
+            "coverage": figure(points, *_COVERAGE_COLUMNS),
+            "unread": figure(unread, "path", "reason"),
+            "risks": figure(risks, *_RISK_COLUMNS),
+            "transactions": figure(open_transactions, *_TRANSACTION_COLUMNS),
             "breaches": figure(worst.rows, *BREACH_COLUMNS),
             "losses": figure(losses, *LOSS_COLUMNS),
         },

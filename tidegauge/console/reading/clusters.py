@@ -47,6 +47,14 @@ _OPEN_TRANSACTIONS = """
 SELECT * FROM tidegauge.v_run_transaction WHERE run_id = :run_id AND outcome = 'open'
 ORDER BY began_at NULLS LAST LIMIT :limit
 """
+_RISKS = """
+SELECT cluster, topic, failure, failures, brokers, racks, partition_count, losing, unavailable, unclean, refusing,
+       records_at_risk, records_at_risk_known
+FROM tidegauge.v_risk WHERE cluster = :cluster
+ORDER BY failures = 'double', failure <> 'now', losing DESC, unavailable DESC, refusing DESC, unclean DESC,
+         left(topic, 249) COLLATE "C", failure, brokers, racks
+LIMIT :limit
+"""
 _UNREAD = """
 SELECT u ->> 'path' AS path, u ->> 'reason' AS reason
 FROM tidegauge.v_run r, jsonb_array_elements(coalesce(r.coverage -> 'unread', '[]')) AS u
@@ -97,6 +105,11 @@ def losses(store: Reader, run_id: str, limit: int) -> Sequence[Row]:
 def open_transactions(store: Reader, run_id: str, limit: int) -> Sequence[Row]:
     """Transactions that a run found without an end, the oldest first."""
     return store.rows(_OPEN_TRANSACTIONS, run_id=run_id, limit=limit)
+
+
+def risks(store: Reader, cluster: str, limit: int) -> Sequence[Row]:
+    """What is wrong before anything fails, then what a failure would cost, the dearest of one failure first."""
+    return store.rows(_RISKS, cluster=cluster, limit=limit)
 
 
 def unread(store: Reader, run_id: str, limit: int) -> Sequence[Row]:

@@ -1,0 +1,40 @@
+"""What an audit read of a snapshot, and what it did not and why.
+
+In: what was gathered of the snapshot, its rows of the index step, its facts. Out: `coverage.json`. The rule that must
+hold: a file that could not be read is named with the reason; nothing is left out in silence.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+
+from snapshots.manifest import LeftOut
+from spark_jobs.gather import SnapshotContext
+from spark_jobs.run import ReadSnapshot
+
+
+def coverage_of(
+    snapshot: ReadSnapshot, context: SnapshotContext, segments: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """All but the batches. `segments`: the index step's rows of this snapshot, with `path`, `error`, `bytes_read`."""
+    rows = list(segments)
+    unread = [*context.unread, *(LeftOut(path=r["path"], reason=r["error"]) for r in rows if r["error"])]
+    return {
+        "brokers": len(snapshot.manifest.brokers),
+        "replicas": sum(len(of_partition) for of_partition in context.replicas.values()),
+        "segments": sum(not row["error"] for row in rows),
+        "segments_reused": 0,
+        "bytes": sum(row["bytes_read"] or 0 for row in rows),
+        "captured_at_ms": context.captured_at_ms,
+        "unread": [{"path": each.path, "reason": each.reason} for each in unread],
+    }
+
+
+def write_coverage(target: Path, coverage: Mapping[str, Any]) -> None:
+    """Writes it, with the batches that the facts count."""
+    segments = ds.dataset(str(target / "facts" / "segments"), format="parquet").to_table(columns=["batch_count"])
+    batches = sum(segments.column("batch_count").to_pylist())
+    (target / "coverage.json").write_text(json.dumps({**coverage, "batches": batches}), encoding="utf-8")

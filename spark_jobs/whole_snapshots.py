@@ -1,0 +1,100 @@
+"""Many small snapshots in one run: a Spark task takes a whole snapshot, from its segments to its facts.
+
+In: a run. Out: the part of it that is derived segment by segment, and the part whose snapshots are taken whole; of
+those, `facts/` and `coverage.json`. The rule that must hold: both ways call the same functions and write the same
+facts. Of a snapshot of a few hundred kilobytes what takes time is handing its segments to tasks and its partitions to
+others, not reading them; one large snapshot needs every core.
+"""
+
+import pickle
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from snapshots.errors import SnapshotError
+from snapshots.listing import listing
+from snapshots.manifest import Manifest
+from spark_jobs.coverage import coverage_of, write_coverage
+from spark_jobs.fact_files import PartWriter, write_empty_relations
+from spark_jobs.in_process import derive_here
+from spark_jobs.run import AuditedSnapshot, Run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.pandas._typing import ArrowMapIterFunction
+
+SMALL_BYTES: Final = 16 << 20
+"""Bytes of the logs of a small snapshot and of the one that it is compared with, at most."""
+MANY: Final = 8
+"""Small snapshots in a run from which on they are taken whole: enough to keep some cores busy."""
+
+_TASKS_A_CORE: Final = 16
+_SAID_DDL: Final = "error string"
+
+
+def divided(run: Run) -> tuple[Run, Run]:
+    """The run with the snapshots that are read segment by segment, and with those that are taken whole."""
+    small = [snapshot for snapshot in run.snapshots if _bytes_of(snapshot) <= SMALL_BYTES]
+    if run.look.is_restricted or len(small) < MANY:
+        small = []
+    names = {snapshot.key for snapshot in small}
+    large = tuple(snapshot for snapshot in run.snapshots if snapshot.key not in names)
+    return replace(run, snapshots=large), replace(run, snapshots=tuple(small))
+
+
+def derive_whole(spark: "SparkSession", run: Run) -> None:
+    """Derives every snapshot of the run, each in one task. Raises `SnapshotError` for the first that cannot be used."""
+    work = run.work / "whole"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    for number, snapshot in enumerate(run.snapshots):
+        (work / f"{number}.pickle").write_bytes(pickle.dumps(snapshot, protocol=pickle.HIGHEST_PROTOCOL))
+    many = len(run.snapshots)
+    tasks = min(many, _TASKS_A_CORE * spark.sparkContext.defaultParallelism)
+    said = spark.range(0, many, 1, tasks).mapInArrow(_derive_each(str(work)), schema=_SAID_DDL).collect()
+    for row in said:
+        raise SnapshotError(row["error"])
+
+
+def _bytes_of(snapshot: AuditedSnapshot) -> int:
+    previous = snapshot.previous
+    return _size(snapshot.manifest) + (_size(previous.manifest) if previous is not None else 0)
+
+
+def _size(manifest: Manifest) -> int:
+    """Bytes of its logs. Of preallocated indexes only the beginning is read."""
+    replicas = (replica for log_dir in listing(manifest).log_dirs for replica in log_dir.replicas)
+    return sum(segment.log.size_bytes for replica in replicas for segment in replica.segments)
+
+
+def _derive_each(work: str) -> "ArrowMapIterFunction":
+    def derive_each(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            errors = []
+            for number in batch.column(0).to_pylist():
+                snapshot = pickle.loads(Path(work, f"{number}.pickle").read_bytes())
+                try:
+                    derive_and_write(snapshot)
+                except SnapshotError as error:  # Spark would tell of it as of any failure of its own
+                    errors.append(str(error))
+            yield pa.RecordBatch.from_pydict({"error": pa.array(errors, pa.string())})
+
+    return derive_each
+
+
+def derive_and_write(snapshot: AuditedSnapshot) -> None:
+    """One snapshot's facts and coverage, in this process."""
+    made = derive_here(snapshot)
+    facts = snapshot.target / "facts"
+    shutil.rmtree(facts, ignore_errors=True)
+    writer = PartWriter(facts, "whole")
+    for name, table in made.tables.items():
+        if table.num_rows:
+            writer.write(name, table)
+    writer.close()
+    write_empty_relations(facts)
+    write_coverage(snapshot.target, coverage_of(snapshot, made.context, made.index.values()))

@@ -1,0 +1,153 @@
+"""Many small snapshots in one run are derived whole, one a task; it must not show in what is found."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sim_engine.scenarios.registry import SCENARIOS
+from sim_engine.scenarios.write_moment import write_moment
+from snapshots.adopt import open_snapshot
+from spark_jobs import whole_snapshots
+from spark_jobs.fact_files import read_relation
+from spark_jobs.look import Look
+from spark_jobs.relations import LOSSES, RELATIONS
+from spark_jobs.run import AuditedSnapshot, Run, new_run
+from spark_jobs.whole_snapshots import MANY, SMALL_BYTES, divided
+
+STORIES = (
+    "unclean-election",
+    "remote-object-lost",
+    "hanging-transaction",
+    "bit-rot",
+    "stale-disk-returns",
+    "leader-epoch-truncation",
+)
+
+AUDIT = """
+import json, sys
+from pathlib import Path
+from spark_jobs import whole_snapshots
+from tidegauge.audit import NO_STORE, audit
+many, out, inputs, previous = json.loads(sys.argv[1])
+whole_snapshots.MANY = many
+audit(
+    tuple(inputs), out=Path(out), fail_on="never", store=NO_STORE, master="local[2]", progress=print, previous=previous,
+    data_docs=False,
+)
+"""
+
+
+@pytest.fixture(scope="module")
+def snapshots(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
+    """Directories of snapshots, each with the one that it is compared with."""
+    root = tmp_path_factory.mktemp("small")
+    found: dict[str, str | None] = {}
+    for name in STORIES:
+        for moment in SCENARIOS[name].play(1).moments:
+            directory = write_moment(moment, root / name / moment.name, cluster=name, seed=1)
+            found[str(directory)] = str(root / name / moment.previous) if moment.previous is not None else None
+    assert len(found) >= MANY
+    assert any(found.values())
+    return found
+
+
+@pytest.fixture(scope="module")
+def run(snapshots: dict[str, str | None], tmp_path_factory: pytest.TempPathFactory) -> Run:
+    out = tmp_path_factory.mktemp("run")
+    return new_run(out, tuple(snapshots), store_url="none", fail_on="never", started_at_ms=0)
+
+
+def names(run: Run) -> list[str]:
+    return [snapshot.key for snapshot in run.snapshots]
+
+
+def larger(snapshot: AuditedSnapshot, size_bytes: int) -> AuditedSnapshot:
+    """The same with a log that is said to have that many bytes more."""
+    broker, *brokers = snapshot.manifest.brokers
+    file, *files = sorted(broker.files, key=lambda each: not each.path.endswith(".log"))
+    changed = replace(broker, files=(replace(file, size_bytes=file.size_bytes + size_bytes), *files))
+    return replace(snapshot, manifest=replace(snapshot.manifest, brokers=(changed, *brokers)))
+
+
+def test_only_many_are_taken_whole(run: Run) -> None:
+    by_segment, whole = divided(run)
+    assert (names(by_segment), names(whole)) == ([], names(run))
+    few = replace(run, snapshots=run.snapshots[: MANY - 1])
+    by_segment, whole = divided(few)
+    assert (names(by_segment), names(whole)) == (names(few), [])
+
+
+def test_a_large_one_is_read_by_segments_and_the_small_ones_beside_it_are_not(run: Run) -> None:
+    first, *others = run.snapshots
+    mixed = replace(run, snapshots=(larger(first, SMALL_BYTES), *others))
+    by_segment, whole = divided(mixed)
+    assert (names(by_segment), names(whole)) == ([first.key], [each.key for each in others])
+
+
+def test_a_small_one_that_is_compared_with_a_large_one_is_not_small(run: Run) -> None:
+    first, second, *others = run.snapshots
+    compared = replace(first, previous=larger(second, SMALL_BYTES))
+    by_segment, _ = divided(replace(run, snapshots=(compared, second, *others)))
+    assert names(by_segment) == [first.key]
+
+
+def test_a_restricted_look_reads_only_what_it_was_asked_for(run: Run) -> None:
+    look = Look(partitions=frozenset({("orders", 0)}))
+    by_segment, whole = divided(replace(run, look=look))
+    assert (names(by_segment), names(whole)) == (names(run), [])
+
+
+@pytest.mark.slow
+def test_both_ways_find_the_same(snapshots: dict[str, str | None], tmp_path: Path) -> None:
+    previous = {each: earlier for each, earlier in snapshots.items() if earlier is not None}
+    found = {}
+    for way, many in (("whole", MANY), ("by segment", 10**9)):
+        asked = [many, str(tmp_path / way), list(snapshots), previous]
+        subprocess.run([sys.executable, "-c", AUDIT, json.dumps(asked)], check=True, timeout=900)
+        found[way] = {
+            str(each.parent.relative_to(tmp_path / way)): each.parent
+            for each in (tmp_path / way).glob("*/*/report.json")
+        }
+    assert found["whole"].keys() == found["by segment"].keys()
+    assert len(found["whole"]) == len(snapshots)
+    for name, directory in found["whole"].items():
+        other = found["by segment"][name]
+        assert told(directory) == told(other), name
+        for relation in (*RELATIONS, LOSSES.name):
+            assert rows(directory, relation) == rows(other, relation), (name, relation)
+        assert list(directory.glob("facts/segments/part-whole.parquet"))
+        assert not list(other.glob("facts/segments/part-whole.parquet"))
+
+
+def told(directory: Path) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads((directory / "report.json").read_text())
+    return {name: value for name, value in report.items() if name != "run"}
+
+
+def rows(directory: Path, relation: str) -> list[str]:
+    return sorted(
+        json.dumps(row, default=str, sort_keys=True) for row in read_relation(directory / "facts", relation).to_pylist()
+    )
+
+
+@pytest.mark.slow
+def test_one_that_cannot_be_used_is_said_as_ever(snapshots: dict[str, str | None], tmp_path: Path) -> None:
+    """A comparison with what is no past of the snapshot is refused with the same words, whichever way is taken."""
+    first, second = [each for each in snapshots if Path(each).parent.name == "unclean-election"][:2]
+    said = []
+    for many in (MANY, 10**9):
+        asked = [many, str(tmp_path / str(many)), list(snapshots), {first: second}]
+        done = subprocess.run(
+            [sys.executable, "-c", AUDIT, json.dumps(asked)], capture_output=True, text=True, timeout=900
+        )
+        assert done.returncode != 0
+        said.append(done.stderr.strip().splitlines()[-1])
+    assert said[0].startswith("snapshots.errors.SnapshotError: ")
+    assert said[0] == said[1]
+    assert open_snapshot(Path(first)).manifest.snapshot_id in said[0]
+    assert whole_snapshots.MANY == MANY
