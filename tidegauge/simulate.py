@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from expectations.catalogue.registry import CATALOGUE
+from sim_engine.random_worlds.expected import ANY_CODE
 from sim_engine.scenarios.registry import SCENARIOS
 from sim_engine.scenarios.scenario import Finding, LostRange, Moment, Scenario
 from sim_engine.scenarios.write_moment import write_moment
@@ -128,7 +129,7 @@ def finding_plain(finding: Finding) -> dict[str, Any]:
     """An expected finding in values that JSON knows."""
     return {
         "code": finding.code,
-        "name": CATALOGUE[finding.code].name,
+        "name": "any breach" if finding.code == ANY_CODE else CATALOGUE[finding.code].name,
         "partition": str(finding.partition) if finding.partition is not None else None,
         "broker_id": finding.broker_id,
         "start_offset": finding.start_offset,

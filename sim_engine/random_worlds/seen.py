@@ -188,10 +188,14 @@ def _gap(struck: Struck, world: World) -> Sight:
 
 
 def _rewritten(struck: Struck, world: World) -> Sight:
-    """Another replica has to hold the offset under the same epoch, with other bytes."""
+    """The leader, too, has to hold the offset, and two replicas under the same epoch with other bytes."""
     assert struck.partition is not None
     assert struck.start_offset is not None
     allowed = anything(struck.partition)
+    topic = world.controller.image.topics.get(struck.partition.topic)
+    newest = _newest(world, struck.partition) if topic is not None else None
+    if newest is None or newest.log_start_offset > struck.start_offset:
+        return Sight(allowed=allowed, unseen="its leader's log begins behind it, or is on no disk")
     held: dict[bytes, int] = {}
     for broker_id in sorted(world.brokers):
         log = log_of(world, broker_id, struck.partition, struck.topic_id)
@@ -310,19 +314,21 @@ def _not_in_the_tier(struck: Struck, world: World) -> Sight:
     """What neither a broker's disk nor the tier holds, though its log begins below.
 
     Where it begins is in a checkpoint that is written once a minute; before, what is missing may have been at its head.
-    Of several holes an audit names the first, at which a reader gets stuck.
+    Of several holes an audit names the first, at which a reader gets stuck. What the tier gave up by retention is no
+    hole, though a follower's log start may lie below it yet.
     """
     assert struck.partition is not None
     allowed = anything(struck.partition, TopicPartition(REMOTE_LOG_METADATA, 0))
     view = _remote_view(world, struck.topic_id)
     findings = []
-    for broker_id in sorted(world.brokers):
-        log = log_of(world, broker_id, struck.partition, struck.topic_id)
+    logs = {b: log_of(world, b, struck.partition, struck.topic_id) for b in sorted(world.brokers)}
+    retained_from = max((log.log_start_offset for log in logs.values() if log is not None), default=0)
+    for broker_id, log in logs.items():
         listed = struck.partition in world.brokers[broker_id].disk.log_starts
         if log is None or not (listed and checkpoints_are_its_own(world, struck.partition, broker_id)):
             continue
-        for start, end in gaps(log, view, struck.partition)[:1]:
-            findings.append(_at("H03", struck.partition, broker_id, start, end))
+        holes = [(max(start, retained_from), end) for start, end in gaps(log, view, struck.partition)]
+        findings += [_at("H03", struck.partition, broker_id, *hole) for hole in [h for h in holes if h[0] < h[1]][:1]]
     unseen = None if findings else "the tier has it, the log start has passed it, or no checkpoint has the log start"
     return Sight(findings=tuple(findings), allowed=allowed, unseen=unseen)
 

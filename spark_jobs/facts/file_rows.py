@@ -34,8 +34,7 @@ def _segment_row(
     corruptions = segment.corruptions
     chain = [c for c in corruptions if c.kind in CHAIN_DAMAGE]
     tail = chain[-1] if len(chain) == 1 and chain[0].kind is Damage.TORN_TAIL else None
-    explained = compacted or context.remote_storage_enable
-    gaps = 0 if explained else counts["offset_gap"]
+    gaps = 0 if compacted else counts["offset_gap"]
     record_counts = counts["record_count"] + (0 if compacted else counts["short_batch"])
     return {
         **of_replica(replica),
@@ -67,14 +66,14 @@ def _segment_row(
         "epoch_missing_errors": counts["epoch_missing"],
         "epoch_order_errors": counts["epoch_order"],
         "offset_gaps": gaps,
-        "missing_offsets": 0 if explained else summary.missing_offsets + row.boundary_missing,
+        "missing_offsets": 0 if compacted else summary.missing_offsets + row.boundary_missing,
         "ever_compacted": compacted,
         "remote_storage_enable": context.remote_storage_enable,
         "recovery_point_offset": replica.given.recovery_point_offset,
         "clean_shutdown": replica.given.clean_shutdown,
         "preallocate": context.preallocate,
         "cut_tail": _cut_tail(tail),
-        "damages": json_list(_damages(row, explained=explained, compacted=compacted)),
+        "damages": json_list(_damages(row, compacted=compacted)),
         **_record_columns(segment.records),
         **_storage_columns(context, replica, row),
         **capture(context, replica),
@@ -108,11 +107,9 @@ def _storage_columns(context: PartitionContext, replica: ReplicaFacts, row: Segm
     }
 
 
-def _damages(row: SegmentRow, *, explained: bool, compacted: bool) -> list[Row]:
+def _damages(row: SegmentRow, *, compacted: bool) -> list[Row]:
     places = [_damage(c) for c in row.segment.corruptions]
-    hidden = (frozenset({"offset_gap"}) if explained else frozenset()) | (
-        frozenset({"short_batch"}) if compacted else frozenset()
-    )
+    hidden = frozenset({"offset_gap", "short_batch"}) if compacted else frozenset()
     for finding in row.summary.findings:
         kind = FINDING_KINDS[int(finding["kind"])]
         if kind in hidden:

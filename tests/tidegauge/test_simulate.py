@@ -40,6 +40,16 @@ def test_a_seed_alone_is_a_random_world(tmp_path: Path) -> None:
     assert all(each["where"] in text for each in injected)
 
 
+def test_a_world_with_every_kind_of_fault_is_told_too(tmp_path: Path) -> None:
+    """What is wrong with lost or damaged records is not foretold by its code, but as any breach of the partition."""
+    arguments = ("--seed", "723", "--faults", "all", "--hours", "0.01", "--out", tmp_path / "one", "--json")
+    done = run("simulate", *arguments)
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.output)
+    allowed = [each for moment in told["moments"] for each in moment["allowed"]]
+    assert {"code": "*", "name": "any breach"} in [{name: each[name] for name in ("code", "name")} for each in allowed]
+
+
 def test_what_cannot_be_simulated_is_said(tmp_path: Path) -> None:
     for arguments, problem in (
         (("--seed", "1", "--faults", "gremlins"), "kinds of kills, power-cut"),
