@@ -114,7 +114,8 @@ EPOCH_CACHE_VS_LOG = Invariant(
         Unknown(reason="copy skew", when=f"NOT broker_quiet AND {_ENTRY_WITHOUT_BATCHES}"),
         Unknown(
             reason="log start not yet checkpointed",
-            when=f"{_LOG_START_MAY_LAG} AND {_FIRST_ENTRY_ABOVE_LOG_START} "
+            # A broker that died before it was has its deleted records back, for good; and who led, a newer epoch.
+            when=f"({_LOG_START_MAY_LAG} OR NOT is_last_entry) AND {_FIRST_ENTRY_ABOVE_LOG_START} "
             "AND checkpoint_start_offset <= log_end_offset",
         ),
     ),

@@ -59,6 +59,8 @@ class PendingBatch:
     in_flight: int | None = None
     sent_at_ms: int = -1
     retry_at_ms: int = 0
+    nth: int = 0
+    """The how manieth batch of its partition it was when it was first sent; 0 if it never was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,7 @@ class ProducerClient:
     producer_epoch: int = -1
     next_number: int = 0
     sequences: Mapping[TopicPartition, int] = field(default_factory=dict)
+    first_sends: Mapping[TopicPartition, int] = field(default_factory=dict)
     pending: Mapping[TopicPartition, tuple[PendingBatch, ...]] = field(default_factory=dict)
     bump_epoch: bool = False
     asked_id_at_ms: int = -1
@@ -160,12 +163,21 @@ def _drive_partition(turn: Turn, client: str, producer: ProducerClient, partitio
         if producer.call.idempotent and batch.attempts > 0 and at > 0:
             # Only the first batch of the partition is sent again; those behind it wait for its answer.
             break
-        if producer.call.idempotent and at > 0 and sent[0].attempts > 1:
+        if producer.call.idempotent and at > 0 and (sent[0].attempts > 1 or _is_far_ahead(producer, sent[0])):
             break
         producer, sent[at] = _send(turn, client, producer, batch, leader)
         flying += 1
     kept = tuple(b for b in sent if producer.call.acks != 0 or b.in_flight is None)
     return replace(producer, pending={**producer.pending, partition: kept})
+
+
+def _is_far_ahead(producer: ProducerClient, oldest: PendingBatch) -> bool:
+    """So many batches were sent since one that waits for its answer that the broker would forget that one's sequence.
+
+    A client's connection brings answers in order, so where one is missing, those behind it are, too. Here each message
+    goes its own way.
+    """
+    return oldest.nth > 0 and producer.first_sends.get(oldest.partition, 0) - oldest.nth >= MAX_IN_FLIGHT - 1
 
 
 def _send(
@@ -178,6 +190,10 @@ def _send(
         producer = replace(producer, sequences={**producer.sequences, batch.partition: following})
         batch = replace(batch, sequence=sequence, epoch=producer.producer_epoch)
     turn.sequence += 1
+    if batch.attempts == 0:
+        nth = producer.first_sends.get(batch.partition, 0) + 1
+        producer = replace(producer, first_sends={**producer.first_sends, batch.partition: nth})
+        batch = replace(batch, nth=nth)
     batch = replace(batch, attempts=batch.attempts + 1, in_flight=turn.sequence, sent_at_ms=turn.now_ms)
     who = None
     if call.idempotent:

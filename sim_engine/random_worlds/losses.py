@@ -66,7 +66,11 @@ def _told(loss: Lost, world: World, earlier: World | None, findings: Sequence[Fi
     if logs[leader].config.remote_storage and loss.end_offset <= logs[leader].segments[0].base_offset:
         span = partition, loss.start_offset, loss.end_offset
         codes = {f.code for f in findings if (f.partition, f.start_offset, f.end_offset) == span}
-        return _told_as(*span, *codes) if codes else "the remote tier has another hole before it, or a wider one"
+        return (
+            _told_as(*span, *codes)
+            if codes
+            else "the remote tier has another hole before it, a wider one, or nothing at all"
+        )
     for broker_id, log in sorted(logs.items()):
         if broker_id == leader:
             continue

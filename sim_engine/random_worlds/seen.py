@@ -341,6 +341,8 @@ def _not_in_the_store(struck: Struck, world: World) -> Sight:
         return Sight(allowed=allowed, unseen="the store has it")
     if all(segment.segment_id != struck.detail for segment in listed):
         return Sight(allowed=allowed, unseen="the segment was deleted since")
+    if not world.remote.objects:
+        return Sight(allowed=allowed, unseen="the store holds nothing more, and a copy does not tell that from none")
     finding = _at("H07", struck.partition, None, struck.start_offset, struck.end_offset)
     return Sight(findings=(finding,), allowed=allowed)
 

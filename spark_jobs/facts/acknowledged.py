@@ -72,6 +72,20 @@ def _epoch_at(replica: ReplicaFacts, offset: int) -> int | None:
     return replica.vector.epoch_at(offset)
 
 
+def _may_be_cleaned(replica: ReplicaFacts, told: Acknowledged, leader_epoch: int) -> bool:
+    """No batch is left there, and by its neighbours there may have been one of that epoch.
+
+    Who copies a cleaned log has a checkpoint by the batches that are left, where an epoch begins later than it did.
+    """
+    if not replica.ever_compacted:
+        return False
+    runs = replica.summary.epoch_runs
+    before = max((int(r["leader_epoch"]) for r in runs if int(r["start_offset"]) <= told.base_offset), default=0)
+    after = min((int(r["leader_epoch"]) for r in runs if int(r["end_offset"]) > told.base_offset), default=leader_epoch)
+    covered = any(int(r["start_offset"]) <= told.base_offset < int(r["end_offset"]) for r in runs)
+    return not covered and before <= leader_epoch <= after
+
+
 def _missing_from(replica: ReplicaFacts, written: Sequence[_Written]) -> Missing | None:
     """What of it a replica lacks; None if nothing."""
     gone = [w.told for w in written if w.told.base_offset >= replica.log_start_offset and _has(replica, w) is False]
@@ -97,6 +111,8 @@ def _has(replica: ReplicaFacts, written: _Written) -> bool | None:
     if epoch is None:
         return None
     if written.leader_epoch is not None:
-        return epoch == written.leader_epoch
+        return epoch == written.leader_epoch or (
+            None if _may_be_cleaned(replica, told, written.leader_epoch) else False
+        )
     # An offset is written anew only in a higher epoch than that of the leader that had it.
     return None if epoch < told.leader_epoch else epoch == told.leader_epoch

@@ -38,6 +38,10 @@ VALID_PREVIOUS_STATES: Final[Mapping[str, tuple[str, ...]]] = {
 COMPLETE_OF: Final[Mapping[str, str]] = {"PrepareCommit": "CompleteCommit", "PrepareAbort": "CompleteAbort"}
 
 
+_ISR_GROWN_AGAIN_MS: Final = 3_000
+"""A broker that has left an ISR is not back in it sooner: it has to be seen as gone, to register and to catch up."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """What a coordinator decided on one transaction; `completed_offset` once every partition had answered it."""
@@ -172,8 +176,8 @@ def _complete(left: TransactionalIdHistory, following: Seen) -> None:
 def _broken(before: Seen, now: Seen, earlier: Seen | None) -> tuple[BrokenStep, ...]:
     """What is wrong with a step: the state, the producer id, or the producer epoch.
 
-    A record that was not replicated within the transaction's timeout stays in the log and never counted for its
-    coordinator: what comes after that may follow the record before it (TransactionStateManager#updateCacheCallback).
+    A record that was not replicated in time stays in the log and never counted for its coordinator: what comes after
+    that may follow the record before it (TransactionStateManager#updateCacheCallback).
     """
     old, new = before.value, now.value
     if old.tombstone or _written_again(old, new):
@@ -194,10 +198,16 @@ def _may_follow(old: TransactionState, new: TransactionState) -> bool:
 
 
 def _doubtful(old: TransactionState, new: TransactionState) -> bool:
-    """Whether a record may not follow another one, which may never have counted: so long it stood alone."""
+    """Whether a record may not follow another one, which may never have counted: so long it stood alone.
+
+    It does not count if it is not replicated within the transaction's timeout, or if meanwhile the ISR shrinks below
+    min.insync.replicas; and the next one is not taken before the ISR has grown again.
+    """
     if old.last_update_ms is None or new.last_update_ms is None:
         return False
-    return not _may_follow(old, new) and new.last_update_ms - old.last_update_ms >= old.timeout_ms
+    return not _may_follow(old, new) and new.last_update_ms - old.last_update_ms >= min(
+        old.timeout_ms, _ISR_GROWN_AGAIN_MS
+    )
 
 
 def _written_again(old: TransactionState, new: TransactionState) -> bool:

@@ -54,19 +54,28 @@ def test_the_ledger_alone_is_the_truth_and_alone_judges_by_it(tmp_path: Path, ju
 
 
 def missing(
-    *told: tuple[int, int], epochs: tuple[tuple[int, int], ...], held: tuple[int, ...] = (0,) * 10, first: int = 0
+    *told: tuple[int, int],
+    epochs: tuple[tuple[int, int], ...],
+    held: tuple[int, ...] = (0,) * 10,
+    first: int = 0,
+    cleaned: tuple[int, ...] = (),
 ) -> int | None:
-    """How much of (offset, leader epoch) a log lacks: batches of `held` epochs, of which the head is gone, and a
-    checkpoint that tells these epochs.
+    """How much of (offset, leader epoch) a log lacks: batches of `held` epochs, of which the head is gone and some were
+    cleaned away, and a checkpoint that tells these epochs.
     """
-    rows = [batch(n, epoch=epoch) for n, epoch in enumerate(held)][first:]
-    facts = replace(replica(*rows, epoch_checkpoint=checkpoint(*epochs)), log_start_offset=0)
+    rows = [batch(n, epoch=epoch) for n, epoch in enumerate(held) if n not in cleaned][first:]
+    facts = replace(
+        replica(*rows, epoch_checkpoint=checkpoint(*epochs)), log_start_offset=0, ever_compacted=bool(cleaned)
+    )
+    # Another replica was not cleaned, and knows what was written in which epoch.
+    whole = replica(*(batch(n, epoch=epoch) for n, epoch in enumerate(held)), broker_id=2)
+    live = [whole, facts] if cleaned else [facts]
     ledger = tuple(Acknowledged(base_offset=o, last_offset=o, leader_epoch=epoch) for o, epoch in told)
     columns = acknowledged_columns(
         ReplicaSet(
             context=context(isr=(1,), acknowledged=ledger),
-            facts=[facts],
-            live=[facts],
+            facts=live,
+            live=live,
             reference=facts,
             divergences=[],
             shared_end={},
@@ -90,6 +99,14 @@ def test_a_batch_says_of_which_epoch_it_is_whatever_the_checkpoint_tells(start: 
     held = (0,) * 5 + (1,) * 5
     assert missing((4, 0), (5, 1), (9, 1), epochs=((0, 0), (1, start)), held=held) == 0
     assert missing((5, 0), (9, 1), epochs=((0, 0), (1, start)), held=held) == 1
+
+
+def test_of_what_a_cleaner_took_the_neighbours_tell_the_epochs_that_it_may_have_been_of() -> None:
+    """A follower that copies a cleaned log has an epoch begin where its first batch that is left does."""
+    held = (0,) * 5 + (1,) * 5
+    assert missing((5, 1), epochs=((0, 0), (1, 6)), held=held, cleaned=(5,)) is None
+    assert missing((6, 0), epochs=((0, 0), (1, 6)), held=held, cleaned=(5,)) == 1
+    assert missing((5, 1), epochs=((0, 0), (1, 6)), held=held) == 0
 
 
 def test_what_was_told_of_a_topic_that_is_gone_is_not_looked_for_in_its_successor(tmp_path: Path) -> None:
