@@ -225,7 +225,8 @@ def _bit_flip(kind: WorldFault, first_byte: int, end_byte: int | None) -> Strike
     """A bit of some batch, of bytes that its checksum covers or is."""
 
     def hit(world: World, plan: Plan, chance: Chance) -> Blow:
-        found = _some_batch(world, chance, lambda b: not b.is_control)
+        # A cleaner leaves batches that are nothing but a header.
+        found = _some_batch(world, chance, lambda b: not b.is_control and b.size_bytes > first_byte)
         if found is None:
             return world, ()
         broker_id, partition, batch = found

@@ -92,6 +92,13 @@ def test_every_kind_of_fault_is_told_can_strike_and_is_looked_for() -> None:
     assert told - set(CATALOGUE) == set()
 
 
+def test_a_bit_is_flipped_only_where_a_batch_has_records() -> None:
+    """In this world a cleaner has left batches that are nothing but a header."""
+    moments = random_world(1064, faults=tuple(WorldFault)).moments
+    struck = [each.kind for moment in moments for each in moment.expected.injected]
+    assert WorldFault.RECORDS_BIT_FLIP in struck
+
+
 def test_kinds_are_named_on_a_command_line() -> None:
     assert fault_kinds_named("none") == ()
     assert fault_kinds_named("all") == ALL
