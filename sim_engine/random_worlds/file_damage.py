@@ -120,10 +120,17 @@ def _time_indexes(disk: BrokerDisk, partition: TopicPartition) -> Iterator[_Chan
         yield _change(disk, partition, path, later, "B04", "its last entry's time is that of no batch")
 
 
+_FIRST_OFFSET: Final = slice(10, 18)
+"""Of an entry: version, producer id, first offset, last offset, last stable offset."""
+
+
 def _transaction_indexes(disk: BrokerDisk, partition: TopicPartition) -> Iterator[_Change]:
     for path, file in _files(disk, partition, ".txnindex"):
-        less = file.data[:-_TRANSACTION_ENTRY_BYTES]
-        yield _change(disk, partition, path, less, "B06", "its last entry is not there")
+        less, last = file.data[:-_TRANSACTION_ENTRY_BYTES], file.data[-_TRANSACTION_ENTRY_BYTES:]
+        # Of a transaction whose records are gone nobody can say whether it had any.
+        first_offset = int.from_bytes(last[_FIRST_OFFSET], "big")
+        if first_offset >= disk.replicas[partition].log.segments[0].base_offset:
+            yield _change(disk, partition, path, less, "B06", "its last entry is not there")
         yield _change(disk, partition, path, file.data[:-3], "B05", "its last entry is cut short")
 
 

@@ -130,7 +130,7 @@ def _borne(reason: str) -> Callable[[Struck, World], Sight]:
     """Nothing of it is wrong on any disk; a loss that came of it is foretold as a loss."""
 
     def of(struck: Struck, world: World) -> Sight:
-        return Sight(unseen=reason, allowed=anything(*struck.partitions))
+        return Sight(unseen=reason, allowed=anything(*struck.partitions, struck.partition))
 
     return of
 

@@ -54,7 +54,8 @@ def _row(present: ReplicaSet, leader: ReplicaFacts, follower: ReplicaFacts, keys
     one, other = keys(leader), keys(follower)
     if isinstance(one, str) or isinstance(other, str):
         return row | {"incomparable_reason": one if isinstance(one, str) else other}
-    found = difference(one, other, start_offset=start, end_offset=end)
+    outrun = (_outruns(follower, leader), _outruns(leader, follower))
+    found = difference(one, other, start_offset=start, end_offset=end, outrun=outrun)
     return row | {
         "keys_sampled_permille": min(one.permille, other.permille),
         "keys_compared": found.compared,
@@ -66,6 +67,11 @@ def _row(present: ReplicaSet, leader: ReplicaFacts, follower: ReplicaFacts, keys
             None if found.only_on is None else (leader.broker_id if found.only_on == 0 else follower.broker_id)
         ),
     }
+
+
+def _outruns(cleaned: ReplicaFacts, other: ReplicaFacts) -> bool:
+    """Whether a log was cleaned beyond the other's end."""
+    return cleaned.given.cleaner_offset is not None and cleaned.given.cleaner_offset > other.log_end_offset
 
 
 def _end(present: ReplicaSet, *replicas: ReplicaFacts) -> int | None:

@@ -202,11 +202,20 @@ def _found(records: NDArray[Any], wanted: NDArray[Any]) -> tuple[NDArray[Any], N
     return inside, records["key_digest"][inside] == wanted["key_digest"]
 
 
-def difference(one: KeyTable, other: KeyTable, *, start_offset: int, end_offset: int) -> KeyDifference:
+def difference(
+    one: KeyTable,
+    other: KeyTable,
+    *,
+    start_offset: int,
+    end_offset: int,
+    outrun: tuple[bool, bool] = (False, False),
+) -> KeyDifference:
     """Compares the last records below `end_offset`, of keys whose last record on either lies at or above the start.
 
     A record that only one log has is no difference if the other has a later one of its key anywhere, which is why its
     cleaner took it, or if it is a tombstone that the other let go, having no older record of that key either.
+    `outrun`: the other log was cleaned beyond this one's end. A tombstone from behind that end may have taken the key's
+    records, and have gone itself.
     """
     limit = min(one.limit, other.limit)
     whole = (one.below(limit), other.below(limit))
@@ -229,7 +238,7 @@ def difference(one: KeyTable, other: KeyTable, *, start_offset: int, end_offset:
         late, replaced = _found(newest[theirs], mine)
         later = newest[theirs]["offset"][late] > mine["offset"] if len(newest[theirs]) else np.zeros(len(mine), bool)
         lacking = ~same & ~(replaced & later)
-        gone = lacking & ~mine["tombstone"]
+        gone = lacking & ~mine["tombstone"] & (replaced | (not outrun[own]))
         back = lacking & mine["tombstone"] & held
         missing += int(np.count_nonzero(gone))
         revived += int(np.count_nonzero(back))

@@ -77,7 +77,11 @@ def transaction_end_rows(
                 "marker_offset": end.marker.offset if end.marker is not None else None,
                 "marker_outcome": end.marker.outcome if end.marker is not None else None,
                 "marker_count": end.count,
-                "open_first_offset": _left_open(decision, opened.get(decision.producer_id), end),
+                "open_first_offset": (
+                    _left_open(decision, opened.get(decision.producer_id), end, _first_held(reference))
+                    if reference is not None
+                    else None
+                ),
                 "first_held_offset": _first_held(reference) if reference is not None else None,
                 "log_end_offset": reference.log_end_offset if reference is not None else None,
                 "high_watermark_upper": bounds.upper,
@@ -96,11 +100,15 @@ def transaction_end_rows(
     return rows
 
 
-def _left_open(decision: Decision, opened: Transaction | None, end: _Found) -> int | None:
-    """Where the transaction begins that a decision without a marker left open; not one that began after it."""
+def _left_open(decision: Decision, opened: Transaction | None, end: _Found, first_held: int) -> int | None:
+    """Where the transaction begins that a decision without a marker left open; not one that began after it.
+
+    Where the head of the log is gone, with the marker perhaps, the next transaction is not taken for it by its clock.
+    """
     if end.marker is not None or opened is None:
         return None
-    if decision.decided_at_ms is not None and opened.first_timestamp > decision.decided_at_ms + CLOCK_MARGIN_MS:
+    margin_ms = 0 if first_held > 0 else CLOCK_MARGIN_MS
+    if decision.decided_at_ms is not None and opened.first_timestamp > decision.decided_at_ms + margin_ms:
         return None
     return opened.first_offset
 
@@ -183,7 +191,8 @@ def _share_out(wanting: Sequence[tuple[Decision, _Found]], own: Sequence[_Marker
     times = [m.at_ms for m in left]
     taken: set[int] = set()
     for decision, found in wanting:
-        at = bisect_left(times, _earliest(decision))
+        # Another outcome is held against it only if it came after the decision by all clocks: before, it is another's.
+        at = bisect_left(times, decision.decided_at_ms if decision.decided_at_ms is not None else 0)
         while found.marker is None and at < len(left) and times[at] <= _latest(decision):
             if at not in taken:
                 taken.add(at)

@@ -129,6 +129,9 @@ def joined(left: TransactionalIdHistory, right: TransactionalIdHistory, holes: i
             right.broken_steps = [
                 s for s in right.broken_steps if (s.kind, s.offset) != ("state", right.doubtful.offset)
             ]
+    decided_last = bool(left.decisions) and left.decisions[-1].record_offset == left.last.offset
+    if decided_last and _written_again(left.last.value, right.first.value):
+        left.decisions.pop()
     _complete(left, right.first)
     left.before_last = _moved(right.before_last, holes) if right.before_last is not None else left.last
     left.records += right.records

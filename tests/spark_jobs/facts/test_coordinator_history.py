@@ -193,6 +193,14 @@ def test_a_decision_is_completed_by_the_record_behind_it() -> None:
     assert (second.outcome, second.completed_offset) == ("aborted", None)
 
 
+def test_a_decision_that_was_written_again_is_one_decision() -> None:
+    """The first record was not replicated in time, and never counted."""
+    records = log(state("Ongoing"), state("PrepareCommit"), state("PrepareCommit"), state("CompleteCommit"))
+    for cut in range(len(records) + 1):
+        (told,) = history(records, cut).transactional_ids["tx"].decisions
+        assert (told.record_offset, told.completed_offset) == (2, 3)
+
+
 def test_epochs_that_went_back_are_told_with_their_owner() -> None:
     found = history(
         log(group(8, {"member_epoch": 5}, member_id="m"), group(8, {"member_epoch": 3}, member_id="m"))

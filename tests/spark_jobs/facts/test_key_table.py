@@ -70,6 +70,23 @@ def test_what_lies_beyond_the_common_end_may_have_replaced_a_record(log: Log, cl
     assert (found.differing, found.missing, found.revived) == (0, 0, 0)
 
 
+@given(LOG, st.integers(0, 40), st.integers(1, 40))
+def test_a_log_that_ends_early_lacks_tombstones_that_came_and_went_behind_its_end(log: Log, end: int, to: int) -> None:
+    """Its reader gets what the other's got then; the other's cleaner has let tombstones go, and what they deleted."""
+    short = [r for r in log if r[0] < end]
+    long = [r for r in cleaned(log, len(log)) if r[2] is not None or r[0] >= max(end, to)]
+    outrun = (len(log) > end, False)
+    found = difference(table(short), table(long), start_offset=0, end_offset=end, outrun=outrun)
+    assert (found.differing, found.missing) == (0, 0)
+
+
+def test_a_log_that_ends_early_is_not_excused_of_what_the_other_never_had() -> None:
+    short: Log = [(0, 1, 10), (1, 2, 20), (2, 1, 11)]
+    older: Log = [(0, 1, 10), (1, 2, 20), (5, 3, 30)]
+    found = difference(table(short), table(older), start_offset=0, end_offset=3, outrun=(True, False))
+    assert (found.missing, found.first_offset, found.only_on) == (1, 2, 0)
+
+
 @given(LOG, st.integers(0, 40))
 def test_a_cleaner_loses_and_changes_nothing(log: Log, end: int) -> None:
     then, now = table(log), table(cleaned(log, end))

@@ -166,6 +166,18 @@ def test_a_version_1_marker_may_come_long_after_its_decision(next_at_ms: int) ->
     assert sorted(offset for offset, _, _ in told) == [1, 3]
 
 
+def test_a_marker_of_the_other_kind_from_before_a_decision_is_not_held_against_it() -> None:
+    """A live copy may lack the marker that belongs to it; the one before is of a transaction that is not told of."""
+    assert ends(version_1((COMMIT, 47_975)), decision("aborted", 51_893)) == [(None, None, None)]
+
+
+def test_what_begins_after_a_decision_is_not_what_it_left_open_where_the_head_of_the_log_is_gone() -> None:
+    rows = [batch(73, producer_id=7, sequence=31, transactional=True, timestamp=60_735)]
+    assert ends(replica(*rows), decision("committed", 56_675)) == [(None, None, None)]
+    whole = [batch(0, producer_id=7, sequence=0, transactional=True, timestamp=60_735)]
+    assert ends(replica(*whole), decision("committed", 56_675)) == [(None, None, 0)]
+
+
 def test_a_late_marker_is_not_that_of_a_decision_long_before_another() -> None:
     log = version_1((COMMIT, 90_000))
     told = ends(log, decision("committed", 10_000), decision("committed", 50_000), decision("committed", 90_000))
