@@ -52,6 +52,15 @@ def store_url(postgres_server: postgres.EmbeddedPostgres, worker_id: str) -> str
 
 
 @pytest.fixture(scope="module")
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[postgres.EmbeddedPostgres]:
+    """A server of this file's own. Roles belong to a whole server: who makes and drops them shares it with nobody."""
+    # Not below pytest's own directory, which another session of pytest makes unreadable to who runs Postgres.
+    directory = Path(tempfile.mkdtemp(prefix="tidegauge-own-"))
+    with postgres.running(directory, remove=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
 def judge(store_url: str) -> "Iterator[Judge]":
     """The catalogue's own queries on this test run's Postgres, over facts that a test derives in its process."""
     # The catalogue is only loaded where it is used: most test files need none of it.

@@ -15,7 +15,7 @@ import pytest
 from tests.real_kafka import soaking
 from tests.real_kafka.busy import BROKERS, COMPACTED, COPIES, GROWING, SHRINKING
 from tests.real_kafka.conftest import StartCluster
-from tests.real_kafka.judging import Audited, Taken, audit, judge_records
+from tests.real_kafka.judging import REPETITION, Audited, Taken, audit, judge_records
 from tests.real_kafka.ledger import Ledger
 from tests.real_kafka.rolling import FAULTS, MOVING
 from tests.real_kafka.traffic import SHORT_LIVED
@@ -46,10 +46,11 @@ def soak(start_cluster: StartCluster, ledger: Ledger, tmp_path_factory: pytest.T
 
 
 def test_no_capture_of_a_sound_cluster_raises_an_alarm(soak: Soak) -> None:
+    # What a client itself stored twice is truly there: the ledger is asked for it below.
     cried = {
         f"{name} ({soak.faults[name]})": audited.explained("critical", "warning")
         for name, audited in soak.audited.items()
-        if audited.breaches("critical", "warning")
+        if any(code != REPETITION for code, _, _ in audited.breaches("critical", "warning"))
     }
     assert len(soak.audited) == CAPTURES
     assert cried == {}, "\n".join(f"{name}\n{text}" for name, text in cried.items())

@@ -37,8 +37,8 @@ def empty(postgres_server: EmbeddedPostgres, worker_id: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def migrated(postgres_server: EmbeddedPostgres, worker_id: str) -> str:
-    url = postgres_server.fresh_database(f"schema_{worker_id}")
+def migrated(own_server: EmbeddedPostgres) -> str:
+    url = own_server.fresh_database("schema")
     store.migrate(url)
     return url
 

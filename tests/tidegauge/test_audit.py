@@ -185,9 +185,9 @@ def test_data_docs_need_no_network(audited):
 def test_every_capture_is_one_published_run(audited, store_url):
     with create_engine(store_url).connect() as connection:
         rows = connection.execute(text("SELECT run_id, cluster, snapshot_id FROM tidegauge.v_run")).all()
-    assert {(r["run"]["run_id"], r["run"]["cluster"], r["run"]["snapshot_id"]) for r in audited.values()} == {
-        tuple(row) for row in rows
-    }
+    told = {(r["run"]["run_id"], r["run"]["cluster"], r["run"]["snapshot_id"]) for r in audited.values()}
+    clusters = {cluster for _, cluster, _ in told}
+    assert {tuple(row) for row in rows if row.cluster in clusters} == told, "other tests' clusters aside"
 
 
 def test_a_second_audit_says_the_same_and_publishes_nothing_new(audited, golden, tmp_path, home, store_url):

@@ -28,9 +28,9 @@ def other_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedP
 
 
 @pytest.fixture(scope="module")
-def filled(postgres_server: EmbeddedPostgres, worker_id: str) -> Iterator[str]:
+def filled(own_server: EmbeddedPostgres) -> Iterator[str]:
     """Two audits: b1 is still open and acknowledged, b2 is resolved; and an audit that still works."""
-    url = postgres_server.fresh_database(f"to_dump_{worker_id}")
+    url = own_server.fresh_database("to_dump")
     store.migrate(url)
     store.grant_roles(url)
     with store.connect(url, "make a role") as connection, connection.cursor() as cursor:
@@ -42,10 +42,6 @@ def filled(postgres_server: EmbeddedPostgres, worker_id: str) -> Iterator[str]:
     unfinished = opened(url, key("c", "s3"))
     yield url
     store.discard(url, unfinished)
-    with store.connect(url, "remove the roles") as connection, connection.cursor() as cursor:
-        for role in ("tidegauge_console", "tidegauge_reader", "tidegauge_writer"):
-            cursor.execute(f"DROP OWNED BY {role}")
-            cursor.execute(f"DROP ROLE {role}")
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +149,7 @@ def test_without_postgres_programs_it_says_which_are_missing(
 
 def test_a_dump_that_fails_leaves_the_earlier_one(filled: str, tmp_path: Path) -> None:
     (tmp_path / "store.dump").write_text("of yesterday")
-    for gone in (filled.replace("/to_dump_", "/not_there_"), "postgresql+psycopg2://u:s3cret@127.0.0.1:1/d"):
+    for gone in (filled.replace("/to_dump", "/not_there"), "postgresql+psycopg2://u:s3cret@127.0.0.1:1/d"):
         with pytest.raises(StoreError) as told:
             store_dump.dump(gone, tmp_path / "store.dump")
         assert "s3cret" not in str(told.value)

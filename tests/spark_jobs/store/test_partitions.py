@@ -7,6 +7,7 @@ import pytest
 
 from spark_jobs import store
 from tests.spark_jobs.store.helpers import audit, breach, broker, key, report, rows, table
+from tidegauge.postgres import EmbeddedPostgres
 
 NOW = datetime.now(UTC)
 NEXT_MONTH = (NOW.replace(day=1) + timedelta(days=32)).replace(day=2)
@@ -119,22 +120,18 @@ def test_a_reader_holds_nobody_up(url: str, cluster: str) -> None:
     assert size(url, f"replicas_{LEAF}") == 0
 
 
-def test_months_are_made_ahead_once_and_by_who_writes(url: str, cluster: str) -> None:
+def test_months_are_made_ahead_once_and_by_who_writes(own_server: EmbeddedPostgres, cluster: str) -> None:
+    url = own_server.fresh_database("by_month")
+    store.migrate(url)
     after = (NEXT_MONTH + timedelta(days=32)).replace(day=1)
     with store.connect(url, "lose a month") as connection, connection.cursor() as cursor:
         cursor.execute(f"DROP TABLE tidegauge.finding_{after:%Y_%m}, tidegauge.replicas_{after:%Y_%m}")
     store.grant_roles(url)
     with store.connect(url, "make a writer") as connection, connection.cursor() as cursor:
         cursor.execute("CREATE ROLE by_month LOGIN IN ROLE tidegauge_writer")
-    try:
-        writer = url.replace("postgres@", "by_month@")
-        run_of(writer, cluster, "s1", after.replace(day=2))
-        assert places(url, "replicas") == {f"replicas_{after:%Y_%m}": 3}
-        audit(writer, cluster, "s2", day=999)
-        retain(writer)
-        assert size(url, f"replicas_{after:%Y_%m}") == 0
-    finally:
-        with store.connect(url, "remove the roles") as connection, connection.cursor() as cursor:
-            for role in ("by_month", "tidegauge_writer", "tidegauge_reader"):
-                cursor.execute(f"DROP OWNED BY {role}")
-                cursor.execute(f"DROP ROLE {role}")
+    writer = url.replace("postgres@", "by_month@")
+    run_of(writer, cluster, "s1", after.replace(day=2))
+    assert places(url, "replicas") == {f"replicas_{after:%Y_%m}": 3}
+    audit(writer, cluster, "s2", day=999)
+    retain(writer)
+    assert size(url, f"replicas_{after:%Y_%m}") == 0
