@@ -15,6 +15,7 @@ import google_crc32c
 from numpy.typing import NDArray
 
 from kafka_log.scan import scan_buffer
+from snapshots.holes import read_written
 from spark_jobs.facts.context import Row
 from tests.spark_jobs.pipeline import Derived
 
@@ -126,6 +127,16 @@ def _of_epoch(row: Row) -> Iterable[str]:
         yield "never elected"
 
 
+def with_holes(source: str, target: str) -> str:
+    """Copies a file with the hole at its end: of an index of 10 MiB most is one."""
+    data, hole = read_written(Path(source))
+    with open(target, "wb") as out:
+        out.write(data)
+        out.truncate(len(data) + hole)
+    shutil.copystat(source, target)
+    return target
+
+
 def copy_of(capture: Path, directory: Path, *partitions: str) -> Path:
     """The log directories of some partitions of a capture, with what lies beside them."""
     for broker in sorted(capture.glob("broker-*")):
@@ -137,7 +148,7 @@ def copy_of(capture: Path, directory: Path, *partitions: str) -> Path:
             elif path.name in partitions:
                 # Tests may remove the metadata log but never write to it, and its indexes are large and mostly holes.
                 whole = path.name.startswith("__cluster_metadata")
-                shutil.copytree(path, target / path.name, copy_function=os.link if whole else shutil.copy2)
+                shutil.copytree(path, target / path.name, copy_function=os.link if whole else with_holes)
     return directory
 
 

@@ -47,6 +47,7 @@ from sim_engine.scenarios.stage import (
 from sim_engine.world import World
 from snapshots.adopt import adopt
 from snapshots.manifest import MANIFEST_NAME, Consistency
+from tests.spark_jobs.damage import with_holes
 
 BROKERS: Final = ("broker-1", "broker-2", "broker-3")
 ORDERS_1: Final = TopicPartition("orders", 1)
@@ -126,6 +127,6 @@ def taken(directory: Path, *, at_ms: int | None = None) -> Path:
 
 def broken(source: Path, directory: Path, break_it: Break) -> Path:
     """A copy with one thing broken."""
-    shutil.copytree(source, directory)
+    shutil.copytree(source, directory, copy_function=with_holes)
     break_it(directory)
     return taken(directory)

@@ -20,7 +20,7 @@ from snapshots.cluster_answers import ANSWERS_NAME, CapturedAnswers, to_json
 from tests.conftest import Golden
 from tests.spark_jobs import test_storage_breaks, test_transaction_breaks, test_upkeep_over_time
 from tests.spark_jobs.breaks import LONE, PARTITIONS, cut_active, flip_in_records_of_the_last_batch_after_a_crash
-from tests.spark_jobs.damage import copy_of
+from tests.spark_jobs.damage import copy_of, with_holes
 from tests.spark_jobs.judging import Judge, roots
 from tests.spark_jobs.lone_answer_breaks import LONE_ANSWER_BREAKS, Answer, answers_of
 from tests.spark_jobs.lone_cluster_breaks import (
@@ -140,7 +140,9 @@ def test_one_break_in_the_small_cluster_is_one_root(
 def test_one_thing_that_happened_to_the_small_cluster_is_one_root(
     change: Change, code: str, small: Path, tmp_path: Path, judge: Judge
 ) -> None:
-    before, after = (Path(shutil.copytree(small, tmp_path / name)) for name in ("before", "after"))
+    before, after = (
+        Path(shutil.copytree(small, tmp_path / name, copy_function=with_holes)) for name in ("before", "after")
+    )
     change(before, after)
     assert {b.code for b in roots(judge, taken(after), taken(before))} == {code}
 
@@ -160,7 +162,7 @@ class Answered:
 def answered(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Answered:
     copy = tmp_path_factory.mktemp("answered") / "copy"
     now_ms = small_world().now_ms
-    snapshot = taken(Path(shutil.copytree(small, copy)), at_ms=now_ms - 1_500)
+    snapshot = taken(Path(shutil.copytree(small, copy, copy_function=with_holes)), at_ms=now_ms - 1_500)
     answers = answers_of(derived(snapshot), before_ms=now_ms - 3_000, after_ms=now_ms - 800)
     return Answered(snapshot=snapshot, answers=answers)
 

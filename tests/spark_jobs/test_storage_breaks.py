@@ -13,7 +13,7 @@ from kafka_log.records import RecordBatch
 from snapshots.adopt import adopt
 from snapshots.manifest import Consistency
 from tests.conftest import Golden
-from tests.spark_jobs.damage import copy_of, edit, segments
+from tests.spark_jobs.damage import copy_of, edit, segments, with_holes
 from tests.spark_jobs.judging import Judge, roots
 from tests.spark_jobs.pipeline import derived
 from tests.spark_jobs.rejoined import set_high_watermark, truncate
@@ -152,7 +152,7 @@ def test_one_break_in_a_stopped_cluster_is_one_root(
 def tiered(golden: Golden, directory: Path) -> Path:
     copy = copy_of(golden("tiered"), directory, *TIERED)
     only_what_is_there(copy)
-    shutil.copytree(golden("tiered") / STORE, copy / STORE)
+    shutil.copytree(golden("tiered") / STORE, copy / STORE, copy_function=with_holes)
     return copy
 
 
