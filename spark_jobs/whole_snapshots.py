@@ -38,8 +38,10 @@ _SAID_DDL: Final = "error string"
 
 def divided(run: Run) -> tuple[Run, Run]:
     """The run with the snapshots that are read segment by segment, and with those that are taken whole."""
+    if run.look.is_restricted or len(run.snapshots) < MANY:
+        return run, replace(run, snapshots=())
     small = [snapshot for snapshot in run.snapshots if _bytes_of(snapshot) <= SMALL_BYTES]
-    if run.look.is_restricted or len(small) < MANY:
+    if len(small) < MANY:
         small = []
     names = {snapshot.key for snapshot in small}
     large = tuple(snapshot for snapshot in run.snapshots if snapshot.key not in names)

@@ -52,6 +52,17 @@ def store_url(postgres_server: postgres.EmbeddedPostgres, worker_id: str) -> str
 
 
 @pytest.fixture(scope="module")
+def empty_store(store_url: str) -> str:
+    """The URL of a store without a run, for one file of tests."""
+    from spark_jobs import store
+
+    with store.connect(store_url, "begin anew") as connection, connection.cursor() as cursor:
+        cursor.execute("DROP SCHEMA IF EXISTS tidegauge CASCADE")
+    store.migrate(store_url)
+    return store_url
+
+
+@pytest.fixture(scope="module")
 def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[postgres.EmbeddedPostgres]:
     """A server of this file's own. Roles belong to a whole server: who makes and drops them shares it with nobody."""
     # Not below pytest's own directory, which another session of pytest makes unreadable to who runs Postgres.

@@ -40,22 +40,20 @@ def lost_marker(world: World, plan: Plan, chance: Chance) -> Blow:
 
 def doubled_marker(world: World, plan: Plan, chance: Chance) -> Blow:
     """A coordinator sends the newest marker of a partition once more."""
-    marked = [p for p in partitions_of_users(world) if _newest_marker(world, p) is not None]
+    marked = _marked(world)
     if not marked:
         return world, ()
-    partition = chance.one_of(marked)
+    partition, _ = chance.one_of(marked)
     struck = Struck(kind=WorldFault.DOUBLED_MARKER, at_ms=world.now_ms, partition=partition)
     return step(world, DoubleMarker(partition)), (struck,)
 
 
 def hanging_transaction(world: World, plan: Plan, chance: Chance) -> Blow:
     """A leader takes a transactional write that its coordinator knows nothing of."""
-    marked = [p for p in partitions_of_users(world) if _newest_marker(world, p) is not None]
+    marked = _marked(world)
     if not marked:
         return world, ()
-    partition = chance.one_of(marked)
-    marker = _newest_marker(world, partition)
-    assert marker is not None
+    partition, marker = chance.one_of(marked)
     record = NewRecord(timestamp=-1, key=b"key 1", value=f"late {world.now_ms}".encode())
     late = WriteUnverified(partition=partition, producer_id=marker.producer_id, records=(record,))
     struck = Struck(
@@ -132,12 +130,11 @@ def unchecked(kind: WorldFault) -> Strike:
 
 def _last_of_producers(world: World, partition: TopicPartition) -> list[StoredBatch]:
     """The newest batch of each idempotent producer, as the partition's leader holds it."""
-    leader = leader_of(world, partition)
-    if leader is None or world.brokers[leader].running is None:
-        return []
-    replica = world.brokers[leader].disk.replicas.get(partition)
-    batches = [b for s in replica.log.segments for b in s.batches] if replica is not None else []
-    whole = [b for b in batches if b.producer_id >= 0 and len(b.records) == b.last_offset - b.base_offset + 1]
+    whole = [
+        b
+        for b in _led_batches(world, partition)
+        if b.producer_id >= 0 and len(b.records) == b.last_offset - b.base_offset + 1
+    ]
     newest = {b.producer_id: b for b in whole}
     return [b for b in newest.values() if b.base_sequence >= 0 and not b.is_transactional]
 
@@ -148,12 +145,16 @@ def _log_end(world: World, partition: TopicPartition) -> int:
     return world.brokers[leader].disk.replicas[partition].log.log_end_offset
 
 
-def _newest_marker(world: World, partition: TopicPartition) -> StoredBatch | None:
+def _marked(world: World) -> list[tuple[TopicPartition, StoredBatch]]:
+    """Partitions whose leader holds end markers, each with the newest."""
+    markers = ((p, [b for b in _led_batches(world, p) if b.is_marker]) for p in partitions_of_users(world))
+    return [(partition, held[-1]) for partition, held in markers if held]
+
+
+def _led_batches(world: World, partition: TopicPartition) -> list[StoredBatch]:
+    """What the partition's leader holds, if it runs."""
     leader = leader_of(world, partition)
     if leader is None or world.brokers[leader].running is None:
-        return None
+        return []
     replica = world.brokers[leader].disk.replicas.get(partition)
-    if replica is None:
-        return None
-    held = [b for s in replica.log.segments for b in s.batches if b.is_marker]
-    return held[-1] if held else None
+    return [b for s in replica.log.segments for b in s.batches] if replica is not None else []

@@ -18,6 +18,7 @@ from kafka_log.log_dir import (
     RECOVERY_POINT_OFFSET_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
 )
+from kafka_log.transaction_index import parse_transaction_index, write_transaction_index
 from kafka_log.types import TopicPartition
 from sim_engine.log.replica_log import ReplicaLog
 from sim_engine.random_worlds.chance import Chance
@@ -29,7 +30,6 @@ from sim_engine.scenarios.scenario import Finding
 
 _INDEX_ENTRY: Final = struct.Struct(">iI")
 _TIME_ENTRY: Final = struct.Struct(">qI")
-_TRANSACTION_ENTRY_BYTES: Final = 34
 _SNAPSHOT_BODY_AT: Final = 6
 """Behind version and checksum."""
 _BY_CHECKPOINTS: Final = frozenset({"B16", "D02", "D03", "H03"})
@@ -120,16 +120,12 @@ def _time_indexes(disk: BrokerDisk, partition: TopicPartition) -> Iterator[_Chan
         yield _change(disk, partition, path, later, "B04", "its last entry's time is that of no batch")
 
 
-_FIRST_OFFSET: Final = slice(10, 18)
-"""Of an entry: version, producer id, first offset, last offset, last stable offset."""
-
-
 def _transaction_indexes(disk: BrokerDisk, partition: TopicPartition) -> Iterator[_Change]:
     for path, file in _files(disk, partition, ".txnindex"):
-        less, last = file.data[:-_TRANSACTION_ENTRY_BYTES], file.data[-_TRANSACTION_ENTRY_BYTES:]
+        *entries, last = parse_transaction_index(file.data).entries
         # Of a transaction whose records are gone nobody can say whether it had any.
-        first_offset = int.from_bytes(last[_FIRST_OFFSET], "big")
-        if first_offset >= disk.replicas[partition].log.segments[0].base_offset:
+        if last.first_offset >= disk.replicas[partition].log.segments[0].base_offset:
+            less = write_transaction_index(entries)
             yield _change(disk, partition, path, less, "B06", "its last entry is not there")
         yield _change(disk, partition, path, file.data[:-3], "B05", "its last entry is cut short")
 

@@ -39,13 +39,12 @@ def panel_of(uid: str, title: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def url(store_url: str, golden) -> str:
-    with store.connect(store_url, "begin anew") as connection, connection.cursor() as cursor:
-        cursor.execute("DROP SCHEMA IF EXISTS tidegauge CASCADE")
-    store.migrate(store_url)
+def url(empty_store: str, golden) -> str:
     captured_at = datetime(2026, 11, 20, tzinfo=UTC)
-    publish_capture(store_url, golden("unclean-before"), cluster="payments", snapshot_id="s1", captured_at=captured_at)
-    return store_url
+    publish_capture(
+        empty_store, golden("unclean-before"), cluster="payments", snapshot_id="s1", captured_at=captured_at
+    )
+    return empty_store
 
 
 @pytest.fixture(scope="module")

@@ -25,11 +25,8 @@ ROOTS = {"D06", "K07"}
 
 
 @pytest.fixture(scope="module")
-def url(store_url: str) -> str:
-    with store.connect(store_url, "begin anew") as connection, connection.cursor() as cursor:
-        cursor.execute("DROP SCHEMA IF EXISTS tidegauge CASCADE")
-    store.migrate(store_url)
-    return store_url
+def url(empty_store: str) -> str:
+    return empty_store
 
 
 @pytest.fixture(scope="module")
