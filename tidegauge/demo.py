@@ -37,6 +37,7 @@ def demo() -> int:
 
     run = run_dag(home(), lambda line: print(line, file=sys.stderr, flush=True))
     print_report(run / "report.json", run / "data_docs" / "index.html")
+    print(f"Console    {Path(sys.executable).with_name('tidegauge')} up")
     return 0
 
 

@@ -108,3 +108,14 @@ def test_the_demonstration_as_it_ships_finds_the_losses_and_a_second_run_changes
     assert second["run"]["run_id"] == first["run"]["run_id"]
     for part in ("invariants", "breaches", "losses"):
         assert second[part] == first[part]
+
+
+def test_the_demonstration_says_where_everything_is(tmp_path, monkeypatch, capsys):
+    told = []
+    monkeypatch.setattr(demo, "run_dag", lambda state, say: tmp_path)
+    monkeypatch.setattr("tidegauge.present.print_report", lambda report, docs: told.extend([report, docs]))
+    assert demo.demo() == 0
+    assert told == [tmp_path / "report.json", tmp_path / "data_docs" / "index.html"]
+    command, action = capsys.readouterr().out.removeprefix("Console").split()
+    assert Path(command).is_file()
+    assert action == "up"
