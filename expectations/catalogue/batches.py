@@ -19,6 +19,12 @@ _TAIL_NOT_YET_FLUSHED: Final = (
 _CUT_SHORT: Final = "torn_tail AND (coalesce(cut_tail, true) OR zero_tail)"
 """It looks like an append that was interrupted: a batch's beginning, or zeros; not foreign bytes."""
 
+_DAMAGED_TAIL: Final = "crc_errors_in_tail AND NOT clean_shutdown AND last_offset >= coalesce(recovery_point_offset, 0)"
+"""The log's last batch fails its checksum, and nothing says that it had ever been forced to disk."""
+
+_HALF_COPIED: Final = f"{_DAMAGED_TAIL} AND NOT broker_quiet"
+"""It may have been copied while it was written: neither its bytes nor what its header says can be judged."""
+
 BATCH_LENGTH_CHAIN = Invariant(
     code="A01",
     key="BATCH_LENGTH_CHAIN",
@@ -135,20 +141,9 @@ BATCH_CHECKSUM = Invariant(
         "stored: consumers and followers that fetch it will refuse it."
     ),
     applies_when="batch_count > 0",
-    unknown=(
-        Unknown(
-            reason="copy skew",
-            when="crc_errors_in_tail AND NOT broker_quiet AND NOT clean_shutdown "
-            "AND last_offset >= coalesce(recovery_point_offset, 0)",
-        ),
-    ),
+    unknown=(Unknown(reason="copy skew", when=_HALF_COPIED),),
     breach_when="crc_errors > 0",
-    severity_when=(
-        (
-            Severity.WARNING,
-            "crc_errors_in_tail AND NOT clean_shutdown AND last_offset >= coalesce(recovery_point_offset, 0)",
-        ),
-    ),
+    severity_when=((Severity.WARNING, _DAMAGED_TAIL),),
     derived=(
         ("damaged_tail_offset", "CASE WHEN crc_errors_in_tail THEN last_offset END"),
         ("damaged_inside", "CASE WHEN NOT crc_errors_in_tail THEN crc_errors END"),
@@ -220,6 +215,7 @@ RECORD_COUNT = Invariant(
     statement="A batch holds as many records as it spans offsets; only cleaning leaves fewer, and nothing leaves more.",
     because="The broker numbers the records of a batch one by one and refuses a batch whose count differs.",
     applies_when="batch_count > 0",
+    unknown=(Unknown(reason="copy skew", when=f"record_count_errors = 1 AND {_HALF_COPIED}"),),
     breach_when="record_count_errors > 0",
     evidence=("record_count_errors", "batch_count", "record_count", "ever_compacted"),
     details=("record_count",),
@@ -248,6 +244,7 @@ CONTROL_BATCH_SHAPE = Invariant(
         "the last stable offset, or the broker's start-up, hangs on it."
     ),
     applies_when="batch_count > 0",
+    unknown=(Unknown(reason="copy skew", when=f"control_batch_errors = 1 AND {_HALF_COPIED}"),),
     breach_when="control_batch_errors > 0",
     evidence=("control_batch_errors", "batch_count"),
     details=("control_batch",),
@@ -276,6 +273,7 @@ PRODUCER_FIELDS = Invariant(
         "or a transaction can never be ended."
     ),
     applies_when="batch_count > 0",
+    unknown=(Unknown(reason="copy skew", when=f"producer_field_errors = 1 AND {_HALF_COPIED}"),),
     breach_when="producer_field_errors > 0",
     evidence=("producer_field_errors", "batch_count"),
     details=("producer_fields",),
@@ -300,6 +298,7 @@ EPOCH_PRESENT = Invariant(
         "belongs to, and truncation goes wrong after the next election."
     ),
     applies_when="batch_count > 0",
+    unknown=(Unknown(reason="copy skew", when=f"epoch_missing_errors = 1 AND {_HALF_COPIED}"),),
     breach_when="epoch_missing_errors > 0",
     evidence=("epoch_missing_errors", "batch_count", "first_leader_epoch", "last_leader_epoch"),
     details=("epoch_missing",),

@@ -96,7 +96,7 @@ def delete_offsets(coordinator: GroupCoordinator, to: Asker, *, group: str, topi
     if state is None:
         return coordinator, [Answer(to=to, error="NOT_COORDINATOR")]
     doomed = set(topics)
-    gone = [p for name, p in state.offsets if name == group and p.topic in doomed]
+    gone = [p for p in state.partitions_of(group) if p.topic in doomed]
     return _without_offsets(coordinator, group, state, gone, Answer(to=to))
 
 
@@ -110,7 +110,7 @@ def delete_group(coordinator: GroupCoordinator, to: Asker, *, group: str) -> Ste
         return coordinator, [Answer(to=to, error="GROUP_ID_NOT_FOUND")]
     if (classic is not None and classic.members) or (consumer is not None and consumer.members):
         return coordinator, [Answer(to=to, error="NON_EMPTY_GROUP")]
-    gone = [p for name, p in state.offsets if name == group]
+    gone = state.partitions_of(group)
     records = [offset_record(group, p, None) for p in gone]
     if consumer is not None:
         records += [group_record(kind, {"group_id": group}, None) for kind in (CONSUMER_TARGET, CONSUMER_GROUP)]

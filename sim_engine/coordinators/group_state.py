@@ -63,12 +63,22 @@ class GroupPartition:
     classic: Mapping[str, ClassicGroup] = field(default_factory=dict)
     consumer: Mapping[str, ConsumerGroup] = field(default_factory=dict)
     offsets: Mapping[OffsetKey, CommittedOffset] = field(default_factory=dict)
-    open: Mapping[int, Mapping[OffsetKey, CommittedOffset | None]] = field(default_factory=dict)
+    open: Mapping[int, Mapping[OffsetKey, CommittedOffset]] = field(default_factory=dict)
     other: Mapping[bytes, bytes] = field(default_factory=dict)
 
     def is_unstable(self, group: str, partition: TopicPartition) -> bool:
         """An open transaction has an offset for it."""
         return any((group, partition) in pending for pending in self.open.values())
+
+    def partitions_of(self, group: str) -> list[TopicPartition]:
+        """Where the group has an offset, or has one pending in an open transaction."""
+        named = {p: None for name, p in self.offsets if name == group}
+        named |= {p: None for pending in self.open.values() for name, p in pending if name == group}
+        return list(named)
+
+    def groups_with_offsets(self) -> set[str]:
+        """Groups that have an offset anywhere, or one pending."""
+        return {name for keys in (self.offsets, *self.open.values()) for name, _ in keys}
 
 
 def replayed(
@@ -94,20 +104,30 @@ def transaction_ended(state: GroupPartition, producer_id: int, *, committed: boo
     offsets = dict(state.offsets)
     for key, offset in pending.items():
         offsets.pop(key, None)
-        if offset is not None:
-            offsets[key] = offset
+        offsets[key] = offset
     return replace(state, open=open_, offsets=offsets)
 
 
 def with_offset(
     state: GroupPartition, key: OffsetKey, offset: CommittedOffset | None, producer_id: int = -1
 ) -> GroupPartition:
-    """The state with one offset more, or without it; part of a transaction if a producer is named."""
+    """The state with one offset more; part of a transaction if a producer is named. Or without it (None).
+
+    A tombstone belongs to no transaction, and takes back what is pending in any (OffsetMetadataManager#replay).
+    """
+    if offset is None:
+        return replace(
+            state,
+            offsets={each: value for each, value in state.offsets.items() if each != key},
+            open={
+                each: {of: value for of, value in pending.items() if of != key} for each, pending in state.open.items()
+            },
+        )
     if producer_id >= 0:
         pending = {**state.open.get(producer_id, {}), key: offset}
         return replace(state, open={**state.open, producer_id: pending})
     offsets = {each: value for each, value in state.offsets.items() if each != key}
-    return replace(state, offsets=offsets if offset is None else {**offsets, key: offset})
+    return replace(state, offsets={**offsets, key: offset})
 
 
 def records_of(state: GroupPartition) -> Iterator[KeyValue]:

@@ -24,9 +24,11 @@ from sim_engine.log.replica_log import ReplicaLog
 from sim_engine.random_worlds.chance import Chance
 from sim_engine.random_worlds.expected import Expected, Injected
 from sim_engine.random_worlds.fault_kinds import WorldFault
+from sim_engine.random_worlds.struck import checkpoints_are_its_own
 from sim_engine.rendering.render import BrokerDisk, partition_files
 from sim_engine.rendering.render_log import File
 from sim_engine.scenarios.scenario import Finding
+from sim_engine.world import World
 
 _INDEX_ENTRY: Final = struct.Struct(">iI")
 _TIME_ENTRY: Final = struct.Struct(">qI")
@@ -34,6 +36,8 @@ _SNAPSHOT_BODY_AT: Final = 6
 """Behind version and checksum."""
 _BY_CHECKPOINTS: Final = frozenset({"B16", "D02", "D03", "H03"})
 """Found only where a log start or a high watermark says that the offsets count."""
+
+_HIDDEN: Final = "a checkpoint that was changed hides it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,15 +60,22 @@ class HurtFile:
     allowed: tuple[Finding, ...]
 
 
-def hurt_file(disks: Sequence[BrokerDisk], kind: WorldFault, chance: Chance, *, at_ms: int) -> HurtFile | None:
-    """One file of the copy says something wrong."""
-    changes = [c for disk in disks for partition in _plain(disk) for c in CHANGES[kind](disk, partition)]
+def hurt_file(disks: Sequence[BrokerDisk], kind: WorldFault, chance: Chance, *, world: World) -> HurtFile | None:
+    """One file of the copy says something wrong. `world`: at the copy's end."""
+    changes = [
+        change
+        for disk in disks
+        for partition in _plain(disk)
+        # Else nobody can say that it is not of the topic that had the name before.
+        if kind is not WorldFault.OFFSET_CHECKPOINT or checkpoints_are_its_own(world, partition, disk.broker_id)
+        for change in CHANGES[kind](disk, partition)
+    ]
     if not changes:
         return None
     change = chance.one_of(changes)
     hurt = replace(change.disk, other_files={**change.disk.other_files, change.path: change.data})
     where = f"broker-{hurt.broker_id}/{change.path}"
-    injected = Injected(kind=kind, at_ms=at_ms, where=where, detail=change.detail, findings=(change.finding,))
+    injected = Injected(kind=kind, at_ms=world.now_ms, where=where, detail=change.detail, findings=(change.finding,))
     allowed = tuple(Finding(code=code, partition=change.finding.partition) for code in FOLLOWING[kind])
     return HurtFile(disks=tuple(hurt if d is change.disk else d for d in disks), injected=injected, allowed=allowed)
 
@@ -73,9 +84,10 @@ def told_with(told: Expected, hurt: HurtFile) -> Expected:
     """What is expected of a copy after one of its files was changed as well.
 
     Where a checkpoint says that a log begins, or is committed, nothing else on that disk does: what it hides of the
-    replica's other faults may be told and need not be.
+    replica's other faults may be told and need not be. A log that says to begin behind its end hides its losses, too.
     """
     [it] = hurt.injected.findings
+    hides = {each for each in told.losses if it.code == "B18" and each.lost.partition == it.partition}
     hidden = {
         f
         for f in told.findings
@@ -87,10 +99,16 @@ def told_with(told: Expected, hurt: HurtFile) -> Expected:
     injected = []
     for each in told.injected:
         left = tuple(f for f in each.findings if f not in hidden)
-        unseen = each.unseen if left or not each.findings else "a checkpoint that was changed hides it"
+        unseen = each.unseen if left or not each.findings else _HIDDEN
         injected.append(replace(each, findings=left, unseen=unseen))
     allowed = (*told.allowed, *hurt.allowed, *sorted(hidden, key=repr))
-    return replace(told, injected=(*injected, hurt.injected), allowed=tuple(dict.fromkeys(allowed)))
+    return replace(
+        told,
+        injected=(*injected, hurt.injected),
+        allowed=tuple(dict.fromkeys(allowed)),
+        losses=tuple(each for each in told.losses if each not in hides),
+        unseen_losses=(*told.unseen_losses, *((each.lost, _HIDDEN) for each in told.losses if each in hides)),
+    )
 
 
 def _plain(disk: BrokerDisk) -> list[TopicPartition]:

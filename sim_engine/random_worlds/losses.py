@@ -63,6 +63,8 @@ def _told(loss: Lost, world: World, earlier: World | None, findings: Sequence[Fi
         return "nobody leads the partition"
     if loss.end_offset <= logs[leader].log_start_offset:
         return "retention or DeleteRecords has passed it"
+    if loss.start_offset < logs[leader].log_start_offset:
+        return "retention or DeleteRecords has passed a part of it"
     if logs[leader].config.remote_storage and loss.end_offset <= logs[leader].segments[0].base_offset:
         span = partition, loss.start_offset, loss.end_offset
         codes = {f.code for f in findings if (f.partition, f.start_offset, f.end_offset) == span}

@@ -151,7 +151,7 @@ class _Life:
         """Files of the last copy say something wrong."""
         for kind in kinds:
             moment = self.moments[-1]
-            hurt = hurt_file(moment.disks, kind, chance, at_ms=moment.world.now_ms)
+            hurt = hurt_file(moment.disks, kind, chance, world=moment.world)
             if hurt is not None:
                 self.moments[-1] = replace(moment, disks=hurt.disks, expected=told_with(moment.expected, hurt))
 

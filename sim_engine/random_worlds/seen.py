@@ -28,9 +28,10 @@ from sim_engine.world import World
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """Of one fault in one copy."""
+    """Of one fault in one copy. `at_the_end`: findings in a log's last batch, which a live copy may have cut in two."""
 
     findings: tuple[Finding, ...] = ()
+    at_the_end: tuple[Finding, ...] = ()
     allowed: tuple[Finding, ...] = ()
     unseen: str | None = None
 
@@ -48,7 +49,8 @@ def expected(struck: Sequence[Struck], worlds: Sequence[World], earlier: World |
     for each in struck:
         sights = [sight(each, world) for world in worlds]
         certain = [f for f in sights[0].findings if all(f in s.findings for s in sights)]
-        findings = tuple(f for f in certain if len(worlds) == 1 or f.code not in LIVE_BLIND)
+        at_the_end = {f for s in sights for f in s.at_the_end}
+        findings = tuple(f for f in certain if len(worlds) == 1 or not (f.code in LIVE_BLIND or f in at_the_end))
         allowed += [f for s in sights for f in (*s.findings, *s.allowed) if f not in findings]
         unseen = next((s.unseen for s in sights if s.unseen), "in a live copy it may come of the copying")
         injected.append(
@@ -170,7 +172,9 @@ def _damaged_batch(struck: Struck, world: World) -> Sight:
     held = _batches(log) if log is not None else []
     if not any(b.damaged and b.base_offset == struck.start_offset for b in held):
         return Sight(allowed=allowed)
-    return Sight(findings=(_at("A03", struck.partition, struck.broker_id),), allowed=allowed)
+    findings = (_at("A03", struck.partition, struck.broker_id),)
+    is_last = held[-1].base_offset == struck.start_offset
+    return Sight(findings=findings, at_the_end=findings if is_last else (), allowed=allowed)
 
 
 def _gap(struck: Struck, world: World) -> Sight:

@@ -102,10 +102,12 @@ def topic_id_of(world: World, partition: TopicPartition) -> str | None:
 def checkpoints_are_its_own(world: World, partition: TopicPartition, broker_id: int) -> bool:
     """Whether a copy's files can tell that a broker's checkpoints speak of this log.
 
-    They name it by topic alone. After another topic of the name, it takes until each was written anew.
+    They name it by topic alone. After another topic of the name, it takes until each was written anew; of a plain copy
+    the metadata log's last record tells how long ago that was.
     """
     broker = world.brokers[broker_id]
     begun = [e.at_ms for e in world.truth.elections if e.kind == "first" and e.partition == partition]
     if len(begun) < 2 or broker.disk.clean_broker_epoch is not None:
         return True
-    return broker.running is not None and world.now_ms - begun[-1] > _WRITTEN_ANEW_MS
+    told_ms = max(batch.max_timestamp for s in world.controller.metadata.log.segments for batch in s.batches)
+    return broker.running is not None and told_ms - begun[-1] > _WRITTEN_ANEW_MS

@@ -44,6 +44,7 @@ class CoordinatorTable:
     `pending_epochs`: producer id -> the epoch that its open transaction began in. `unreadable` counts batches whose
     records could not be read. `history` is what every key's records tell beside the newest. `settled_at`: key -> the
     marker that made a transaction's value its newest one; `leading_markers` have their own offset beside what they say.
+    `forgotten` are the offsets that a tombstone took back: what open transactions had pending for them went too.
     """
 
     latest: dict[Key, Value] = field(default_factory=dict)
@@ -51,6 +52,7 @@ class CoordinatorTable:
     pending_epochs: dict[int, int] = field(default_factory=dict)
     leading_markers: dict[int, tuple[bool, int]] = field(default_factory=dict)
     settled_at: dict[Key, int] = field(default_factory=dict)
+    forgotten: set[Key] = field(default_factory=set)
     unreadable: int = 0
     history: CoordinatorHistory = field(default_factory=CoordinatorHistory)
 
@@ -71,24 +73,36 @@ def latest_records(topic: str, batches: Iterable[tuple[np.void, tuple[Record, ..
             continue
         transactional = bool(int(row["attributes"]) & TRANSACTIONAL_BIT)
         found: dict[Key, Value] = {}
+        gone: dict[Key, Value] = {}
         for record in records:
             decoded = _decoded(topic, record)
             table.history.passed(record.offset, record.offset)
             table.history.take(record.offset, decoded)
             if isinstance(decoded, OffsetCommit):
-                _take(found, {(decoded.group, decoded.topic, decoded.partition): (record.offset, decoded)})
+                into = gone if decoded.tombstone else found
+                _take(into, {(decoded.group, decoded.topic, decoded.partition): (record.offset, decoded)})
             elif isinstance(decoded, TransactionState):
                 _take(found, {decoded.transactional_id: (record.offset, decoded)})
             elif isinstance(decoded, RemoteSegment):
                 _take(found, {decoded.segment_id: (record.offset, decoded)})
             elif isinstance(decoded, Corruption):
                 table.unreadable += 1
+        _forget(table, gone)
         if transactional:
             _take(table.pending.setdefault(producer_id, {}), found)
             table.pending_epochs.setdefault(producer_id, int(row["producer_epoch"]))
         else:
             _stand(table, found, {})
+        _stand(table, gone, {})
     return table
+
+
+def _forget(table: CoordinatorTable, keys: Iterable[Key]) -> None:
+    """A tombstone waits for no transaction, and takes back what is pending (OffsetMetadataManager#replay)."""
+    forgotten = set(keys)
+    table.forgotten |= forgotten
+    for producer_id, values in table.pending.items():
+        table.pending[producer_id] = {key: value for key, value in values.items() if key not in forgotten}
 
 
 def _decoded(topic: str, record: Record) -> object:
@@ -143,6 +157,7 @@ def merge_tables(tables: Iterable[CoordinatorTable]) -> CoordinatorTable:
     """The table of adjacent segments, in log order."""
     total = CoordinatorTable()
     for table in tables:
+        _forget(total, table.forgotten)
         for producer_id, (committed, offset) in table.leading_markers.items():
             _settle(total, producer_id, offset, committed=committed)
         _stand(total, table.latest, table.settled_at)

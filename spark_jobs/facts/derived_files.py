@@ -288,6 +288,18 @@ def check_transaction_index(
     return facts
 
 
+_LAST_BATCH: Final = frozenset({"last_sequence", "last_offset", "offset_delta"})
+_COMPARED: Final = (
+    "producer_epoch",
+    "last_sequence",
+    "last_offset",
+    "offset_delta",
+    "timestamp",
+    "coordinator_epoch",
+    "current_transaction_first_offset",
+)
+
+
 def check_producer_snapshot(
     snapshot: ProducerSnapshot,
     *,
@@ -345,35 +357,57 @@ def check_producer_snapshot(
                     "extra", None, f"producer {producer_id} (last offset {entry.last_offset}) has no batch in the log"
                 )
             continue
+        unfounded = _without_ground(
+            entry,
+            known,
+            head_gone=head_gone,
+            compacted=compacted,
+            log_first_offset=log_first_offset,
+            log_start_offset=log_start_offset,
+        )
         differing = [
             f"{name} is {getattr(entry, name)}, recomputed {getattr(known, name)}"
-            for name in _compared(entry.coordinator_epoch, known, head_gone=head_gone or compacted)
-            if getattr(entry, name) != getattr(known, name)
+            for name in _COMPARED
+            if name not in unfounded and getattr(entry, name) != getattr(known, name)
         ]
-        if (
-            head_gone
-            and entry.current_transaction_first_offset is not None
-            and log_first_offset is not None
-            and entry.current_transaction_first_offset < log_first_offset
-        ):
-            differing = [d for d in differing if not d.startswith("current_transaction_first_offset")]
-        if (
-            head_gone
-            and known.last_offset < 0
-            and log_first_offset is not None
-            and entry.last_offset < log_first_offset
-        ):
-            # Of what it wrote only an end marker is left.
-            differing = [d for d in differing if not d.startswith(("last_sequence", "last_offset", "offset_delta"))]
         if differing:
             facts.wrong_entries += 1
             facts.note("wrong", None, f"producer {producer_id}: {'; '.join(differing)}")
     return facts
 
 
-def _compared(coordinator_epoch: int, known: ProducerSnapshotEntry, *, head_gone: bool) -> tuple[str, ...]:
-    names = ["producer_epoch", "last_sequence", "last_offset", "offset_delta", "timestamp"]
-    if not (head_gone and known.coordinator_epoch < 0 <= coordinator_epoch):
-        names.append("coordinator_epoch")
-    names.append("current_transaction_first_offset")
-    return tuple(names)
+def _without_ground(
+    entry: ProducerSnapshotEntry,
+    known: ProducerSnapshotEntry,
+    *,
+    head_gone: bool,
+    compacted: bool,
+    log_first_offset: int | None,
+    log_start_offset: int,
+) -> frozenset[str]:
+    """Of a producer's fields, those in which snapshot and replay may differ for want of the same records.
+
+    The snapshot may know what is no longer in the log. And it may know less than what still lies there: a broker that
+    rebuilds the state reads from the log start on (`UnifiedLog#rebuildProducerState`), which DeleteRecords and
+    retention move before the segments below it go.
+    """
+    names: set[str] = set()
+    if (head_gone or compacted) and known.coordinator_epoch < 0 <= entry.coordinator_epoch:
+        names.add("coordinator_epoch")
+    if log_first_offset is None:
+        return frozenset(names)
+    begun, recomputed = entry.current_transaction_first_offset, known.current_transaction_first_offset
+    if head_gone:
+        if begun is not None and begun < log_first_offset:
+            names.add("current_transaction_first_offset")
+        if known.last_offset < 0 and entry.last_offset < log_first_offset:
+            # Of what it wrote only an end marker is left.
+            names |= _LAST_BATCH
+    if log_first_offset < log_start_offset:
+        if entry.coordinator_epoch < 0:
+            names.add("coordinator_epoch")
+        if entry.last_offset < 0 and known.last_offset < log_start_offset:
+            names |= _LAST_BATCH
+        if recomputed is not None and recomputed < log_start_offset and (begun is None or begun > recomputed):
+            names.add("current_transaction_first_offset")
+    return frozenset(names)

@@ -10,14 +10,15 @@ from sim_engine.engine import run_for, step
 from sim_engine.faults.disk_actions import DeleteRemoteSegment, HurtDisk
 from sim_engine.faults.disk_faults import FaultKind
 from sim_engine.log.tiering import without_first
-from sim_engine.random_worlds.expected import Expected, Injected
+from sim_engine.random_worlds.chance import Chance
+from sim_engine.random_worlds.expected import Expected, Injected, ToldLoss
 from sim_engine.random_worlds.fault_kinds import WorldFault
-from sim_engine.random_worlds.file_damage import CHANGES, HurtFile, told_with
+from sim_engine.random_worlds.file_damage import CHANGES, HurtFile, hurt_file, told_with
 from sim_engine.random_worlds.losses import losses_of
 from sim_engine.random_worlds.seen import expected, sight
 from sim_engine.random_worlds.struck import Struck, checkpoints_are_its_own, topic_id_of
 from sim_engine.rendering.snapshot import snapshot_of
-from sim_engine.scenarios.scenario import Finding
+from sim_engine.scenarios.scenario import Finding, LostRange
 from sim_engine.settings import Settings
 from sim_engine.world import World
 from tests.sim_engine.clusters import ORDERS, cluster, said, values
@@ -34,7 +35,31 @@ def test_a_checkpoint_speaks_of_another_topic_for_a_minute_after_a_name_is_given
     assert not checkpoints_are_its_own(world, ORDERS, 1)
     stopped = run_for(step(world, actions.Stop(1)), 20_000)
     assert checkpoints_are_its_own(stopped, ORDERS, 1)
-    assert checkpoints_are_its_own(run_for(world, 70_000), ORDERS, 2)
+    later = run_for(world, 70_000)
+    assert not checkpoints_are_its_own(later, ORDERS, 2), "no record of the metadata log says how late it is"
+    other = actions.CreateTopic(name="other", assignment=((1, 2, 3),))
+    assert checkpoints_are_its_own(run_for(step(later, other), 2_000), ORDERS, 2)
+
+
+def test_no_checkpoint_is_changed_that_may_be_of_the_topic_before() -> None:
+    world = run_for(step(cluster(), actions.DeleteTopic("orders")), 2_000)
+    world = run_for(step(world, actions.CreateTopic(name="orders", assignment=((1, 2, 3),))), 10_000)
+    for made_anew, at in ((False, cluster()), (True, world)):
+        hurt = hurt_file(snapshot_of(at), WorldFault.OFFSET_CHECKPOINT, Chance(1, "files"), world=at)
+        assert (hurt is None) is made_anew
+
+
+def test_a_bad_batch_at_a_logs_end_is_foretold_only_of_a_copy_at_one_instant() -> None:
+    world = step(cluster(), actions.StartProducer(client="p", idempotent=True))
+    for number in range(2):
+        world = run_for(said(world, "p", f"order number {number}"), 2_000)
+    for offset, found_live in ((0, ["A03"]), (1, [])):
+        hurt = step(world, HurtDisk(broker_id=1, partition=ORDERS, kind=FaultKind.BIT_FLIP, offset=offset))
+        struck = Struck(kind=WorldFault.RECORDS_BIT_FLIP, at_ms=0, broker_id=1, partition=ORDERS, start_offset=offset)
+        assert [f.code for f in expected([struck], [hurt], None).findings] == ["A03"]
+        live = expected([struck], [hurt, hurt], None)
+        assert [f.code for f in live.findings] == found_live
+        assert "A03" in {f.code for f in (*live.findings, *live.allowed)}
 
 
 def tiered() -> World:
@@ -118,7 +143,9 @@ def test_a_changed_checkpoint_hides_what_is_seen_by_it_on_that_disk_alone() -> N
         kind=WorldFault.REMOTE_TIER_GAP, at_ms=0, where="", findings=(at("H03", 1), at("H03", 2), at("A03", 1))
     )
     rewritten = Injected(kind=WorldFault.SAME_EPOCH_REWRITE, at_ms=0, where="", findings=(at("D03", None),))
-    told = Expected(injected=(gap, rewritten))
+    lost = LostRange(partition=ORDERS, start_offset=3, end_offset=5, committed=True)
+    loss = ToldLoss(lost=lost, codes=frozenset({"D05"}))
+    told = Expected(injected=(gap, rewritten), losses=(loss,))
 
     def after(kind: WorldFault) -> Expected:
         injected = Injected(kind=kind, at_ms=0, where="", findings=(at("B18", 1),))
@@ -127,6 +154,9 @@ def test_a_changed_checkpoint_hides_what_is_seen_by_it_on_that_disk_alone() -> N
         return found
 
     assert after(WorldFault.OFFSET_INDEX).injected[:2] == told.injected
+    # A log that says to begin behind its end has lost nothing that is seen.
+    assert after(WorldFault.OFFSET_CHECKPOINT).losses == ()
+    assert [each for each, _ in after(WorldFault.OFFSET_CHECKPOINT).unseen_losses] == [lost]
     found = after(WorldFault.OFFSET_CHECKPOINT)
     assert [(f.code, f.broker_id) for f in found.injected[0].findings] == [("H03", 2), ("A03", 1)]
     assert found.injected[1].findings == ()

@@ -296,6 +296,22 @@ def test_what_is_deleted_gets_a_tombstone() -> None:
     assert at.told("d").error == "GROUP_ID_NOT_FOUND"
 
 
+@pytest.mark.parametrize("coordinator_dies", [True, False])
+def test_what_a_transaction_has_pending_goes_with_its_topic(coordinator_dies: bool) -> None:
+    at = Broker()
+    other = TopicPartition("gone", 0)
+    at.does(
+        commit_in_transaction(
+            at.coordinator, "t", group=GROUP, offsets={P0: offset(9), other: offset(4)}, producer_id=5, producer_epoch=0
+        )
+    )
+    at.does(delete_offsets(at.coordinator, None, group=GROUP, topics=["gone"]))
+    if coordinator_dies:
+        at = at.heir()
+    at.marker(5, committed=True)
+    assert at.fetched() == {P0: 9}
+
+
 def test_offsets_of_an_empty_group_expire() -> None:
     at = Broker()
     at.does(commit_offsets(at.coordinator, "c", group=GROUP, offsets={P0: offset(3), P1: offset(3, now_ms=9000)}))

@@ -163,6 +163,14 @@ def test_a_commit_after_a_transactional_one_is_newer_than_its_marker() -> None:
     assert standing(b"".join(commits(("begin g", 7), ("g", 9), ("commit", 9)))) == {"g": 9}
 
 
+def test_a_tombstone_takes_back_what_an_open_transaction_has_pending() -> None:
+    """As the coordinator does when a topic is deleted: its offsets must not come back with the marker."""
+    log = commits(("g", 5), ("begin g", 7), ("begin h", 2), ("g", None), ("commit", 9))
+    for cut in range(len(log) + 1):
+        assert standing(b"".join(log[:cut]), b"".join(log[cut:])) == {"h": 2}, cut
+    assert standing(b"".join(commits(("begin g", 7), ("g", None), ("begin g", 8), ("commit", 9)))) == {"g": 8}
+
+
 def test_what_came_with_a_record_or_a_marker_at_the_high_watermark_or_behind_it() -> None:
     log = commits(("g", 5), ("begin h", 7), ("k", 1), ("commit", 9), ("k", None), ("begin g", 8))
     whole = b"".join(log)

@@ -280,3 +280,18 @@ def test_without_a_replay_nothing_is_compared() -> None:
         taken_before_ms=None,
     )
     assert (found.content_checkable, found.missing_entries) == (False, 0)
+
+
+def test_a_state_that_was_rebuilt_knows_nothing_below_the_log_start() -> None:
+    """After DeleteRecords the segments below lie there for a while; a broker that starts then does not read them."""
+    marked = replace(STATE, last_sequence=-1, last_offset=-1, offset_delta=0)
+    begun = replace(STATE, current_transaction_first_offset=STATE.last_offset - 1)
+    deleted: dict[str, Any] = {"log_start_offset": STATE.last_offset + 1}
+    assert snapshot(marked, **deleted) == {}
+    assert snapshot(marked, log_start_offset=STATE.last_offset) == {"wrong_entries": 1}
+    assert snapshot(replace(STATE, coordinator_epoch=-1), **deleted) == {}
+    assert snapshot(replace(STATE, coordinator_epoch=-1)) == {"wrong_entries": 1}
+    assert snapshot(replace(STATE, coordinator_epoch=STATE.coordinator_epoch + 1), **deleted) == {"wrong_entries": 1}
+    assert snapshot(replace(STATE, last_sequence=STATE.last_sequence - 1), **deleted) == {"wrong_entries": 1}
+    assert snapshot(STATE, states={7: begun}, **deleted) == {}
+    assert snapshot(begun, **deleted) == {"wrong_entries": 1}
