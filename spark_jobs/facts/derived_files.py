@@ -5,8 +5,9 @@ In: parsed files (`kafka_log.indexes`, …), batch headers as they are scanned, 
 (preallocated zeros, stale entries after a truncation, snapshots at former log ends, expired producers) is no error.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from kafka_log.corruption import Corruption
 from kafka_log.indexes import OffsetIndex, TimeIndex
 from kafka_log.producer_snapshot import ProducerSnapshot, ProducerSnapshotEntry
-from kafka_log.transaction_index import TransactionIndex
+from kafka_log.transaction_index import AbortedTransaction, TransactionIndex
 from spark_jobs.facts.producers import Transaction
 
 SOONEST_EXPIRATION_MS: Final = 10_000
@@ -199,10 +200,40 @@ class SegmentIndexCheck:
         return [at for at in wrong if at < last_right]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaterAppends:
+    """What a log holds behind an end marker. `begun`: first offset and producer id of each transaction, ascending."""
+
+    begun: Sequence[tuple[int, int]]
+    epoch_starts: Sequence[int]
+    log_end_offset: int
+
+    def explain(self, entry: AbortedTransaction, next_base_offset: int | None) -> bool:
+        """Whether a broker may have written an entry whose last stable offset is above its marker's next one.
+
+        A follower appends what it fetched in one go, and knows of all transactions that begin in there before it
+        completes the first: the last stable offset is where the next one of another producer begins
+        (UnifiedLog#append, ProducerStateManager#lastStableOffset). In the same segment, but perhaps in records that it
+        cut off since, or that are not in the copy.
+        """
+        stable = entry.last_stable_offset
+        if stable >= self.log_end_offset:
+            return True
+        following = bisect_right(self.epoch_starts, entry.last_offset)
+        if following < len(self.epoch_starts) and self.epoch_starts[following] <= stable:
+            return True
+        at = bisect_left(self.begun, (entry.last_offset + 1, -1))
+        while at < len(self.begun) and self.begun[at][1] == entry.producer_id:
+            at += 1
+        inside = next_base_offset is None or stable < next_base_offset
+        return inside and at < len(self.begun) and self.begun[at][0] == stable
+
+
 def check_transaction_index(
     index: TransactionIndex | None,
     *,
     aborted: Iterable[Transaction],
+    later: LaterAppends | None,
     base_offset: int,
     next_base_offset: int | None,
     head_gone: bool,
@@ -212,7 +243,8 @@ def check_transaction_index(
     """`.txnindex` of one segment against the aborted transactions whose marker lies in it; None where neither has any.
 
     An entry is (producer id, first offset, offset of the marker, last stable offset when it was written). Nobody reads
-    below the log start: a transaction that began there need not be named, or not from its first record on.
+    below the log start: a transaction that began there need not be named, or not from its first record on. `later` is
+    None where the log does not tell any more what was appended behind a marker: it was cleaned, or is damaged.
     """
     expected = {
         (t.producer_id, t.first_offset, t.marker_offset): t
@@ -236,7 +268,8 @@ def check_transaction_index(
             bad.append(f"last offset {entry.last_offset} does not rise above {previous_last}")
         if entry.last_offset < base_offset or (next_base_offset is not None and entry.last_offset >= next_base_offset):
             bad.append(f"last offset {entry.last_offset} lies outside the segment")
-        if entry.last_stable_offset > entry.last_offset + 1:
+        above = entry.last_stable_offset > entry.last_offset + 1
+        if above and later is not None and not later.explain(entry, next_base_offset):
             bad.append(f"last stable offset {entry.last_stable_offset} lies above the marker {entry.last_offset}")
         previous_last = max(previous_last, entry.last_offset)
         if bad:
@@ -268,7 +301,15 @@ def check_transaction_index(
             )
             continue
         found[key] += 1
-        if entry.last_stable_offset != transaction.last_stable_offset and not head_gone:
+        if (
+            entry.last_stable_offset != transaction.last_stable_offset
+            and not head_gone
+            # Where nothing else was open at the marker, what is above it was judged as the entry's form.
+            and not (
+                entry.last_stable_offset > entry.last_offset + 1
+                and transaction.last_stable_offset == entry.last_offset + 1
+            )
+        ):
             facts.last_stable_offset_errors += 1
             facts.note(
                 "last_stable_offset",

@@ -19,6 +19,7 @@ from spark_jobs.facts.cleaned_aborts import check_aborts_kept
 from spark_jobs.facts.derived_files import (
     IndexFileFacts,
     IndexSpacing,
+    LaterAppends,
     check_producer_snapshot,
     check_transaction_index,
 )
@@ -377,6 +378,12 @@ def _index_files(facts: ReplicaFacts) -> Iterator[IndexedFile]:
     head_gone = facts.log_start_offset > 0 or facts.local_log_start_offset > 0
     first = facts.summary.first_offset if facts.summary.batch_count else None
     aborted = [t for t in facts.replay.completed if t.outcome == "aborted"]
+    damaged = bool(log_damaged or given.unread_bases)
+    later = LaterAppends(
+        begun=[(t.first_offset, t.producer_id) for t in facts.replay.transactions],
+        epoch_starts=[e.start_offset for e in facts.vector.entries],
+        log_end_offset=facts.log_end_offset,
+    )
     for row in facts.segments:
         yield from row.segment.indexes
         base = row.segment.base_offset
@@ -384,6 +391,7 @@ def _index_files(facts: ReplicaFacts) -> Iterator[IndexedFile]:
         checked = check_transaction_index(
             file.content if file is not None else None,
             aborted=aborted,
+            later=None if facts.ever_compacted or damaged else later,
             base_offset=base,
             next_base_offset=row.next_base_offset,
             head_gone=head_gone,
@@ -392,7 +400,7 @@ def _index_files(facts: ReplicaFacts) -> Iterator[IndexedFile]:
         )
         if checked is None:
             continue
-        _uncheckable(checked, compacted=facts.ever_compacted, damaged=bool(log_damaged or given.unread_bases))
+        _uncheckable(checked, compacted=facts.ever_compacted, damaged=damaged)
         if facts.ever_compacted:
             check_aborts_kept(
                 checked,
@@ -415,7 +423,7 @@ def _index_files(facts: ReplicaFacts) -> Iterator[IndexedFile]:
             log_start_offset=facts.log_start_offset,
             taken_before_ms=taken_before.get(snapshot.offset),
         )
-        _uncheckable(checked, compacted=False, damaged=bool(log_damaged or given.unread_bases))
+        _uncheckable(checked, compacted=False, damaged=damaged)
         # A clean stop and a truncation leave one at the log end of that moment, so any offset of the log is a sound
         # place.
         checked.misplaced = not facts.local_log_start_offset <= snapshot.offset <= facts.readable_end_offset

@@ -2,18 +2,14 @@
 
 In: the decisions that list a partition, in the order of their log, and the markers in its reference replica. Out: rows
 of `transaction_ends`. The rule that must hold: where producer id and epoch name one transaction (version 2, or a fenced
-producer) they decide; where many transactions share them (version 1), each marker is given to one decision, by outcome
-and time, and a marker that is left over was sent again by a new coordinator, which is sound.
+producer) they decide; where many transactions share them (version 1), their order and the clocks do (shared_epochs).
 
     decided      PrepareCommit or PrepareAbort is in the log
     completed    the coordinator took the marker of every partition as written (all in-sync replicas have it)
 """
 
-from bisect import bisect_left
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
@@ -21,26 +17,9 @@ from spark_jobs.facts.context import PartitionContext, Row
 from spark_jobs.facts.producers import Transaction
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.segment_summary import COMMIT, EVENT, MARKER
+from spark_jobs.facts.shared_epochs import CLOCK_MARGIN_MS, Found, Marker, share_out
 from spark_jobs.facts.transactional_ids import Decision
 from spark_jobs.facts.watermarks import HighWatermarkBounds
-
-CLOCK_MARGIN_MS: Final = 5_000
-"""How far the clocks of a coordinator and of a partition's leader may be apart."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Marker:
-    offset: int
-    outcome: str
-    at_ms: int
-
-
-@dataclass(slots=True)
-class _Found:
-    """The marker of a decision, and how many speak of it."""
-
-    marker: _Marker | None = None
-    count: int = 0
 
 
 def transaction_end_rows(
@@ -100,7 +79,7 @@ def transaction_end_rows(
     return rows
 
 
-def _left_open(decision: Decision, opened: Transaction | None, end: _Found, first_held: int) -> int | None:
+def _left_open(decision: Decision, opened: Transaction | None, end: Found, first_held: int) -> int | None:
     """Where the transaction begins that a decision without a marker left open; not one that began after it.
 
     Where the head of the log is gone, with the marker perhaps, the next transaction is not taken for it by its clock.
@@ -118,14 +97,14 @@ def _first_held(reference: ReplicaFacts) -> int:
     return max(reference.log_start_offset, reference.local_log_start_offset)
 
 
-def _markers(reference: ReplicaFacts) -> Mapping[tuple[int, int], list[_Marker]]:
+def _markers(reference: ReplicaFacts) -> Mapping[tuple[int, int], list[Marker]]:
     """By producer id and epoch, in log order."""
     parts = [part.events for segment in reference.given.segments for _, part in segment.ranges]
     events = np.concatenate(parts) if parts else np.zeros(0, dtype=EVENT)
-    found: dict[tuple[int, int], list[_Marker]] = defaultdict(list)
+    found: dict[tuple[int, int], list[Marker]] = defaultdict(list)
     for event in events[events["kind"] == MARKER]:
         found[int(event["producer_id"]), int(event["producer_epoch"])].append(
-            _Marker(
+            Marker(
                 offset=int(event["first_offset"]),
                 outcome="committed" if event["marker_type"] == COMMIT else "aborted",
                 at_ms=int(event["last_timestamp"]),
@@ -139,8 +118,8 @@ def _is_older(decision: Decision, created_at_ms: int | None) -> bool:
     return created_at_ms is not None and completed is not None and completed < created_at_ms
 
 
-def _matched(decisions: Sequence[Decision | None], markers: Mapping[tuple[int, int], list[_Marker]]) -> list[_Found]:
-    found = [_Found() for _ in decisions]
+def _matched(decisions: Sequence[Decision | None], markers: Mapping[tuple[int, int], list[Marker]]) -> list[Found]:
+    found = [Found() for _ in decisions]
     shared: dict[tuple[int, int], list[int]] = defaultdict(list)
     for at, decision in enumerate(decisions):
         if decision is None:
@@ -151,18 +130,19 @@ def _matched(decisions: Sequence[Decision | None], markers: Mapping[tuple[int, i
         else:
             shared[key].append(at)
     for key, places in shared.items():
-        wanting = [(d, found[at]) for at in places if (d := decisions[at]) is not None]
-        _share_out(wanting, markers.get(key, ()))
+        wanting = [d for at in places if (d := decisions[at]) is not None]
+        for at, end in zip(places, share_out(wanting, markers.get(key, ())), strict=True):
+            found[at] = end
     return found
 
 
-def _of_one(decision: Decision, own: Sequence[_Marker]) -> _Found:
+def _of_one(decision: Decision, own: Sequence[Marker]) -> Found:
     """Producer id and epoch name the transaction: a marker of the other outcome is a contradiction."""
     contradicting = [m for m in own if m.outcome != decision.outcome]
-    return _Found(marker=next(iter(contradicting or own), None), count=len(own))
+    return Found(marker=next(iter(contradicting or own), None), count=len(own))
 
 
-def _ended_by_another(decisions: Sequence[Decision], found: Sequence[_Found], reference: ReplicaFacts) -> None:
+def _ended_by_another(decisions: Sequence[Decision], found: Sequence[Found], reference: ReplicaFacts) -> None:
     """A transaction that a marker of another epoch ended has its end; that the epoch is wrong is told of the marker."""
     wrong = {
         (t.producer_id, t.producer_epoch): t
@@ -173,56 +153,5 @@ def _ended_by_another(decisions: Sequence[Decision], found: Sequence[_Found], re
         version_2 = (decision.client_transaction_version or 0) >= 2
         ended = wrong.get((decision.producer_id, decision.marker_epoch - version_2))
         if end.marker is None and ended is not None and ended.marker_offset is not None:
-            end.marker = _Marker(offset=ended.marker_offset, outcome=ended.outcome, at_ms=ended.last_timestamp)
+            end.marker = Marker(offset=ended.marker_offset, outcome=ended.outcome, at_ms=ended.last_timestamp)
             end.count = 1
-
-
-def _share_out(wanting: Sequence[tuple[Decision, _Found]], own: Sequence[_Marker]) -> None:
-    """Each decision takes the first marker of its outcome in its time; what finds none, one of the other outcome.
-
-    A marker may come late: it is sent for as long as a broker does not answer, and the record of the completion has the
-    time of before it was sent (TransactionMetadata#prepareComplete). What is not there at once is looked for up to the
-    next decision, which had to wait for it.
-    """
-    soon = [_latest(decision) for decision, _ in wanting]
-    late = [*(_earliest(following) + 2 * CLOCK_MARGIN_MS for following, _ in wanting[1:]), float("inf")]
-    left = _taken_in_time(wanting, soon, own)
-    left = _taken_in_time(wanting, [max(pair) for pair in zip(soon, late, strict=True)], left)
-    times = [m.at_ms for m in left]
-    taken: set[int] = set()
-    for decision, found in wanting:
-        # Another outcome is held against it only if it came after the decision by all clocks: before, it is another's.
-        at = bisect_left(times, decision.decided_at_ms if decision.decided_at_ms is not None else 0)
-        while found.marker is None and at < len(left) and times[at] <= _latest(decision):
-            if at not in taken:
-                taken.add(at)
-                found.marker, found.count = left[at], 1
-            at += 1
-
-
-def _taken_in_time(
-    wanting: Sequence[tuple[Decision, _Found]], latest: Sequence[float], own: Sequence[_Marker]
-) -> list[_Marker]:
-    """Gives markers to decisions that have none yet; what is left.
-
-    Decisions and markers both come in the order of time, so one walk along each is enough.
-    """
-    queues = {o: deque(m for m in own if m.outcome == o) for o in ("committed", "aborted")}
-    left: list[_Marker] = []
-    for (decision, found), end in zip(wanting, latest, strict=True):
-        queue = queues[decision.outcome]
-        if found.marker is not None:
-            continue
-        while queue and queue[0].at_ms < _earliest(decision):
-            left.append(queue.popleft())
-        if queue and queue[0].at_ms <= end:
-            found.marker, found.count = queue.popleft(), 1
-    return sorted([*left, *(m for queue in queues.values() for m in queue)], key=lambda m: m.at_ms)
-
-
-def _earliest(decision: Decision) -> int:
-    return decision.decided_at_ms - CLOCK_MARGIN_MS if decision.decided_at_ms is not None else 0
-
-
-def _latest(decision: Decision) -> float:
-    return decision.completed_at_ms + CLOCK_MARGIN_MS if decision.completed_at_ms is not None else float("inf")

@@ -12,6 +12,7 @@ from kafka_log.transaction_index import AbortedTransaction, TransactionIndex
 from spark_jobs.facts.derived_files import (
     SOONEST_EXPIRATION_MS,
     IndexFileFacts,
+    LaterAppends,
     SegmentIndexCheck,
     check_producer_snapshot,
     check_transaction_index,
@@ -132,9 +133,14 @@ ABORTED = [aborted(1, 10, 20, 15), aborted(2, 15, 30, 31)]
 ENTRIES = [entry(1, 10, 20, 15), entry(2, 15, 30, 31)]
 
 
+LATER = LaterAppends(begun=[(10, 1), (15, 2), (33, 2), (36, 1), (40, 3)], epoch_starts=[0, 50], log_end_offset=90)
+"""Behind the marker at 30, the producer itself begins a transaction at 33, another one at 36."""
+
+
 def transactions(*entries: AbortedTransaction, **more: Any) -> dict[str, int]:
     fields: dict[str, Any] = {
         "aborted": ABORTED,
+        "later": LATER,
         "base_offset": 0,
         "next_base_offset": 100,
         "head_gone": False,
@@ -167,6 +173,37 @@ def test_a_transaction_index_holds_what_was_aborted(entries: list[AbortedTransac
     assert transactions(*entries) == errors
 
 
+@pytest.mark.parametrize(
+    ("stable", "errors"),
+    [
+        (36, {}),
+        (33, {"form_errors": 1}),
+        (40, {"form_errors": 1}),
+        (49, {"form_errors": 1}),
+        (50, {}),
+        (90, {}),
+        (30, {"last_stable_offset_errors": 1}),
+    ],
+)
+def test_a_follower_knows_of_what_begins_behind_a_marker_when_it_writes_the_entry(
+    stable: int, errors: dict[str, int]
+) -> None:
+    """Of the next transaction of another producer; from 50 on the log was written again, from 90 on it is not there."""
+    assert transactions(ENTRIES[0], replace(ENTRIES[1], last_stable_offset=stable)) == errors
+    assert transactions(ENTRIES[0], replace(ENTRIES[1], last_stable_offset=49), later=None) == {}
+
+
+def test_what_a_follower_wrote_in_one_go_is_in_one_segment() -> None:
+    later = replace(ENTRIES[1], last_stable_offset=36)
+    assert transactions(ENTRIES[0], later, next_base_offset=37) == {}
+    assert transactions(ENTRIES[0], later, next_base_offset=36) == {"form_errors": 1}
+
+
+def test_where_an_other_transaction_was_open_at_the_marker_nothing_else_will_do() -> None:
+    above = replace(ENTRIES[0], last_stable_offset=33)
+    assert transactions(above, ENTRIES[1]) == {"last_stable_offset_errors": 1}
+
+
 def test_where_the_head_is_gone_the_log_only_confirms_the_marker() -> None:
     cut = {"head_gone": True, "log_first_offset": 12}
     assert transactions(entry(1, 5, 20, 15), ENTRIES[1], **cut) == {}
@@ -191,6 +228,7 @@ def test_only_the_aborts_whose_marker_lies_in_the_segment_count() -> None:
     none = check_transaction_index(
         None,
         aborted=[],
+        later=None,
         base_offset=0,
         next_base_offset=None,
         head_gone=False,

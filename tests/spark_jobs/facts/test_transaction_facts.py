@@ -1,6 +1,6 @@
 """Facts about transactions and their producers: repetitions, plain writes, decisions and markers, live producers."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -155,7 +155,59 @@ def test_each_version_1_transaction_gets_its_own_marker() -> None:
 def test_a_missing_version_1_marker_is_not_made_up_by_its_neighbours() -> None:
     log = version_1((COMMIT, 10_000), (COMMIT, 10_040))
     told = ends(log, decision("committed", 10_000), decision("committed", 10_020), decision("committed", 10_040))
-    assert [offset for offset, _, _ in told] == [1, 3, None]
+    assert [offset for offset, _, _ in told] == [1, None, 3]
+
+
+QUICK: Final = [("committed", 10_000 + 250 * n) for n in range(12)]
+"""A producer that ends four transactions a second; clocks may be apart by many of them."""
+
+
+def quick(*outcomes: str) -> list[tuple[str, int]]:
+    """The same, with these outcomes."""
+    return [(outcome, at_ms) for outcome, (_, at_ms) in zip(outcomes, QUICK, strict=True)]
+
+
+def told_quickly(decided: list[tuple[str, int]], marked: list[tuple[str, int]], *, ahead_ms: int = 3) -> list[Any]:
+    """Of each decision the outcome that its marker says, and how long after it the marker came; None: it has none."""
+    kinds = {"committed": COMMIT, "aborted": ABORT}
+    log = version_1(*((kinds[outcome], at_ms + ahead_ms) for outcome, at_ms in marked))
+    at = {2 * n + 1: at_ms for n, (_, at_ms) in enumerate(marked)}
+    found = ends(log, *(decision(*each) for each in decided))
+    return [
+        (outcome, at[offset] - decided_at_ms) if offset is not None else None
+        for (offset, outcome, _), (_, decided_at_ms) in zip(found, decided, strict=True)
+    ]
+
+
+MIXED = quick(*("committed aborted committed committed aborted aborted " * 2).split())
+
+
+@pytest.mark.parametrize("ahead_ms", [0, 3, -3, 240, 260, -260, 1_100, -1_900])
+def test_clocks_may_be_further_apart_than_transactions(ahead_ms: int) -> None:
+    for decided in (QUICK, MIXED):
+        assert told_quickly(decided, decided, ahead_ms=ahead_ms) == [(outcome, 0) for outcome, _ in decided]
+
+
+@pytest.mark.parametrize("gone", [0, 1, 5, 11])
+def test_among_quick_transactions_the_one_whose_marker_is_gone_is_named(gone: int) -> None:
+    """A cleaner took it, or it was lost: the others keep theirs."""
+    for decided in (QUICK, MIXED):
+        marked = [each for n, each in enumerate(decided) if n != gone]
+        told = [(outcome, 0) for outcome, _ in decided]
+        assert told_quickly(decided, marked) == [*told[:gone], None, *told[gone + 1 :]]
+
+
+def test_a_marker_whose_decision_is_not_in_the_copy_is_nobody_elses() -> None:
+    """The coordinator's log was copied first, and a cleaner has taken the first of the markers."""
+    for decided, newest in ((QUICK, "aborted"), (MIXED, "aborted"), (MIXED, "committed")):
+        marked = [*decided[1:], (newest, decided[-1][1] + 250)]
+        assert told_quickly(decided, marked) == [None, *((outcome, 0) for outcome, _ in decided[1:])]
+
+
+@pytest.mark.parametrize("wrong", [0, 5, 11])
+def test_a_quick_transaction_that_ended_otherwise_is_named(wrong: int) -> None:
+    marked = [("aborted" if n == wrong else outcome, at_ms) for n, (outcome, at_ms) in enumerate(QUICK)]
+    assert told_quickly(QUICK, marked) == [(outcome, 0) for outcome, _ in marked]
 
 
 @pytest.mark.parametrize("next_at_ms", [21_000, 60_000])
