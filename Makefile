@@ -12,10 +12,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PACKAGES := kafka_log snapshots sim_engine spark_jobs expectations sql tidegauge
+# A file's tests share clusters and sessions, so one worker runs them; tests/conftest.py says which file begins first.
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url --no-emit-find-links
 
 # What a calling environment would otherwise bring into ours.
-unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV SPARK_HOME
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV SPARK_HOME PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help
@@ -28,15 +30,18 @@ demo: $(STAMP)  ## audit a real cluster that lost records: through Airflow, Spar
 
 .PHONY: test
 test: $(STAMP)  ## every test, those that start Spark and Airflow too
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(PYTEST)
 
 .PHONY: check
-check: $(STAMP)  ## format, lint, types, arrows between packages, the fast tests
+check: lint  ## what `make lint` does, and the fast tests
+	$(PYTEST) -m "not slow" -q
+
+.PHONY: lint
+lint: $(STAMP)  ## format, lint, types, arrows between packages
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" -q
 
 .PHONY: format
 format: $(STAMP)  ## bring every file into the house's format

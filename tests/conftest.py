@@ -24,6 +24,42 @@ GOLDEN = Path(__file__).parent / "golden"
 
 Golden = Callable[[str], Path]
 
+LONGEST_FIRST = (
+    "tests/real_kafka/test_soak.py",
+    "tests/tidegauge/test_everyday_dag.py",
+    "tests/tidegauge/test_demo.py",
+    "tests/real_kafka/test_faults.py",
+    "tests/sim_engine/test_worlds.py",
+    "tests/real_kafka/test_cluster_answers.py",
+    "tests/tidegauge/test_audit.py",
+    "tests/real_kafka/test_unclean_election.py",
+    "tests/tidegauge/test_score_dag.py",
+    "tests/object_store/test_audit_from_url.py",
+    "tests/tidegauge/test_capture_dag.py",
+    "tests/real_kafka/test_two_log_dirs.py",
+    "tests/sim_engine/explore/test_explore.py",
+    "tests/spark_jobs/test_whole_snapshots.py",
+)
+"""Files that take more than a minute of the whole suite. Roughly by length, those with a Kafka cluster not in a row."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files begin first, then what else is slow: a long one that began last would run alone, for minutes.
+
+    For pytest-xdist's workers, with `--dist loadfile --no-loadscope-reorder`: it would begin with the files of which
+    the tests are many, and those are the short ones. Within a file nothing moves.
+    """
+    if not os.environ.get("PYTEST_XDIST_WORKER"):
+        return
+    rank = {name: number for number, name in enumerate(LONGEST_FIRST)}
+    slow = {item.nodeid.split("::")[0] for item in items if item.get_closest_marker("slow")}
+
+    def begins(item: pytest.Item) -> int:
+        name = item.nodeid.split("::")[0]
+        return rank.get(name, len(rank) + (name not in slow))
+
+    items.sort(key=begins)
+
 
 @pytest.fixture(scope="session")
 def golden(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Golden:

@@ -5,7 +5,6 @@ from pathlib import Path
 from string import Formatter
 
 import pytest
-import yaml
 
 import expectations.catalogue
 from expectations.catalogue.model import DETAIL_COLUMNS, SUBJECTS, Invariant
@@ -13,6 +12,7 @@ from expectations.catalogue.registry import CATALOGUE, MODULES, RULESET_VERSION
 from expectations.data_docs import FAMILIES, runbook
 from expectations.verdicts import subject_columns
 from spark_jobs.relations import RELATIONS
+from tests.expectations.test_cases import cases_of
 
 CASES = Path(__file__).parent / "cases"
 CATALOGUE_DIR = Path(expectations.catalogue.__file__).parent
@@ -116,7 +116,7 @@ def test_no_runbook_is_left_over() -> None:
 
 @pytest.mark.parametrize("invariant", INVARIANTS)
 def test_it_has_cases_of_every_verdict_and_every_reason(invariant: Invariant) -> None:
-    cases = yaml.safe_load((CASES / f"{invariant.code}.yaml").read_text(encoding="utf-8"))
+    cases = cases_of(invariant.code)
     verdicts = {name.split("_", 1)[0] for name in cases}
     assert {"holds", "breached", "unknown"} <= verdicts <= {"holds", "breached", "unknown", "ignored"}
     reasons = {case["reason"] for name, case in cases.items() if name.startswith("unknown_")}

@@ -23,8 +23,8 @@ from tests.expectations.test_cases import DEFAULTS, cases_of, staging_tables
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import derived
 
-LOOK_ALIKES: list[dict[str, Any]] = yaml.safe_load(
-    (Path(__file__).parent / "look_alikes.yaml").read_text(encoding="utf-8")
+LOOK_ALIKES: list[dict[str, Any]] = yaml.load(
+    (Path(__file__).parent / "look_alikes.yaml").read_text(encoding="utf-8"), Loader=yaml.CSafeLoader
 )
 ROWS = [
     pytest.param(case, naive, id=f"{each['name']}-{case}")

@@ -104,7 +104,7 @@ def running() -> Iterator[Oracle]:
             assert process.stdin is not None
             process.stdin.close()
             try:
-                process.wait(timeout=30)
+                process.wait(timeout=120)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

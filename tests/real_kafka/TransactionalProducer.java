@@ -36,8 +36,8 @@ public final class TransactionalProducer {
         properties.put(ProducerConfig.COMPRESSION_TYPE_CONFIG, arguments[3]);
         properties.put(ProducerConfig.KEY_SERIALIZER_CLASS_CONFIG, ByteArraySerializer.class.getName());
         properties.put(ProducerConfig.VALUE_SERIALIZER_CLASS_CONFIG, ByteArraySerializer.class.getName());
-        properties.put(ProducerConfig.DELIVERY_TIMEOUT_MS_CONFIG, "60000");
-        properties.put(ProducerConfig.MAX_BLOCK_MS_CONFIG, "60000");
+        properties.put(ProducerConfig.DELIVERY_TIMEOUT_MS_CONFIG, "90000");
+        properties.put(ProducerConfig.MAX_BLOCK_MS_CONFIG, "120000");
         ConcurrentLinkedQueue<String> answers = new ConcurrentLinkedQueue<>();
         KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(properties);
         BufferedReader commands =

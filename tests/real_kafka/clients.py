@@ -10,7 +10,6 @@ import logging
 import queue
 import subprocess
 import threading
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Final
@@ -21,10 +20,15 @@ from kafka.errors import KafkaError as KafkaPythonError
 
 from tests.java.libraries import classpath
 from tests.real_kafka import processes
+from tests.real_kafka.background import Background
 from tests.real_kafka.ledger import Ledger, Outcome, ProducerKind
+from tests.real_kafka.patience import PATIENCE_S, until_taken, wait_until
 
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _SOURCE: Final = Path(__file__).parent / "TransactionalProducer.java"
+_DELIVERY_MS: Final = 90_000
+_TRANSACTION_MS: Final = 300_000
+"""A transaction that no test wants to see time out; brokers allow 15 minutes."""
 _QUIET: Final = {"log_level": 0, "error_cb": lambda error: None}
 """librdkafka writes about each broken connection to standard error; here connections are broken on purpose."""
 
@@ -66,16 +70,20 @@ class LedgerProducer:
             "acks": "all",
             "compression.type": codec,
             "linger.ms": 5,
-            "delivery.timeout.ms": 60_000,
+            "delivery.timeout.ms": _DELIVERY_MS,
             **_QUIET,
         }
         if kind == ProducerKind.IDEMPOTENT:
             own["enable.idempotence"] = True
         if kind == ProducerKind.TRANSACTIONAL_V1:
-            own |= {"transactional.id": tag, "transaction.timeout.ms": 60_000}
-        self._producer = Producer({**own, **(settings or {})})
+            own |= {"transactional.id": tag, "transaction.timeout.ms": _TRANSACTION_MS}
+        own |= settings or {}
         if kind == ProducerKind.TRANSACTIONAL_V1:
-            self._producer.init_transactions(60)
+            # Else librdkafka refuses the settings: a record must not be sent after its transaction was given up.
+            own["delivery.timeout.ms"] = min(_DELIVERY_MS, int(str(own["transaction.timeout.ms"])))
+        self._producer = Producer(own)
+        if kind == ProducerKind.TRANSACTIONAL_V1:
+            self._producer.init_transactions(PATIENCE_S)
 
     def send(
         self, topic: str, partition: int, *, key: bytes | None = None, size_bytes: int = 100, tombstone: bool = False
@@ -123,8 +131,8 @@ class LedgerProducer:
         for _ in range(count):
             self.send(topic, partition, size_bytes=size_bytes)
 
-    def flush(self, timeout_s: float = 60) -> None:
-        """Waits for every answer."""
+    def flush(self, timeout_s: float = PATIENCE_S) -> None:
+        """Waits for every answer: for longer than a producer tries to deliver, after which a failure is the answer."""
         left = self._producer.flush(timeout_s)
         if left:
             raise TimeoutError(f"{left} records of {self.tag} have no answer after {timeout_s:g} s")
@@ -138,7 +146,7 @@ class LedgerProducer:
 
     def send_offsets(self, consumer: Consumer, offsets: list[TopicPartition]) -> None:
         """Commits a group's offsets with the transaction."""
-        self._producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
+        self._producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 60)
 
     def commit(self) -> None:
         """Commits; what is not known to be committed is unknown."""
@@ -157,7 +165,7 @@ class LedgerProducer:
         assert self.transaction is not None
         name, self.transaction = self.transaction, None
         try:
-            end(60)  # type: ignore[operator]
+            end(PATIENCE_S)  # type: ignore[operator]
         except KafkaException as error:
             self._ledger.transaction(name, Outcome.UNKNOWN)
             raise ClientError(error.args[0].name(), error.args[0].str()) from error
@@ -175,7 +183,7 @@ class JavaTransactionalProducer:
         transactional_id: str,
         tag: str | None = None,
         codec: str = "none",
-        transaction_timeout_ms: int = 60_000,
+        transaction_timeout_ms: int = _TRANSACTION_MS,
         errors: IO[bytes] | None = None,
         libraries: str = "kafka-4.4",
     ) -> None:
@@ -242,7 +250,7 @@ class JavaTransactionalProducer:
         """Flushes and dies, the transaction left open."""
         self.flush()
         self._write("abandon")
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=PATIENCE_S)
 
     def close(self) -> None:
         """Ends the process; an open transaction is left to its timeout."""
@@ -276,7 +284,7 @@ class JavaTransactionalProducer:
     def _answers(self, wanted: str) -> None:
         """Reads up to the answer; acknowledgements before it go into the ledger."""
         while True:
-            line = self._lines.get(timeout=120)
+            line = self._lines.get(timeout=PATIENCE_S)
             if line is None:
                 raise RuntimeError(f"the Java producer {self.tag} died")
             word, *rest = line.split("\t")
@@ -318,28 +326,28 @@ class GroupReader:
             "group.protocol": protocol,
             **_QUIET,
         }
+        self.group = group
         self._consumer = Consumer(settings)
         self._consumer.subscribe(topics)
-        self._stop = threading.Event()
         self.read_count = 0
-        self._thread = threading.Thread(target=self._read, name=f"reads-{group}", daemon=True)
-        self._thread.start()
+        self._reading = Background(self._read, name=f"reads-{group}")
+        self._reading.start()
 
-    def wait_read(self, count: int, *, timeout_s: float = 60) -> None:
+    def wait_read(self, count: int) -> None:
         """Waits until so many records were read (and committed)."""
-        deadline = time.monotonic() + timeout_s
-        while self.read_count < count:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{self.read_count} of {count} records read after {timeout_s:g} s")
-            time.sleep(0.05)
+
+        def was_read() -> bool:
+            self._reading.still_well()
+            return self.read_count >= count
+
+        wait_until(was_read, what=f"{count} records to be read by {self.group}")
 
     def close(self) -> None:
-        """Leaves the group."""
-        self._stop.set()
-        self._thread.join(timeout=60)
+        """Leaves the group; says what went wrong."""
+        self._reading.stop()
 
-    def _read(self) -> None:
-        while not self._stop.is_set():
+    def _read(self, ended: threading.Event) -> None:
+        while not ended.is_set():
             messages = [m for m in self._consumer.consume(200, timeout=0.3) if m.error() is None]
             if not messages:
                 continue
@@ -355,10 +363,8 @@ def commit_offsets(bootstrap: str, group: str, offsets: dict[tuple[str, int], in
     """Commits offsets for a group without members."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False, **_QUIET})
     try:
-        consumer.commit(
-            offsets=[TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()],
-            asynchronous=False,
-        )
+        wanted = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+        until_taken(lambda: consumer.commit(offsets=wanted, asynchronous=False))
     finally:
         consumer.close()
 
@@ -371,7 +377,7 @@ def delete_group(bootstrap: str, group: str) -> None:
     """
     logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
     try:
-        admin = KafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=20_000, bootstrap_timeout_ms=20_000)
+        admin = KafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=60_000, bootstrap_timeout_ms=60_000)
         try:
             admin.delete_groups([group])
         finally:

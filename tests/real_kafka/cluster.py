@@ -12,26 +12,25 @@ import base64
 import os
 import signal
 import subprocess
-import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, TypeVar
+from typing import Final
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 
 from tests.java.libraries import classpath, jars
 from tests.real_kafka import processes
+from tests.real_kafka.patience import PATIENCE_S, until_taken, wait_until
 from tests.real_kafka.proxy import Proxy
 from tests.real_kafka.settings import DEFAULTS, JVM, LOGGING
 
 DEFAULT_VERSION: Final = "kafka-4.4"
 TOOLS: Final = "kafka-tools-4.3"
-T = TypeVar("T")
 _STATIC_QUORUM: Final = frozenset({"kafka-3.9"})
 """Formatted with `controller.quorum.voters`, as clusters of that time were."""
 _STARTED: Final = b"Kafka Server started"
@@ -114,7 +113,7 @@ class KafkaCluster:
             command = [*self._java(), "kafka.tools.StorageTool", *arguments]
             formatting.append((broker, processes.start(command, output=subprocess.PIPE)))
         for broker, process in formatting:
-            said, _ = process.communicate(timeout=120)
+            said, _ = process.communicate(timeout=PATIENCE_S)
             if process.returncode != 0:
                 raise RuntimeError(f"broker {broker.id} of {self.version} could not be formatted:\n{said.decode()}")
 
@@ -186,7 +185,7 @@ class KafkaCluster:
             process.send_signal(signal.SIGTERM)
         for broker_id, process in running.items():
             try:
-                process.wait(timeout=60)
+                process.wait(timeout=PATIENCE_S)
             except subprocess.TimeoutExpired as error:
                 raise RuntimeError(f"broker {broker_id} did not stop:\n{self._last_words(broker_id)}") from error
 
@@ -246,19 +245,32 @@ class KafkaCluster:
         placed = {"replica_assignment": assignment} if assignment else {"replication_factor": replication_factor}
         count = len(assignment) if assignment else partitions
         new = NewTopic(topic, num_partitions=count, config=dict(config or {}), **placed)
-        self.admin().create_topics([new], operation_timeout=30)[topic].result(timeout=30)
+        until_taken(
+            lambda: self.admin().create_topics([new], operation_timeout=30)[topic].result(timeout=60),
+            already=(KafkaError.TOPIC_ALREADY_EXISTS,),
+        )
         for partition in range(count):
             self.wait_leader(topic, partition, None)
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
         """Moves a partition's log start (DeleteRecords)."""
         where = TopicPartition(topic, partition, before_offset)
-        self.admin().delete_records([where])[where].result(timeout=30)
+        until_taken(lambda: self.admin().delete_records([where])[where].result(timeout=60))
 
     def delete_topic(self, topic: str) -> None:
         """Deletes a topic and waits until no broker lists it."""
-        self.admin().delete_topics([topic], operation_timeout=30)[topic].result(timeout=30)
-        wait_until(lambda: topic not in self.admin().list_topics(timeout=10).topics, what=f"{topic} to be gone")
+        until_taken(
+            lambda: self.admin().delete_topics([topic], operation_timeout=30)[topic].result(timeout=60),
+            already=(KafkaError.UNKNOWN_TOPIC_OR_PART,),
+        )
+
+        def gone() -> bool:
+            try:
+                return topic not in self.admin().list_topics(timeout=10).topics
+            except KafkaException:
+                return False
+
+        wait_until(gone, what=f"{topic} to be gone")
 
     def partition(self, topic: str, partition: int) -> PartitionMetadata | None:
         """What the brokers say of a partition: leader, replicas, isrs. None as long as they do not know it."""
@@ -272,25 +284,25 @@ class KafkaCluster:
         """The partition's leader; waits until there is one."""
         return self.wait_leader(topic, partition, None)
 
-    def wait_leader(self, topic: str, partition: int, leader_id: int | None, *, timeout_s: float = 60) -> int:
+    def wait_leader(self, topic: str, partition: int, leader_id: int | None) -> int:
         """Waits until this broker (None: any) leads, and returns the leader."""
 
         def led() -> int | None:
             found = self.partition(topic, partition)
             return found.leader if found is not None and leader_id in (None, found.leader) else None
 
-        return wait_until(led, what=f"leader {leader_id or 'any'} of {topic}-{partition}", timeout_s=timeout_s)
+        return wait_until(led, what=f"leader {leader_id or 'any'} of {topic}-{partition}")
 
-    def wait_other_leader(self, topic: str, partition: int, than: int, *, timeout_s: float = 60) -> int:
+    def wait_other_leader(self, topic: str, partition: int, than: int) -> int:
         """Waits until another broker than this one leads, and returns it."""
 
         def led() -> int | None:
             found = self.partition(topic, partition)
             return found.leader if found is not None and found.leader != than else None
 
-        return wait_until(led, what=f"another leader of {topic}-{partition} than {than}", timeout_s=timeout_s)
+        return wait_until(led, what=f"another leader of {topic}-{partition} than {than}")
 
-    def wait_isr(self, topic: str, partition: int, isr: Iterable[int], *, timeout_s: float = 60) -> None:
+    def wait_isr(self, topic: str, partition: int, isr: Iterable[int]) -> None:
         """Waits until exactly these brokers are in sync."""
         wanted = set(isr)
 
@@ -298,9 +310,9 @@ class KafkaCluster:
             found = self.partition(topic, partition)
             return found is not None and set(found.isrs) == wanted
 
-        wait_until(in_sync, what=f"ISR {sorted(wanted)} of {topic}-{partition}", timeout_s=timeout_s)
+        wait_until(in_sync, what=f"ISR {sorted(wanted)} of {topic}-{partition}")
 
-    def wait_all_in_sync(self, *, but: Iterable[int] = (), timeout_s: float = 90) -> None:
+    def wait_all_in_sync(self, *, but: Iterable[int] = ()) -> None:
         """Waits until the ISR of every partition is its replicas, apart from these brokers."""
         away = set(but)
 
@@ -313,9 +325,9 @@ class KafkaCluster:
                 p.leader != -1 and set(p.isrs) == set(p.replicas) - away for t in topics for p in t.partitions.values()
             )
 
-        wait_until(in_sync, what="every replica to be in sync", timeout_s=timeout_s)
+        wait_until(in_sync, what="every replica to be in sync")
 
-    def tool(self, class_name: str, *arguments: str, timeout_s: float = 90) -> str:
+    def tool(self, class_name: str, *arguments: str, timeout_s: float = PATIENCE_S) -> str:
         """Runs one of Kafka's own command-line tools (`org.apache.kafka.tools…`) and returns what it printed."""
         logging = self.directory / "config" / "tools-logging.properties"
         logging.write_text(LOGGING["tools"][1])
@@ -388,7 +400,7 @@ class KafkaCluster:
                 log.seek(begun)
                 return _STARTED in log.read()
 
-        wait_until(started, what=f"broker {broker.id} to start", timeout_s=120)
+        wait_until(started, what=f"broker {broker.id} to start")
 
     def _registered(self) -> set[int]:
         try:
@@ -405,16 +417,6 @@ class KafkaCluster:
     def _last_words(self, broker_id: int) -> str:
         log = self._log(broker_id)
         return log.read_text(errors="replace")[-3000:] if log.exists() else "(it has written nothing)"
-
-
-def wait_until(condition: Callable[[], T | None], *, what: str, timeout_s: float = 60) -> T:
-    """Asks until the answer is true, and returns it; an error after the time is over."""
-    deadline = time.monotonic() + timeout_s
-    while not (answer := condition()):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {timeout_s:g} s for {what}")
-        time.sleep(0.1)
-    return answer
 
 
 def _kafka_uuid() -> str:

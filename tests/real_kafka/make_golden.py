@@ -15,8 +15,9 @@ import time
 from pathlib import Path
 
 from tests.real_kafka.clients import CODECS, GroupReader, JavaTransactionalProducer, LedgerProducer, commit_offsets
-from tests.real_kafka.cluster import KafkaCluster, wait_until
+from tests.real_kafka.cluster import KafkaCluster
 from tests.real_kafka.ledger import Ledger, ProducerKind, ranges
+from tests.real_kafka.patience import wait_until
 from tests.real_kafka.probe import Truth, ground_truth
 from tests.real_kafka.wire import Connection
 

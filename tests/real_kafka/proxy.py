@@ -68,9 +68,9 @@ class Proxy:
             return
         self._on_loop(self._server.close)
         self._on_loop(self._set, True, frozenset())
-        asyncio.run_coroutine_threadsafe(self._finish(), self._loop).result(timeout=10)
+        asyncio.run_coroutine_threadsafe(self._finish(), self._loop).result(timeout=60)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(timeout=10)
+        self._thread.join(timeout=60)
         self._loop.close()
 
     def __enter__(self) -> "Proxy":
@@ -83,7 +83,7 @@ class Proxy:
         async def call() -> None:
             function(*arguments)  # type: ignore[operator]
 
-        asyncio.run_coroutine_threadsafe(call(), self._loop).result(timeout=10)
+        asyncio.run_coroutine_threadsafe(call(), self._loop).result(timeout=60)
 
     def _set(self, cut: bool, fetchers: frozenset[int]) -> None:
         self._cut, self._cut_fetchers = cut, fetchers

@@ -19,7 +19,9 @@ from tests.real_kafka.rolling import ANSWERING, FAULTS, Fault
 from tests.real_kafka.traffic import Traffic
 
 DURING: Final = 2
-"""Captures while a fault lasts; one more follows each second fault."""
+"""Captures while a fault lasts, once each kind had one; one more follows each second fault."""
+ONE_ROUND: Final = len(FAULTS) + len(FAULTS) // 2
+"""So many captures fall into faults of every kind."""
 HEADERS_EVERY: Final = 8
 """One in so many captures holds headers only."""
 
@@ -68,9 +70,11 @@ def soak(
         while len(found.taken) < captures:
             order = order or dice.sample(FAULTS, len(FAULTS))
             fault = order.pop()
+            during = 1 if lived < len(FAULTS) else DURING
             with fault(cluster, dice):
-                for _ in range(min(DURING, captures - len(found.taken))):
+                for _ in range(min(during, captures - len(found.taken))):
                     time.sleep(dice.uniform(0, 3))
+                    traffic.check()
                     capture(fault.__name__)
             lived += 1
             if lived % 2 == 0 and len(found.taken) < captures:

@@ -100,6 +100,7 @@ def _roll(
 
 def _isolate_follower(cluster: KafkaCluster, steady: LedgerProducer, capture: object) -> None:
     """Broker 3 follows nobody for a while: it is captured behind the others, and again when it has caught up."""
+    cluster.wait_isr("isolated", 0, {1, 2, 3})  # Only who is in sync can be elected.
     with Connection(cluster.address(1)) as connection:
         connection.elect("isolated", 0)
     cluster.wait_leader("isolated", 0, 1)

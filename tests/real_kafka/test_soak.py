@@ -1,8 +1,8 @@
 """A soak: live captures of a busy cluster with rolling faults. Nothing is wrong in it, so nothing may be reported.
 
-`TIDEGAUGE_SOAK_CAPTURES` (30 by default) says how many captures to take, `TIDEGAUGE_SOAK_SEED` which faults and which
-traffic. No election is unclean and most faults come one at a time: whatever the auditor calls a warning or worse is a
-false alarm. To keep captures and reports for a look: `--basetemp DIR`.
+`TIDEGAUGE_SOAK_CAPTURES` says how many captures to take (by default as many as let each kind of fault come once),
+`TIDEGAUGE_SOAK_SEED` which faults and which traffic. No election is unclean and most faults come one at a time:
+whatever the auditor calls a warning or worse is a false alarm. `--basetemp DIR` keeps captures and reports for a look.
 """
 
 import os
@@ -22,7 +22,7 @@ from tests.real_kafka.traffic import SHORT_LIVED
 
 pytestmark = pytest.mark.slow
 
-CAPTURES: Final = int(os.environ.get("TIDEGAUGE_SOAK_CAPTURES", "30"))
+CAPTURES: Final = int(os.environ.get("TIDEGAUGE_SOAK_CAPTURES", str(soaking.ONE_ROUND)))
 SEED: Final = int(os.environ.get("TIDEGAUGE_SOAK_SEED", "4"))
 
 
@@ -87,6 +87,11 @@ def test_the_captures_fell_into_faults_of_every_kind(soak: Soak) -> None:
     during = {fault for fault in soak.faults.values() if not fault.startswith("after")}
     assert during == {fault.__name__ for fault in FAULTS}
     assert len(soak.ledger.records()) > 100 * CAPTURES
+
+
+def test_every_part_of_the_traffic_flowed(soak: Soak) -> None:
+    kinds = {tag.rsplit("-", 1)[0] for tag in soak.ledger.kinds()}
+    assert kinds >= {"plain", "hasty", "idempotent", "keyed", "keyed-plain", "v1", "v2", "copier", "short"}
 
 
 def test_sealed_segments_were_linked_not_read_again(soak: Soak) -> None:

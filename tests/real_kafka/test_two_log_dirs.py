@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
 
+from tests.real_kafka.background import Background
 from tests.real_kafka.clients import LedgerProducer
-from tests.real_kafka.cluster import KafkaCluster, wait_until
+from tests.real_kafka.cluster import KafkaCluster
 from tests.real_kafka.conftest import StartCluster
 from tests.real_kafka.judging import Audited, Taken, audit, judge, take
 from tests.real_kafka.ledger import Ledger, ProducerKind
+from tests.real_kafka.patience import wait_until
 from tests.real_kafka.wire import Connection
 
 pytestmark = pytest.mark.slow
@@ -25,12 +26,6 @@ SMALL = {"internal.segment.bytes": "32768", "segment.index.bytes": "8192", "file
 COMPACTED = ("compacted",)
 SHRINKING = ("retained", "deleted-records")
 AT_WORK = ("cleaning-1", "cleaning-2", "cleaning-3", "reassigning", "moving")
-PASSING = (
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.REQUEST_TIMED_OUT,
-    KafkaError._TIMED_OUT,
-)
 AT_REST = ("recreated", "moved", "stopped")
 
 
@@ -45,37 +40,18 @@ class History:
     notes: dict[str, object] = field(default_factory=dict)
 
 
-class _Writers(threading.Thread):
-    """Writes to the topics that shrink, and deletes records, until it is stopped."""
+class _Writers(Background):
+    """Writes to the topics that shrink, and deletes records, until it is stopped: without it nothing shrinks."""
 
     def __init__(self, cluster: KafkaCluster, ledger: Ledger) -> None:
-        super().__init__(name="writers", daemon=True)
+        super().__init__(self._write, name="writers")
         self._cluster = cluster
-        self._ended = threading.Event()
         self._producer = LedgerProducer(cluster.bootstrap, ledger, tag="busy", kind=ProducerKind.IDEMPOTENT)
-        self.error: BaseException | None = None
 
-    def run(self) -> None:
+    def _write(self, ended: threading.Event) -> None:
         """Some thousand records a second, in small batches."""
-        try:
-            self._write()
-        except BaseException as error:
-            self.error = error
-
-    def stop(self) -> None:
-        """Waits for the last answer; says what went wrong."""
-        self._ended.set()
-        self.join(timeout=90)
-        self.still_well()
-
-    def still_well(self) -> None:
-        """Says what ended it; without writers nothing shrinks, and who waits for that waits in vain."""
-        if self.error is not None:
-            raise self.error
-
-    def _write(self) -> None:
         written = 0
-        while not self._ended.is_set():
+        while not ended.is_set():
             for topic in ("retained", "deleted-records", "reassigned", "moved"):
                 self._producer.send_many(topic, 0, 15, size_bytes=400)
             for n in range(40):
@@ -83,18 +59,8 @@ class _Writers(threading.Thread):
             self._producer.flush()
             written += 15
             if written % 150 == 0:
-                self._delete_records(written - 100)
+                self._cluster.delete_records("deleted-records", 0, written - 100)
             time.sleep(0.02)
-
-    def _delete_records(self, before_offset: int) -> None:
-        """A leader that has just been replaced refuses: the next call, at a higher offset, makes up for it."""
-        try:
-            self._cluster.delete_records("deleted-records", 0, before_offset)
-        except KafkaException as error:
-            if error.args[0].code() not in PASSING:
-                raise
-        except TimeoutError:
-            return
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +126,7 @@ def _wait_cleaning(cluster: KafkaCluster, writers: _Writers) -> None:
             for broker_id in cluster.broker_ids
         )
 
-    wait_until(cleaning, what="retention and compaction to begin", timeout_s=180)
+    wait_until(cleaning, what="retention and compaction to begin")
 
 
 def _reassign(cluster: KafkaCluster, capture: object) -> None:

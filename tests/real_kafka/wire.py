@@ -10,23 +10,27 @@ import itertools
 import socket
 import struct
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
 
 from kafka_log.varint import read_unsigned, write_unsigned
 from tests.kafka_log import writing
+from tests.real_kafka.patience import PATIENCE_S
 
 _PRODUCE, _INIT_PRODUCER_ID, _EPOCH_END, _MOVE_REPLICA, _LOG_DIRS = 0, 22, 23, 34, 35
 _ELECT_LEADERS, _REASSIGN, _PRODUCERS = 43, 45, 61
 _CLIENT_ID: Final = b"tidegauge-tests"
 
 NO_ERROR: Final = 0
-NOT_LEADER_OR_FOLLOWER: Final = 6
-COORDINATOR_LOAD_IN_PROGRESS: Final = 14
 CONCURRENT_TRANSACTIONS: Final = 51
 ELECTION_NOT_NEEDED: Final = 84
 INVALID_PRODUCER_EPOCH: Final = 47
+_PASSING: Final = frozenset({3, 5, 6, 7, 8, 14, 15, 19, 20, 41})
+"""The topic is not known yet, has no leader yet or another one; the broker is too slow, not known or not ready yet; too
+few replicas are in sync; the controller is another one. Each passes."""
+_WAIT_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +68,7 @@ class ReplicaSize:
 class Connection:
     """One connection to a broker; a context manager."""
 
-    def __init__(self, address: str, *, timeout_s: float = 15) -> None:
+    def __init__(self, address: str, *, timeout_s: float = PATIENCE_S) -> None:
         host, port = address.rsplit(":", 1)
         self._socket = socket.create_connection((host, int(port)), timeout=timeout_s)
         self._correlation_ids = itertools.count(1)
@@ -80,11 +84,12 @@ class Connection:
     def init_producer_id(self, transactional_id: str | None = None, *, timeout_ms: int = 60_000) -> tuple[int, int]:
         """Producer id and epoch. With a transactional id it fences whoever had it; only its coordinator answers."""
         body = _string(transactional_id) + struct.pack(">i", timeout_ms)
-        for _ in range(100):
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
             _, error, producer_id, epoch = struct.unpack(">ihqh", self._call(_INIT_PRODUCER_ID, 0, body))
             if error == NO_ERROR:
                 return producer_id, epoch
-            if error not in (COORDINATOR_LOAD_IN_PROGRESS, CONCURRENT_TRANSACTIONS):
+            if error not in (*_PASSING, CONCURRENT_TRANSACTIONS) or time.monotonic() > deadline:
                 break
             time.sleep(0.1)
         raise RuntimeError(f"InitProducerId of {transactional_id}: error {error}")
@@ -92,25 +97,30 @@ class Connection:
     def produce(
         self, topic: str, partition: int, batch: bytes, *, transactional_id: str | None = None, timeout_ms: int = 10_000
     ) -> Produced:
-        """Sends one batch with acks=all to the partition's leader, again as long as it does not know that it leads."""
+        """Sends one batch with acks=all to the partition's leader, again as long as it cannot take it."""
         body = _string(transactional_id) + struct.pack(">hii", -1, timeout_ms, 1) + _string(topic)
         body += struct.pack(">iii", 1, partition, len(batch)) + batch
         at = 4 + 2 + len(topic.encode()) + 4 + 4
-        for _ in range(100):
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
             error, base_offset = struct.unpack_from(">hq", self._call(_PRODUCE, 7, body), at)
-            if error != NOT_LEADER_OR_FOLLOWER:
+            if error not in _PASSING or time.monotonic() > deadline:
                 break
             time.sleep(0.1)
         return Produced(error=error, base_offset=base_offset)
 
     def elect(self, topic: str, partition: int, *, unclean: bool = False) -> int:
         """Elects the preferred leader, or, unclean, any live replica. Returns the partition's error code."""
-        body = struct.pack(">bi", int(unclean), 1) + _string(topic) + struct.pack(">iii", 1, partition, 15_000)
-        answer = self._call(_ELECT_LEADERS, 1, body)
-        _, error, topics = struct.unpack_from(">ihi", answer)
-        if error != NO_ERROR or topics == 0:
-            return int(error)
-        return int(struct.unpack_from(">h", answer, 10 + 2 + len(topic.encode()) + 4 + 4)[0])
+        body = struct.pack(">bi", int(unclean), 1) + _string(topic) + struct.pack(">iii", 1, partition, _WAIT_MS)
+
+        def asked() -> int:
+            answer = self._call(_ELECT_LEADERS, 1, body)
+            _, error, topics = struct.unpack_from(">ihi", answer)
+            if error != NO_ERROR or topics == 0:
+                return int(error)
+            return int(struct.unpack_from(">h", answer, 10 + 2 + len(topic.encode()) + 4 + 4)[0])
+
+        return _until_taken(asked)
 
     def reassign(self, topic: str, partition: int, replicas: list[int]) -> int:
         """Asks for other replicas. Returns the partition's error code, or the whole answer's."""
@@ -118,18 +128,24 @@ class Connection:
         of_partition = struct.pack(">i", partition) + write_unsigned(len(replicas) + 1)
         of_partition += struct.pack(f">{len(replicas)}i", *replicas) + b"\0"
         topics = write_unsigned(2) + write_unsigned(len(name) + 1) + name + write_unsigned(2) + of_partition + b"\0"
-        answer = self._call(_REASSIGN, 0, struct.pack(">i", 15_000) + topics + b"\0", flexible=True)
-        error = struct.unpack_from(">h", answer, 4)[0]
-        if error != NO_ERROR:
-            return int(error)
-        at = 6 + 1 + 1 + 1 + len(name) + 1  # error, null message, array, name, array
-        return int(struct.unpack_from(">h", answer, at + 4)[0])
+        body = struct.pack(">i", _WAIT_MS) + topics + b"\0"
+
+        def asked() -> int:
+            answer = self._call(_REASSIGN, 0, body, flexible=True)
+            error = struct.unpack_from(">h", answer, 4)[0]
+            if error != NO_ERROR:
+                return int(error)
+            at = 6 + 1 + 1 + 1 + len(name) + 1  # error, null message, array, name, array
+            return int(struct.unpack_from(">h", answer, at + 4)[0])
+
+        return _until_taken(asked)
 
     def move_replica(self, topic: str, partition: int, log_dir: str) -> int:
         """Moves this broker's replica to another of its log dirs (AlterReplicaLogDirs). Returns the error code."""
         body = struct.pack(">i", 1) + _string(log_dir) + struct.pack(">i", 1) + _string(topic)
-        answer = self._call(_MOVE_REPLICA, 1, body + struct.pack(">ii", 1, partition))
-        return int(struct.unpack_from(">h", answer, 4 + 4 + 2 + len(topic.encode()) + 4 + 4)[0])
+        body += struct.pack(">ii", 1, partition)
+        at = 4 + 4 + 2 + len(topic.encode()) + 4 + 4
+        return _until_taken(lambda: int(struct.unpack_from(">h", self._call(_MOVE_REPLICA, 1, body), at)[0]))
 
     def epoch_end(self, topic: str, partition: int, leader_epoch: int) -> tuple[int, int, int]:
         """Where an epoch ends for the partition's leader: error, leader epoch, end offset (OffsetForLeaderEpoch)."""
@@ -258,6 +274,14 @@ def batch_of(
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
     )
+
+
+def _until_taken(ask: Callable[[], int]) -> int:
+    """Asks, and again as long as brokers are busy with themselves. What is asked twice must be as if asked once."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (error := ask()) in _PASSING and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return error
 
 
 def _string(text: str | None) -> bytes:

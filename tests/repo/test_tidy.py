@@ -114,6 +114,13 @@ def test_make_help_lists_every_target():
     assert declared == set(re.findall(r"^  make (\S+) ", listed, re.MULTILINE))
 
 
+def test_the_files_that_begin_first_are_there():
+    from tests.conftest import LONGEST_FIRST
+
+    assert [name for name in LONGEST_FIRST if not (ROOT / name).is_file()] == []
+    assert len(set(LONGEST_FIRST)) == len(LONGEST_FIRST)
+
+
 def test_contributing_names_every_make_target():
     declared = re.findall(r"^\.PHONY: (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     text = (ROOT / "CONTRIBUTING.md").read_text()

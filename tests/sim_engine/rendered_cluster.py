@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
@@ -18,10 +19,12 @@ from sim_engine.log.stored_batch import NewRecord, StoredBatch, stored_batch
 from sim_engine.metadata.metadata_image import image_records
 from sim_engine.metadata.metadata_snapshot import MetadataSnapshot, at_once, first_snapshot, snapshot_data
 from sim_engine.rendering.render import BrokerDisk, render_broker
-from tests.real_kafka.cluster import KafkaCluster, wait_until
+from tests.real_kafka.cluster import KafkaCluster
+from tests.real_kafka.patience import PASSING, PATIENCE_S, wait_until
 from tests.real_kafka.settings import LOGGING
 from tests.sim_engine.handmade import Written, voters
 
+T = TypeVar("T")
 Disks = Callable[[Sequence[Voter], str], Iterable[BrokerDisk]]
 """From the quorum and the cluster's id, brokers' disks."""
 
@@ -93,7 +96,7 @@ class RenderedCluster(KafkaCluster):
             consumer.assign(assigned)
             left = set(wanted)
             while left:
-                message = consumer.poll(60)
+                message = consumer.poll(PATIENCE_S)
                 assert message is not None, f"nothing more comes of {left}"
                 at = Partition(str(message.topic()), int(message.partition() or 0))
                 error = message.error()
@@ -115,9 +118,12 @@ class RenderedCluster(KafkaCluster):
 
     def committed(self, group: str, partition: Partition) -> int:
         """How far a group got, as its coordinator says."""
+        wanted = TopicPartition(partition.topic, partition.partition)
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, "log_level": 0})
         try:
-            (found,) = consumer.committed([TopicPartition(partition.topic, partition.partition)], timeout=60)
+            (found,) = wait_until(
+                lambda: _answered(lambda: consumer.committed([wanted], timeout=60)), what=f"how far {group} got"
+            )
         finally:
             consumer.close()
         assert found.error is None, found.error
@@ -126,18 +132,25 @@ class RenderedCluster(KafkaCluster):
     def commit_one(self, transactional_id: str, partition: Partition, value: bytes) -> None:
         """A transaction with one record, by a client that takes over a transactional id."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": transactional_id, "log_level": 0})
-        producer.init_transactions(60)
+        producer.init_transactions(PATIENCE_S)
         producer.begin_transaction()
         producer.produce(partition.topic, value, partition=partition.partition)
-        producer.commit_transaction(60)
+        producer.commit_transaction(PATIENCE_S)
 
 
 def _low(consumer: Consumer, partition: Partition) -> str | None:
     """Where a partition begins; None while brokers have just elected its leader."""
+    at = TopicPartition(partition.topic, partition.partition)
+    found = _answered(lambda: consumer.get_watermark_offsets(at, timeout=60))
+    return str(found[0]) if found is not None else None
+
+
+def _answered(ask: Callable[[], T]) -> T | None:
+    """The answer; None while brokers are busy with themselves."""
     try:
-        return str(consumer.get_watermark_offsets(TopicPartition(partition.topic, partition.partition), timeout=60)[0])
+        return ask()
     except KafkaException as error:
-        if error.args[0].code() in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE):
+        if error.args[0].code() in PASSING:
             return None
         raise
 

@@ -1,4 +1,7 @@
-"""Whole worlds: nothing is lost where nothing breaks, the same seed gives the same bytes, and chance finds no hole."""
+"""Whole worlds: nothing is lost where nothing breaks, the same seed gives the same bytes, and chance finds no hole.
+
+`TIDEGAUGE_WORLDS` (260 by default) says how many.
+"""
 
 import hashlib
 import os
@@ -19,6 +22,7 @@ from sim_engine.rendering.write_snapshot import write_snapshot
 from sim_engine.settings import Generation, Settings
 from sim_engine.world import World
 from snapshots.manifest import Consistency
+from tests.sampling import one_in
 from tests.sim_engine.clusters import (
     batches,
     cluster,
@@ -34,6 +38,7 @@ from tests.spark_jobs.pipeline import derived
 
 ROOT = Path(__file__).parents[2]
 DURATION_MS = 60_000
+WORLDS = int(os.environ.get("TIDEGAUGE_WORLDS", "260"))
 WORLDS_A_TEST = 5
 CONSUMERS = ("reader", "committed-reader")
 PRODUCERS = ("idempotent", "one", "plain")
@@ -89,16 +94,16 @@ def check(world: World) -> None:
         assert not [text for text in twice if text.startswith("idempotent")]
 
 
-@pytest.mark.parametrize("first", range(0, 60, WORLDS_A_TEST))
+@pytest.mark.parametrize("first", one_in(4, range(0, 60, WORLDS_A_TEST)))
 def test_replicas_agree_below_the_true_high_watermark_and_only_told_losses_happen(first: int) -> None:
     for seed in range(first, first + WORLDS_A_TEST):
         check(broken_world(seed))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(60, 460, 50))
+@pytest.mark.parametrize("first", range(60, WORLDS, 50))
 def test_and_so_they_do_in_many_more_worlds(first: int) -> None:
-    for seed in range(first, first + 50):
+    for seed in range(first, min(first + 50, WORLDS)):
         check(broken_world(seed))
 
 
@@ -167,6 +172,7 @@ def digest(world: World) -> str:
     return found.hexdigest()
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_bytes_in_every_process() -> None:
     script = "from tests.sim_engine.test_worlds import broken_world, digest; print(digest(broken_world(3)))"
     told = {

@@ -19,6 +19,7 @@ class admin:
 """
 
 
+@pytest.mark.slow
 def test_who_cannot_be_reached_is_told_as_without_a_second_process(nobody: str) -> None:
     with pytest.raises(ClusterError, match=rf"No broker of {nobody} answers within .*capture without --bootstrap"):
         ask_apart(nobody, ClientConfig())

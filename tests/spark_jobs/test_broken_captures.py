@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Golden
+from tests.sampling import one_in
 from tests.spark_jobs.breaks import (
     EXPECTED,
     PARTITIONS,
@@ -48,7 +49,7 @@ def test_the_copy_is_sound_but_for_the_partitions_that_it_leaves_out(sound: Deri
     assert all(line.startswith("partitions ") and " without [" in line for line in wrong(sound))
 
 
-@pytest.mark.parametrize(("break_it", "expected"), EXPECTED.items(), ids=[b.__name__ for b in EXPECTED])
+@pytest.mark.parametrize(("break_it", "expected"), one_in(4, EXPECTED.items(), [b.__name__ for b in EXPECTED]))
 def test_one_break_and_what_it_makes_wrong(
     break_it: Break, expected: tuple[str, ...], copy: Path, sound: Derived
 ) -> None:

@@ -24,6 +24,7 @@ from snapshots.topic_names import TopicNames
 from spark_jobs.facts.context import Row
 from spark_jobs.relations import RELATIONS
 from tests.conftest import Golden
+from tests.sampling import one_in
 from tests.snapshots.headers_copies import headers_copy
 from tests.spark_jobs import breaks
 from tests.spark_jobs.breaks import EXPECTED, PARTITIONS, Break
@@ -109,7 +110,7 @@ def own_rows(facts: Derived) -> dict[str, list[Row]]:
     }
 
 
-@pytest.mark.parametrize("capture", CAPTURES)
+@pytest.mark.parametrize("capture", one_in(3, CAPTURES))
 def test_facts_of_headers_are_the_facts_of_the_logs(golden: Golden, copied: Copied, capture: str) -> None:
     full, headers = derived_once(golden(capture)), derived_once(copied(capture, None))
     assert own_rows(headers) == own_rows(full)
@@ -124,7 +125,7 @@ def test_what_records_tell_is_not_known_of_headers(copied: Copied) -> None:
     assert all(r["keys_compared"] for r in facts.all("key_comparisons", topic="__consumer_offsets", partition=1))
 
 
-@pytest.mark.parametrize("capture", CAPTURES)
+@pytest.mark.parametrize("capture", one_in(3, CAPTURES))
 def test_facts_of_hashed_names_are_the_same_by_other_names(golden: Golden, copied: Copied, capture: str) -> None:
     full, hashed = own_rows(derived_once(golden(capture))), own_rows(derived_once(copied(capture, NAMES)))
     assert full.keys() == hashed.keys()
@@ -180,7 +181,7 @@ def renamed_path(path: str) -> str:
     return f"{broker}/{NAMES.path(rest)}"
 
 
-@pytest.mark.parametrize("break_it", BREAKS, ids=[b.__name__ for b in BREAKS])
+@pytest.mark.parametrize("break_it", one_in(4, BREAKS, [b.__name__ for b in BREAKS]))
 def test_each_break_is_found_without_the_records(golden: Golden, break_it: Break, tmp_path: Path) -> None:
     copy = copy_of(golden("healthy"), tmp_path / "copy", *PARTITIONS)
     break_it(copy)
@@ -251,7 +252,7 @@ def maybe_in(data: bytes, words: set[bytes]) -> Iterator[bytes]:
     yield from (word for word in words if int.from_bytes(word[:8], "little") in met)
 
 
-@pytest.mark.parametrize("capture", CAPTURES)
+@pytest.mark.parametrize("capture", one_in(3, CAPTURES))
 def test_no_record_of_a_users_topic_is_in_a_headers_snapshot(golden: Golden, copied: Copied, capture: str) -> None:
     records = users_records(golden(capture))
     assert len(records) > 300
@@ -261,7 +262,7 @@ def test_no_record_of_a_users_topic_is_in_a_headers_snapshot(golden: Golden, cop
         assert not list(snapshot.rglob("*.log.deleted"))
 
 
-@pytest.mark.parametrize("capture", CAPTURES)
+@pytest.mark.parametrize("capture", one_in(3, CAPTURES))
 def test_no_name_of_a_users_topic_is_in_a_hashed_snapshot(golden: Golden, copied: Copied, capture: str) -> None:
     facts = derived_once(golden(capture))
     topics = {row["topic"] for row in facts.all("topics")} | {

@@ -14,6 +14,7 @@ from expectations.verdicts import Breach, fold
 from kafka_log.metadata_records import MetadataRecord
 from kafka_log.schemas import FieldValue
 from tests.conftest import Golden
+from tests.sampling import one_in
 from tests.spark_jobs.damage import batches, copy_of, place
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.metadata_damage import (
@@ -210,7 +211,7 @@ DAMAGED: tuple[tuple[str, str, Callable[[Path], None], set[str]], ...] = (
 """Capture, the partition that is copied, what is done to its metadata, and the only roots of that."""
 
 
-@pytest.mark.parametrize(("capture", "partition", "break_it", "expected"), DAMAGED)
+@pytest.mark.parametrize(("capture", "partition", "break_it", "expected"), one_in(3, DAMAGED))
 def test_what_is_wrong_is_the_root_and_nothing_else_is(
     judge: Judge,
     golden: Golden,

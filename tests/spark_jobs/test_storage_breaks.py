@@ -13,6 +13,7 @@ from kafka_log.records import RecordBatch
 from snapshots.adopt import adopt
 from snapshots.manifest import Consistency
 from tests.conftest import Golden
+from tests.sampling import one_in
 from tests.spark_jobs.damage import copy_of, edit, segments, with_holes
 from tests.spark_jobs.judging import Judge, roots
 from tests.spark_jobs.pipeline import derived
@@ -136,7 +137,7 @@ STOPPED: dict[Break, str] = {
 }
 
 
-@pytest.mark.parametrize(("break_it", "code"), STOPPED.items(), ids=[b.__name__ for b in STOPPED])
+@pytest.mark.parametrize(("break_it", "code"), one_in(4, STOPPED.items(), [b.__name__ for b in STOPPED]))
 def test_one_break_in_a_stopped_cluster_is_one_root(
     break_it: Break, code: str, golden: Golden, tmp_path: Path, judge: Judge
 ) -> None:
@@ -216,7 +217,7 @@ TIER: dict[Break, str] = {
 }
 
 
-@pytest.mark.parametrize(("break_it", "code"), TIER.items(), ids=[b.__name__ for b in TIER])
+@pytest.mark.parametrize(("break_it", "code"), one_in(4, TIER.items(), [b.__name__ for b in TIER]))
 def test_one_break_in_the_remote_tier_is_one_root(
     break_it: Break, code: str, golden: Golden, tmp_path: Path, judge: Judge
 ) -> None:

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +28,27 @@ STORIES = (
     "leader-epoch-truncation",
 )
 
-AUDIT = """
+AUDITS = """
 import json, sys
 from pathlib import Path
+from snapshots.errors import SnapshotError
 from spark_jobs import whole_snapshots
 from tidegauge.audit import NO_STORE, audit
-many, out, inputs, previous = json.loads(sys.argv[1])
-whole_snapshots.MANY = many
-audit(
-    tuple(inputs), out=Path(out), fail_on="never", store=NO_STORE, master="local[2]", progress=print, previous=previous,
-    data_docs=False,
-)
+said = []
+for many, out, inputs, previous in json.loads(sys.argv[2]):
+    whole_snapshots.MANY = many
+    try:
+        audit(
+            tuple(inputs), out=Path(out), fail_on="never", store=NO_STORE, master="local[2]",
+            progress=lambda line: None, previous=previous, data_docs=False,
+        )
+        said.append(None)
+    except SnapshotError as refusal:
+        said.append(str(refusal))
+Path(sys.argv[1]).write_text(json.dumps(said))
 """
+"""Several audits in one process, which starts one JVM; in a file, of each: null, or how it was refused."""
+BY_SEGMENT = 10**9
 
 
 @pytest.fixture(scope="module")
@@ -102,17 +111,41 @@ def test_a_restricted_look_reads_only_what_it_was_asked_for(run: Run) -> None:
     assert (names(by_segment), names(whole)) == (names(run), [])
 
 
-@pytest.mark.slow
-def test_both_ways_find_the_same(snapshots: dict[str, str | None], tmp_path: Path) -> None:
+@dataclass(frozen=True, slots=True)
+class BothWays:
+    """What the two ways left and said: of all snapshots, and of a comparison with what is no past of one of them."""
+
+    found: dict[str, dict[str, Path]]
+    said: dict[str, str | None]
+    misused: Path
+
+
+@pytest.fixture(scope="module")
+def both_ways(snapshots: dict[str, str | None], tmp_path_factory: pytest.TempPathFactory) -> BothWays:
+    root = tmp_path_factory.mktemp("both")
     previous = {each: earlier for each, earlier in snapshots.items() if earlier is not None}
-    found = {}
-    for way, many in (("whole", MANY), ("by segment", 10**9)):
-        asked = [many, str(tmp_path / way), list(snapshots), previous]
-        subprocess.run([sys.executable, "-c", AUDIT, json.dumps(asked)], check=True, timeout=900)
-        found[way] = {
-            str(each.parent.relative_to(tmp_path / way)): each.parent
-            for each in (tmp_path / way).glob("*/*/report.json")
-        }
+    first, second = [each for each in snapshots if Path(each).parent.name == "unclean-election"][:2]
+    ways = {"whole": MANY, "by segment": BY_SEGMENT}
+    asked = [[many, str(root / way), list(snapshots), previous] for way, many in ways.items()]
+    asked += [[many, str(root / f"{way} refused"), list(snapshots), {first: second}] for way, many in ways.items()]
+    subprocess.run([sys.executable, "-c", AUDITS, str(root / "said"), json.dumps(asked)], check=True, timeout=1800)
+    answers = json.loads((root / "said").read_text())
+    assert answers[: len(ways)] == [None] * len(ways)
+    return BothWays(
+        found={
+            way: {
+                str(each.parent.relative_to(root / way)): each.parent for each in (root / way).glob("*/*/report.json")
+            }
+            for way in ways
+        },
+        said=dict(zip(ways, answers[len(ways) :], strict=True)),
+        misused=Path(first),
+    )
+
+
+@pytest.mark.slow
+def test_both_ways_find_the_same(both_ways: BothWays, snapshots: dict[str, str | None]) -> None:
+    found = both_ways.found
     assert found["whole"].keys() == found["by segment"].keys()
     assert len(found["whole"]) == len(snapshots)
     for name, directory in found["whole"].items():
@@ -136,18 +169,10 @@ def rows(directory: Path, relation: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_one_that_cannot_be_used_is_said_as_ever(snapshots: dict[str, str | None], tmp_path: Path) -> None:
+def test_one_that_cannot_be_used_is_said_as_ever(both_ways: BothWays) -> None:
     """A comparison with what is no past of the snapshot is refused with the same words, whichever way is taken."""
-    first, second = [each for each in snapshots if Path(each).parent.name == "unclean-election"][:2]
-    said = []
-    for many in (MANY, 10**9):
-        asked = [many, str(tmp_path / str(many)), list(snapshots), {first: second}]
-        done = subprocess.run(
-            [sys.executable, "-c", AUDIT, json.dumps(asked)], capture_output=True, text=True, timeout=900
-        )
-        assert done.returncode != 0
-        said.append(done.stderr.strip().splitlines()[-1])
-    assert said[0].startswith("snapshots.errors.SnapshotError: ")
-    assert said[0] == said[1]
-    assert open_snapshot(Path(first)).manifest.snapshot_id in said[0]
+    whole, by_segment = both_ways.said["whole"], both_ways.said["by segment"]
+    assert whole is not None
+    assert whole == by_segment
+    assert open_snapshot(both_ways.misused).manifest.snapshot_id in whole
     assert whole_snapshots.MANY == MANY

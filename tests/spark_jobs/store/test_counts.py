@@ -82,3 +82,47 @@ def test_an_older_snapshot_brings_the_topics_of_the_newest_up_to_date(url: str, 
     audit(url, cluster, "s1", breach("b1"), day=-1)
     assert rows(url, shown, cluster) == [(1, 7)]
     assert rows(url, written, cluster) == before
+
+
+RISKS = """
+SELECT failures, risks, losing, unavailable, unclean, refusing FROM tidegauge.v_risk_count
+WHERE cluster = %s ORDER BY failures
+"""
+
+
+def risk(topic: str, failure: str, *brokers: int, **costs: int) -> dict[str, object]:
+    nothing = {"losing": 0, "unavailable": 0, "unclean": 0, "refusing": 0}
+    return {"topic": topic, "failure": failure, "brokers": list(brokers), "racks": [], **nothing, **costs}
+
+
+def judged(url: str, cluster: str, day: int, *risks: dict[str, object], topics: tuple[str, ...] = ("a", "b")) -> None:
+    run_id = opened(url, key(cluster, f"s{day}"), captured_at=datetime(2026, 11, day, tzinfo=UTC))
+    store.stage(url, run_id, "postures", table("postures", *({"topic": topic} for topic in topics)))
+    store.stage(url, run_id, "risks", table("risks", *risks))
+    store.publish(url, run_id, report())
+
+
+def test_risks_are_counted_by_what_has_to_fail_and_topics_by_what_it_costs(url: str, cluster: str) -> None:
+    judged(
+        url, cluster, 1,
+        risk("a", "now", refusing=2),
+        risk("a", "broker", 1, losing=1), risk("a", "broker", 2, losing=1, unclean=1),
+        risk("b", "rack", 1, 2, losing=3),
+        risk("b", "brokers", 1, 2, unavailable=1), risk("b", "racks", 1, 2, 3, unavailable=1),
+    )  # fmt: skip
+    assert rows(url, RISKS, cluster) == [("double", 2, 0, 1, 0, 0), ("now", 1, 0, 0, 0, 1), ("single", 3, 2, 0, 1, 0)]
+    anew = (
+        "SELECT failures, count(*) FROM tidegauge.v_risk JOIN tidegauge.v_run_latest r USING (run_id) "
+        "WHERE r.cluster = %s GROUP BY 1 ORDER BY 1"
+    )
+    assert [row[:2] for row in rows(url, RISKS, cluster)] == rows(url, anew, cluster)
+
+
+def test_risks_are_those_of_the_latest_run_and_of_none_that_could_not_judge(url: str, cluster: str) -> None:
+    judged(url, cluster, 2, risk("a", "broker", 1, losing=1))
+    judged(url, cluster, 1, risk("a", "broker", 1, losing=1), risk("b", "broker", 1, losing=1))
+    assert ("single", 1, 1, 0, 0, 0) in rows(url, RISKS, cluster)
+    judged(url, cluster, 3)
+    assert [row[1:] for row in rows(url, RISKS, cluster)] == [(0, 0, 0, 0, 0)] * 3, "judged, and nothing found"
+    judged(url, cluster, 4, topics=())
+    assert rows(url, RISKS, cluster) == []

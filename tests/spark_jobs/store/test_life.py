@@ -1,10 +1,13 @@
 """The store on a real Postgres: the life of a breach over runs."""
 
+import random
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from spark_jobs import store
+from spark_jobs.store.lifecycle import renew_breaches
 from tests.spark_jobs.store.helpers import audit, breach, broker, key, life, opened, report, rows
 
 # ------------------------------------------------------------------------------------------------- the life of a breach
@@ -100,3 +103,65 @@ def test_clusters_do_not_meddle_with_each_other(url: str, cluster: str) -> None:
 def test_a_breach_told_twice_is_kept_once(url: str, cluster: str) -> None:
     audit(url, cluster, "s1", breach("b1"), breach("b1", records=1))
     assert rows(url, "SELECT records FROM tidegauge.v_finding WHERE cluster = %s", cluster) == [(700,)]
+
+
+# ------------------------------------------------------------------------------------------------ carried on, or anew
+
+
+def lives(cursor: Any, cluster: str) -> list[tuple[Any, ...]]:
+    cursor.execute("SELECT * FROM tidegauge.breach WHERE cluster = %s ORDER BY breach_id", (cluster,))
+    return list(cursor.fetchall())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_lives_that_are_carried_on_are_those_worked_out_anew(url: str, cluster: str, seed: int) -> None:
+    """Histories at random: days in their order and out of it, audited again, by another ruleset; brokers missing;
+    invariants unknown, in part or whole.
+    """
+    dice = random.Random(seed)
+    newest = 0
+    for _ in range(14):
+        newest += dice.random() < 0.8
+        day = newest if dice.random() < 0.85 else dice.randrange(newest + 1)
+        found = [
+            breach(name, code=dice.choice(["D06"] * 3 + ["D02"]), records=dice.randrange(3))
+            for name in ("b1", "b2", "b3", "b4", "b5")
+            if dice.random() < 0.4
+        ]
+        audit(
+            url, cluster, f"s{day:02}", *found, day=day,
+            ruleset_version=dice.choice("1112"),
+            unknown={"D06": 1} if dice.random() < 0.3 else {},
+            undecided=dice.choice([None, None, [], ["b1", "b3"]]),
+            brokers=(broker(1, captured=dice.random() < 0.7), broker(2)),
+        )  # fmt: skip
+        with store.connect(url, "work lives out") as connection, connection.cursor() as cursor:
+            carried_on = lives(cursor, cluster)
+            renew_breaches(cursor, cluster, None)
+            assert lives(cursor, cluster) == carried_on
+
+
+def test_the_newest_run_asks_for_no_earlier_run_s_findings(url: str, cluster: str) -> None:
+    for day in (1, 2):
+        audit(url, cluster, f"s{day}", breach("b1"), day=day)
+    with store.connect(url, "take away what is not needed") as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "DELETE FROM tidegauge.finding WHERE breach_id = 'b1' AND run_id IN "
+            "(SELECT run_id FROM tidegauge.audit_run WHERE cluster = %s)",
+            (cluster,),
+        )
+    audit(url, cluster, "s3", breach("b1"), day=3)
+    assert life(url, cluster) == ("still_open", "s1", "s1", "s3", None)
+
+
+def test_a_breach_that_stays_open_is_written_beside_itself(url: str, cluster: str) -> None:
+    """No index hears of it. On full pages each of them would, and publishing takes several times as long."""
+    found = [breach(f"b{n}") for n in range(300)]
+    audit(url, cluster, "s1", *found, day=1)
+    with store.connect(url, "go on") as connection, connection.cursor() as cursor:
+        cursor.execute("UPDATE tidegauge.breach SET last_seen_run = 'next', records = 1 WHERE cluster = %s", (cluster,))
+        table = "'tidegauge.breach'::regclass"
+        cursor.execute(f"SELECT pg_stat_get_xact_tuples_updated({table}), pg_stat_get_xact_tuples_hot_updated({table})")
+        updated, beside = cursor.fetchone()
+    assert updated == len(found)
+    assert beside > 0.9 * updated

@@ -152,7 +152,7 @@ def _until_somebody_waits_for(url: str, event: str) -> None:
 
 def test_a_run_that_was_taken_for_abandoned_answers_with_the_one_that_replaced_it(url: str, cluster: str) -> None:
     first = opened(url, key(cluster))
-    store.release(first)  # as between two steps that are processes of their own
+    store.release(first)  # as when it is killed
     second = opened(url, key(cluster))
     with pytest.raises(StoreError, match="Start the audit again"):
         store.stage(url, first, "replicas", table("replicas", {"broker_id": 1}))
@@ -170,6 +170,42 @@ def test_a_kept_run_is_not_taken_for_abandoned(url: str, cluster: str) -> None:
     store.stage(url, first, "replicas", table("replicas", {"broker_id": 1}))
     assert store.publish(url, first, report()) == first
     store.discard(url, second)
+
+
+def between_judging_and_publishing(url: str, cluster: str) -> str:
+    """A run as one step leaves it to another, when both are processes of their own."""
+    run_id = opened(url, key(cluster))
+    store.stage(url, run_id, "replicas", table("replicas", {"broker_id": 1}))
+    store.mark_judged(url, run_id)
+    store.release(run_id)
+    return run_id
+
+
+def test_a_judged_run_waits_for_its_publishing_whoever_audits_the_snapshot_meanwhile(url: str, cluster: str) -> None:
+    first = between_judging_and_publishing(url, cluster)
+    look = opened(url, key(cluster))
+    store.discard(url, look)  # as a look at some partitions ends: nothing would ever have stood for the first
+    second = between_judging_and_publishing(url, cluster)
+    assert store.publish(url, first, report()) == first
+    assert store.publish(url, second, report()) == first
+    assert rows(url, "SELECT run_id FROM tidegauge.v_run WHERE cluster = %s", cluster) == [(first,)]
+
+
+def test_what_a_judged_run_found_is_not_visible_before_it_is_published(url: str, cluster: str) -> None:
+    between_judging_and_publishing(url, cluster)
+    assert visible(url, cluster) == []
+
+
+def test_a_judged_run_that_nobody_publishes_goes_with_the_next_audit_a_day_later(url: str, cluster: str) -> None:
+    left = between_judging_and_publishing(url, cluster)
+    with store.connect(url, "wait") as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE tidegauge.audit_run SET finished_at = finished_at - interval '25 hours' WHERE run_id = %s", (left,)
+        )
+    opened(url, key(cluster, "s2"))
+    assert leftovers(url, left) == 2
+    opened(url, key(cluster))
+    assert leftovers(url, left) == 0
 
 
 # ---------------------------------------------------------------------------------------------------- parts, once each
@@ -289,7 +325,7 @@ def test_two_audits_of_one_snapshot_at_once_end_in_one_run(url: str, cluster: st
     def one(name: str) -> str:
         run_id = opened(url, key(cluster))
         store.stage(url, run_id, "brokers", table("brokers", broker(1)))
-        both_open.wait()
+        both_open.wait(timeout=120)  # Else the failure of one leaves the other here for ever.
         return store.publish(url, run_id, report(breach("b1")))
 
     with ThreadPoolExecutor(2) as pool:
