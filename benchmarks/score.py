@@ -39,13 +39,12 @@ def say(text: str) -> None:
 
 def spaces(constants: list[Constants]) -> list[Explored]:
     """Every model's space, audited."""
-    found = []
+    found: list[Explored] = []
     with store_at(None) as url:
         migrate(url)
         for of_size in constants:
-            for model in Model:
-                say(f"explore: {model.name}")
-                found.append(explored(model, of_size, url=url, progress=say))
+            say(f"explore: {of_size.replicas} replicas")
+            found += explored(tuple(Model), of_size, url=url, progress=say)
     return found
 
 

@@ -1,9 +1,10 @@
 """Whole explored spaces: every state that a model reaches, rendered and audited; is what violates StrongIsr reported?
 
-In: a model and its constants. Out: `Explored`, counts. The rule that must hold: what is audited is bytes, as brokers
-would have left them; whether a state violates StrongIsr is asked of the specification's own predicate.
+In: models and their constants. Out: an `Explored` of each, counts. The rule that must hold: what is audited is bytes,
+as brokers would have left them; whether a state violates StrongIsr is asked of the specification's own predicate.
 
-States whose disks are the same, byte for byte, are audited once. They are derived in this machine's processes and
+States whose disks are the same, byte for byte, are audited once, whichever of the models reaches them: of the five,
+with two replicas, each four out of five are another's, too. They are derived in this machine's processes and
 judged a thousand together, since handing a state of a few kilobytes to Spark takes longer than deriving it. With three
 brokers or more, disks that differ only in the brokers' names are one, too.
 
@@ -16,7 +17,7 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import permutations
@@ -29,7 +30,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from expectations.catalogue.registry import RULESET_VERSION
-from sim_engine.explore.layout import END, ENTRIES, HIGH_WATERMARK, QUORUM_ISR, Constants, Layout
+from sim_engine.explore.layout import END, ENTRIES, HIGH_WATERMARK, QUORUM_ISR, Constants, Layout, layout_of
 from sim_engine.explore.render_state import disks_of, image_of
 from sim_engine.explore.rules import Model, breaks_strong_isr
 from sim_engine.explore.search import Explorer
@@ -43,6 +44,8 @@ from spark_jobs.relations import RELATIONS
 from spark_jobs.run import AuditedSnapshot
 
 Fields = NDArray[np.int64]
+_Disks = tuple[Any, ...]
+"""What `image_of` says of a state: equal where the disks are, byte for byte."""
 Progress = Callable[[str], None]
 
 REPORTING: Final = frozenset({"D06", "D10"})
@@ -84,14 +87,25 @@ class Explored:
     besides: Mapping[str, int] = field(default_factory=dict)
 
 
-def explored(model: Model, constants: Constants, *, url: str, progress: Progress) -> Explored:
-    """Explores and audits a space. `url` is a store that was migrated; nothing of this stays there."""
-    images = _images(model, constants)
-    reports = dict(_audited(list(images.values()), _layout(model, constants), url, progress))
+def explored(models: Sequence[Model], constants: Constants, *, url: str, progress: Progress) -> tuple[Explored, ...]:
+    """Explores and audits a space of each model. `url` is a store that was migrated; nothing of this stays there."""
+    spaces = [_images(model, constants) for model in models]
+    distinct: dict[_Disks, Fields] = {}
+    for images in spaces:
+        for disks, image in images.items():
+            distinct.setdefault(disks, image.fields)
+    audited = _audited(list(distinct.values()), layout_of(constants), url, progress)
+    reports = dict(zip(distinct, audited, strict=True))
+    return tuple(_counted(model, constants, images, reports) for model, images in zip(models, spaces, strict=True))
+
+
+def _counted(
+    model: Model, constants: Constants, images: Mapping[_Disks, _Image], reports: Mapping[_Disks, frozenset[str]]
+) -> Explored:
     count: Counter[str] = Counter()
     besides: Counter[str] = Counter()
-    for number, image in enumerate(images.values()):
-        codes = reports[number]
+    for disks, image in images.items():
+        codes = reports[disks]
         reported = bool(codes & REPORTING)
         states = image.violating + image.other
         count["states"] += states
@@ -129,16 +143,12 @@ def table(found: Iterable[Explored]) -> Iterator[str]:
         yield f"| {one.model} | {', '.join(map(str, one.constants))} | {' | '.join(f'{n:,}' for n in numbers)} |"
 
 
-def _layout(model: Model, constants: Constants) -> Layout:
-    return Explorer(model, constants).layout
-
-
-def _images(model: Model, constants: Constants) -> dict[tuple[Any, ...], _Image]:
+def _images(model: Model, constants: Constants) -> dict[_Disks, _Image]:
     """Every distinct set of disks, with how many states have them."""
     explorer = Explorer(model, constants)
     explorer.explore()
     layout = explorer.layout
-    found: dict[tuple[Any, ...], _Image] = {}
+    found: dict[_Disks, _Image] = {}
     for fields in explorer.states():
         key = image_of(layout, fields)
         if constants.replicas > _SAME_NAMES_UP_TO:
@@ -163,7 +173,7 @@ def _lost(layout: Layout, fields: Fields) -> bool:
     return any(member[: len(held[:mark])] != held[:mark] for held, mark in logs for member in members)
 
 
-def _nameless(image: tuple[Any, ...], replicas: int) -> tuple[Any, ...]:
+def _nameless(image: _Disks, replicas: int) -> _Disks:
     """The image with the brokers named in the one of all ways that comes first."""
     requests, isr, disks = image
 
@@ -179,19 +189,16 @@ def _nameless(image: tuple[Any, ...], replicas: int) -> tuple[Any, ...]:
     return min((renamed(names) for names in permutations(range(replicas))), key=repr)
 
 
-def _audited(
-    images: list[_Image], layout: Layout, url: str, progress: Progress
-) -> Iterator[tuple[int, frozenset[str]]]:
-    """The number of each image, and the codes of its alarms."""
+def _audited(states: Sequence[Fields], layout: Layout, url: str, progress: Progress) -> Iterator[frozenset[str]]:
+    """The codes of each state's alarms."""
     root = Path(tempfile.mkdtemp(prefix="tidegauge-explored-", dir=_MEMORY if _MEMORY.is_dir() else None))
     try:
         with get_context("spawn").Pool(os.cpu_count()) as pool:
-            for at in range(0, len(images), _TOGETHER):
-                numbers = range(at, min(at + _TOGETHER, len(images)))
-                tasks = [(layout, images[n].fields, str(root / str(n))) for n in numbers]
-                facts = pool.imap(_derived, tasks, chunksize=20)
-                yield from zip(numbers, _judged(list(facts), url), strict=True)
-                progress(f"{numbers.stop:,} of {len(images):,} distinct disks")
+            for at in range(0, len(states), _TOGETHER):
+                numbers = range(at, min(at + _TOGETHER, len(states)))
+                tasks = [(layout, states[n], str(root / str(n))) for n in numbers]
+                yield from _judged(list(pool.imap(_derived, tasks, chunksize=20)), url)
+                progress(f"{numbers.stop:,} of {len(states):,} distinct disks")
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
