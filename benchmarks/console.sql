@@ -64,6 +64,13 @@ SELECT run_id, cluster, snapshot_id, topic, partition, 1, 7, 0, x * 1000, x * 10
 FROM place, generate_series(0, 9) x;
 INSERT INTO tidegauge.committed_offsets (run_id, cluster, snapshot_id, "group", topic, partition, committed_offset)
 SELECT run_id, cluster, snapshot_id, 'g' || g, topic, partition, 500 FROM place, generate_series(1, 2) g;
+INSERT INTO tidegauge.postures (run_id, cluster, snapshot_id, topic, partition_count, replication_factor, min_insync_replicas)
+SELECT run_id, cluster, snapshot_id, topic, count(*), %(replicas)s, 2 FROM place GROUP BY run_id, cluster, snapshot_id, topic;
+INSERT INTO tidegauge.risks (run_id, cluster, snapshot_id, topic, failure, brokers, racks, partition_count, losing, unavailable,
+                             unclean, refusing, records_at_risk, records_at_risk_known)
+SELECT run_id, cluster, snapshot_id, topic, CASE WHEN a = b THEN 'broker' ELSE 'brokers' END,
+       CASE WHEN a = b THEN ARRAY[a] ELSE ARRAY[a, b] END, '{}', partition_count, (a <> b)::integer, 0, 0, 1, 700, true
+FROM tidegauge.postures, generate_series(1, 9) a, generate_series(a, 9) b;
 INSERT INTO tidegauge.loss (run_id, topic, partition, start_offset, end_offset, records, held_by, state, groups_affected)
 SELECT run_id, topic, partition, 99000, 100000, 1000, '{2}', 'at_risk', '{}' FROM place WHERE partition %% 10 = 0;
 INSERT INTO tidegauge.acknowledgement (cluster, breach_id, acknowledged_at, acknowledged_by, acknowledged_until, opened_at)

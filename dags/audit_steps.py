@@ -63,7 +63,9 @@ def runs_root() -> str:
 
 
 def subject(run_id: str, name: str, *look: str, snapshots: list[str]) -> Subject:
-    """What one mapped instance of the tasks is about."""
+    """What one mapped instance of the tasks is about. `run_id` must name no run of another DAG: Airflow gives runs of
+    two DAGs for one instant the same id.
+    """
     return {
         "subject": name,
         "directory": f"{runs_root()}/{re.sub('[:+/]', '-', run_id)}/{folder(name)}",

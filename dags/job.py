@@ -134,8 +134,9 @@ class JobOperator(ProcessOperator):
         master = os.environ.get("TIDEGAUGE_SPARK_MASTER") or "local[*]"
         words = list(flat(self.arguments))
         if self.spark:
-            about = f"{context['ti'].run_id}-{self.subject}" if self.subject else context["ti"].run_id
-            pod = pod_name(self.task_id, about, context["ti"].try_number) if is_kubernetes(master) else None
+            ti = context["ti"]
+            about = "-".join(filter(None, (ti.run_id, self.subject, ti.dag_id)))
+            pod = pod_name(self.task_id, about, ti.try_number) if is_kubernetes(master) else None
             command = spark_submit(master, [*self.steps, *words], os.environ, name=self.task_id, pod=pod)
             self._killing = [command[0], "--master", master, "--kill", f"{_namespace(os.environ)}:{pod}"] if pod else []
         else:

@@ -39,7 +39,7 @@ def subjects_of(context: Any) -> list[Subject]:
         look += ["--previous", "auto"]
     look += [word for place in params["partitions"] or () for word in ("--partition", place)]
     look += [word for code in params["invariants"] or () for word in ("--invariant", code)]
-    return [subject(context["dag_run"].run_id, params["cluster"], *look, snapshots=[named])]
+    return [subject(f"adhoc-{context['dag_run'].run_id}", params["cluster"], *look, snapshots=[named])]
 
 
 def _day(given: str | None) -> date | None:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from snapshots.adopt import adopt
 from snapshots.manifest import Consistency
@@ -30,6 +31,8 @@ STORY = {
     "staging": ["tiered"] * 6 + ["soak-01"] * 7,
 }
 LINEAGE = "/clusters/production/topics/orders/partitions/0"
+CLUSTER = "/clusters/production"
+MARGIN = 20
 LARGEST_BYTES = 200_000
 
 
@@ -65,6 +68,13 @@ def main() -> int:
     return int(max(sizes.values()) > LARGEST_BYTES)
 
 
+def around(page: Any, selector: str) -> Any:
+    """A part of a page, and a little of what is around it."""
+    box = page.locator(selector).bounding_box()
+    size = {"width": box["width"] + 2 * MARGIN, "height": box["height"] + 2 * MARGIN}
+    return {"x": box["x"] - MARGIN, "y": box["y"] - MARGIN, **size}
+
+
 def take(address: str) -> None:
     """Every picture."""
     with chromium() as browser:
@@ -76,6 +86,10 @@ def take(address: str) -> None:
         page.get_by_role("tooltip").wait_for(state="hidden")
         page.locator(".hatch.diverged[data-s]").hover(position={"x": 40, "y": 5})
         page.screenshot(path=PICTURES / "lineage.png")
+        page.goto(CLUSTER)
+        page.screenshot(
+            path=PICTURES / "risks.png", full_page=True, clip=around(page, "section[aria-labelledby=risks]")
+        )
         page.goto("/data-docs")
         page.locator("main li a").first.click()
         page.locator("h1").wait_for()

@@ -164,7 +164,7 @@ LIMIT 200
 CLUSTER: Final = Dashboard(
     uid="tidegauge-cluster",
     title="Tidegauge / Cluster",
-    about="One cluster by its latest audit: verdicts, breaches, losses, elections, transactions, groups.",
+    about="One cluster by its latest audit: verdicts, breaches, losses, elections, risks, transactions, groups.",
     variables=(_CLUSTER,),
     panels=(
         Panel(
@@ -216,6 +216,21 @@ FROM tidegauge.v_loss WHERE {_HERE} ORDER BY records DESC
 SELECT at, topic, partition, leader_id, previous_leader_id, leader_epoch, previous_isr, records_at_stake, metadata_offset
 FROM tidegauge.v_election WHERE {_HERE} AND election = 'unclean' AND NOT coalesce(topic_deleted, false)
 ORDER BY at DESC LIMIT 200
+""",
+        ),
+        Panel(
+            title="Risks",
+            kind="table",
+            width=24,
+            about="What would be lost if a broker or a rack failed, or two of them, and what is so now. No breach: nothing of "
+            "it has happened. A pair stands here where it costs more than each half.",
+            sql=f"""
+SELECT failures, topic, failure, brokers, racks, partition_count, losing, unavailable, unclean, refusing, records_at_risk,
+       records_at_risk_known, losing_partitions, unavailable_partitions
+FROM tidegauge.v_risk WHERE {_HERE}
+ORDER BY failures = 'double', failure <> 'now', losing DESC, unavailable DESC, refusing DESC, unclean DESC, topic, failure,
+         brokers, racks
+LIMIT 500
 """,
         ),
         Panel(

@@ -76,6 +76,7 @@ def _named(snapshots: Sequence[AuditedSnapshot]) -> str:
 
 def _evaluate(snapshots: Sequence[AuditedSnapshot], run: Run, url: str) -> None:
     """Snapshots judged together: each staged under its own run, all counted by the same queries, one validation."""
+    _forget_earlier_try(snapshots, url)
     run_ids = store.open_runs(url, [_new_run(snapshot, run) for snapshot in snapshots])
     by_run = dict(zip(run_ids, snapshots, strict=True))
     try:
@@ -89,9 +90,18 @@ def _evaluate(snapshots: Sequence[AuditedSnapshot], run: Run, url: str) -> None:
             if run.data_docs:
                 write_data_docs(snapshot.target / "data_docs", report, judged[run_id].validations)
             _write(snapshot.target / _STAGED, {"run_id": run_id})
+        store.mark_judged(url, *run_ids)
     except BaseException:
         store.discard(url, *run_ids)
         raise
+
+
+def _forget_earlier_try(snapshots: Sequence[AuditedSnapshot], url: str) -> None:
+    """Gives up what this very step left when it ran here before: nobody would ever publish it."""
+    left = [snapshot for snapshot in snapshots if (snapshot.target / _STAGED).exists()]
+    store.discard(url, *(_staged_run(snapshot) for snapshot in left))
+    for snapshot in left:
+        (snapshot.target / _STAGED).unlink()
 
 
 def _new_run(snapshot: AuditedSnapshot, run: Run) -> store.NewRun:

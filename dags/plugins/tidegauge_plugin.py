@@ -29,6 +29,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 
 PREFIX: Final = "/tidegauge"
 _DAG: Final = "replication_audit"
+_ADHOC: Final = "replication_audit_adhoc"
 _CATEGORY: Final = "browse"
 _COOKIE: Final = "tidegauge_form"
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9._~-]+")
@@ -134,6 +135,8 @@ def create_app(environ: Mapping[str, str]) -> FastAPI:
     async def of_run(dag_id: str, run_id: str, request: Request) -> Response:
         """A DAG run's report."""
         folder = re.sub(r"[:+/]", "-", run_id)
+        if dag_id == _ADHOC:
+            folder = f"adhoc-{folder}"
         written = "".join(c if re.fullmatch(r"[A-Za-z0-9._-]", c) else _escaped(c) for c in folder)
         return RedirectResponse(f"{request.scope.get('root_path', '')}/data-docs/of/{written}", status_code=307)
 

@@ -4,6 +4,7 @@
     schema_problem(revision, views)                  why this version cannot use a store, if it cannot
     run_id = open_run(url, key, ...)                 a run that nobody sees; what a killed one left behind is removed
     stage(url, run_id, "replicas", batches, part=…)  facts, by any number of tasks at once, each part once
+    mark_judged(url, run_id)                         from here on it waits for its publishing, without a process
     run_id = publish(url, run_id, report)            one transaction; from here on the views show it
     discard(url, run_id)                             the other way out
     acknowledge(url, cluster, breach_id, …)          somebody's word on a breach; withdraw(…) takes it back
@@ -23,7 +24,17 @@ from spark_jobs.store.acknowledgement import Acknowledgement, acknowledge, withd
 from spark_jobs.store.connection import connect, normalised
 from spark_jobs.store.publish import Report, publish
 from spark_jobs.store.retention import Removed, retain
-from spark_jobs.store.runs import NewRun, RunKey, discard, keep, known_breaches, open_run, open_runs, release
+from spark_jobs.store.runs import (
+    NewRun,
+    RunKey,
+    discard,
+    keep,
+    known_breaches,
+    mark_judged,
+    open_run,
+    open_runs,
+    release,
+)
 from spark_jobs.store.schema import grant_roles, migrate, schema_problem
 from spark_jobs.store.staging import stage, stage_together
 
@@ -39,6 +50,7 @@ __all__ = [
     "grant_roles",
     "keep",
     "known_breaches",
+    "mark_judged",
     "migrate",
     "normalised",
     "open_run",

@@ -1,9 +1,12 @@
-"""The life of each breach of a cluster, worked out anew from the findings of all its published runs.
+"""The life of each breach of a cluster, worked out from the findings of all its published runs.
 
 The rules that must hold: a cluster's history is that of its snapshots, in the order in which they were captured,
 whatever the order in which they were audited; of each snapshot the run that was published last speaks. A breach is
 resolved by the first later run that judged its subject and did not find it, never by one that could not judge: one
 whose invariant was unknown, that missed a broker which the breach names, or that says itself that it could not decide.
+
+A run about the newest snapshot only carries lives on, so it costs what it found and what was open, however long the
+history is. Any other run may change what came after it: then every life is worked out anew, which comes to the same.
 """
 
 from typing import Any, Final
@@ -17,7 +20,13 @@ _COLUMNS: Final = ", ".join((*_LIFE, *_CONTENT))
 _OLD: Final = ", ".join(f"b.{name}" for name in (*_LIFE, *_CONTENT))
 _NEW: Final = ", ".join(f"excluded.{name}" for name in (*_LIFE, *_CONTENT))
 
-LIFE: Final = """
+_JUDGES: Final = "CASE WHEN r.undecided IS NULL THEN i.unknown = 0 ELSE {breach_id} <> ALL (r.undecided) END"
+_BROKERS: Final = """
+           ARRAY(SELECT ({subject} ->> key)::integer FROM unnest(ARRAY['broker_id', 'leader_id', 'follower_id']) AS key
+                 WHERE jsonb_typeof({subject} -> key) = 'number')
+""".strip()
+
+LIFE: Final = f"""
 run AS (  -- one for each snapshot, numbered in the order of capture
     SELECT run_id, undecided, missing_brokers, row_number() OVER (ORDER BY captured_at, snapshot_id) AS n
     FROM (SELECT DISTINCT ON (snapshot_id) * FROM tidegauge.audit_run
@@ -25,15 +34,14 @@ run AS (  -- one for each snapshot, numbered in the order of capture
           ORDER BY snapshot_id, published_at DESC NULLS FIRST, run_id DESC) AS latest_of_snapshot
 ), sight AS (
     SELECT f.breach_id, f.code, r.run_id, r.n, lead(r.n) OVER (PARTITION BY f.breach_id ORDER BY r.n) AS next_n,
-           ARRAY(SELECT (f.subject ->> key)::integer FROM unnest(ARRAY['broker_id', 'leader_id', 'follower_id']) AS key
-                 WHERE jsonb_typeof(f.subject -> key) = 'number') AS brokers
+           {_BROKERS.format(subject="f.subject")} AS brokers
     FROM tidegauge.finding f JOIN run r ON r.run_id = f.run_id
 ), ended AS (  -- the run after a sight, and before the next one, that resolved the breach
     SELECT s.*, CASE WHEN s.next_n = s.n + 1 THEN NULL ELSE (
                SELECT min(r.n) FROM run r JOIN tidegauge.invariant_result i ON i.run_id = r.run_id AND i.code = s.code
                WHERE r.n > s.n AND (s.next_n IS NULL OR r.n < s.next_n)
-                 AND CASE WHEN r.undecided IS NULL THEN i.unknown = 0 ELSE s.breach_id <> ALL (r.undecided) END
-                 AND NOT s.brokers && coalesce(r.missing_brokers, '{}')) END AS resolved_n
+                 AND {_JUDGES.format(breach_id="s.breach_id")}
+                 AND NOT s.brokers && coalesce(r.missing_brokers, '{{}}')) END AS resolved_n
     FROM sight s
 ), episode AS (
     SELECT e.*, lag(n) OVER life IS NULL OR lag(resolved_n) OVER life IS NOT NULL AS opens
@@ -66,9 +74,57 @@ ON CONFLICT (cluster, breach_id) DO UPDATE SET ({_COLUMNS}) = ({_NEW})
 WHERE ({_OLD}) IS DISTINCT FROM ({_NEW})
 """
 
+_IS_NEWEST: Final = """
+SELECT NOT EXISTS (
+    SELECT FROM tidegauge.audit_run a WHERE a.cluster = r.cluster AND a.status = 'published' AND a.run_id <> r.run_id
+      AND (a.snapshot_id = r.snapshot_id OR (a.captured_at, a.snapshot_id) > (r.captured_at, r.snapshot_id)))
+FROM tidegauge.audit_run r WHERE r.run_id = %(run_id)s
+"""
+_FOUND: Final = f"""
+INSERT INTO tidegauge.breach AS b (cluster, breach_id, {_COLUMNS})
+SELECT %(cluster)s, f.breach_id,
+       CASE WHEN coalesce(old.state, 'resolved') = 'resolved' THEN 'open' ELSE 'still_open' END,
+       coalesce(old.first_seen_run, f.run_id),
+       CASE WHEN coalesce(old.state, 'resolved') = 'resolved' THEN f.run_id ELSE old.opened_run END,
+       f.run_id, NULL,
+       coalesce(old.times_opened, 0) + (coalesce(old.state, 'resolved') = 'resolved')::integer,
+       {", ".join("f." + name for name in _CONTENT)}
+FROM tidegauge.finding f
+LEFT JOIN tidegauge.breach old ON old.cluster = %(cluster)s AND old.breach_id = f.breach_id
+WHERE f.run_id = %(run_id)s
+ON CONFLICT (cluster, breach_id) DO UPDATE SET ({_COLUMNS}) = ({_NEW})
+"""
+_NOT_FOUND: Final = f"""
+UPDATE tidegauge.breach AS b
+SET state = CASE WHEN l.resolves THEN 'resolved' ELSE 'still_open' END,
+    resolved_run = CASE WHEN l.resolves THEN %(run_id)s END
+FROM (
+    SELECT o.breach_id,
+           i.run_id IS NOT NULL AND {_JUDGES.format(breach_id="o.breach_id")}
+           AND NOT {_BROKERS.format(subject="o.subject")} && coalesce(r.missing_brokers, '{{}}') AS resolves
+    FROM tidegauge.breach o JOIN tidegauge.audit_run r ON r.run_id = %(run_id)s
+    LEFT JOIN tidegauge.invariant_result i ON i.run_id = r.run_id AND i.code = o.code
+    WHERE o.cluster = %(cluster)s AND o.state <> 'resolved' AND o.last_seen_run <> %(run_id)s) AS l
+WHERE b.cluster = %(cluster)s AND b.breach_id = l.breach_id AND (l.resolves OR b.state <> 'still_open')
+"""
+
+
+def carry_on_breaches(cursor: Any, cluster: str, run_id: str) -> None:
+    """Writes `breach` for a cluster that one more run is published of, in the caller's transaction. No other run may
+    have been removed since it was last written: then `renew_breaches` is what is needed. The caller holds the cluster's
+    lock.
+    """
+    values = {"cluster": cluster, "run_id": run_id}
+    cursor.execute(_IS_NEWEST, values)
+    if cursor.fetchone() != (True,):
+        renew_breaches(cursor, cluster, run_id)
+        return
+    cursor.execute(_FOUND, values)
+    cursor.execute(_NOT_FOUND, values)
+
 
 def renew_breaches(cursor: Any, cluster: str, run_id: str | None) -> None:
-    """Writes `breach` for a cluster, counting `run_id` as published if one is given, in the caller's transaction.
+    """Writes `breach` for a cluster anew, counting `run_id` as published if one is given, in the caller's transaction.
 
     The caller holds the cluster's lock, so that no other run is published meanwhile.
     """

@@ -15,7 +15,7 @@ from psycopg2.extras import execute_values
 from spark_jobs.errors import StoreError
 from spark_jobs.relations import COMMON, RELATIONS
 from spark_jobs.store.connection import connect, normalised, shown
-from spark_jobs.store.lifecycle import renew_breaches, renew_summaries
+from spark_jobs.store.lifecycle import carry_on_breaches, renew_breaches, renew_summaries
 from spark_jobs.store.rows import json_text, text_value
 from spark_jobs.store.runs import give_up, release, remove_facts
 
@@ -116,7 +116,8 @@ def _publish(cursor: Any, run_id: str, report: Report, store: str) -> str:
     digest = _digest(cursor, run_id, report, found[4:])
     cursor.execute(_FORGET_FAILED, key)
     cursor.execute(_PUBLISHED, key)
-    for earlier, earlier_digest in cursor.fetchall():
+    replaced = cursor.fetchall()
+    for earlier, earlier_digest in replaced:
         if earlier_digest == digest:
             give_up(cursor, run_id)  # its line stays, so that a second attempt to publish it finds this answer again
             cursor.execute("UPDATE tidegauge.audit_run SET content_digest = %s WHERE run_id = %s", (digest, run_id))
@@ -133,7 +134,10 @@ def _publish(cursor: Any, run_id: str, report: Report, store: str) -> str:
         "digest": digest,
     }
     cursor.execute(_TELL, told)
-    renew_breaches(cursor, cluster, run_id)
+    if replaced:
+        renew_breaches(cursor, cluster, run_id)
+    else:
+        carry_on_breaches(cursor, cluster, run_id)
     renew_summaries(cursor, cluster, run_id)
     cursor.execute(_SWITCH, (run_id,))
     return run_id

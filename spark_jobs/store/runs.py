@@ -4,6 +4,9 @@ The rule that must hold: a run that was killed leaves facts that nobody sees, an
 them; a run that still works is left alone. What tells the two apart is a lease: an advisory lock on a connection that
 lives as long as the process that opened the run. Postgres lets go of it when that process dies, however it dies. Runs
 that were opened together share a connection.
+
+Between the step that judges a run and the one that publishes it there may be no process at all: such a run waits for
+`PUBLISHED_WITHIN`, whoever audits its snapshot meanwhile.
 """
 
 import atexit
@@ -12,7 +15,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import psycopg2
@@ -24,6 +27,9 @@ from spark_jobs.store.connection import connect, normalised, open_connection, st
 
 _LEASES: Final[dict[tuple[int, str], Any]] = {}
 """By process and run: a connection must not be used on the other side of a fork."""
+
+PUBLISHED_WITHIN: Final = timedelta(days=1)
+"""For so long after it was judged nobody takes a run for abandoned: its publishing may be queued, or be tried again."""
 
 _OPEN: Final = """
 INSERT INTO tidegauge.audit_run
@@ -40,7 +46,11 @@ _ABANDONED: Final = """
 SELECT run_id FROM tidegauge.audit_run
 WHERE (cluster, snapshot_id, ruleset_version) = (%(cluster)s, %(snapshot_id)s, %(ruleset_version)s)
   AND status = 'staging' AND run_id <> %(run_id)s
+  AND (finished_at IS NULL OR finished_at < now() - %(published_within)s)
   AND pg_try_advisory_xact_lock(hashtextextended('tidegauge:run:' || run_id, 0))
+"""
+_JUDGED: Final = """
+UPDATE tidegauge.audit_run SET finished_at = now() WHERE run_id = ANY(%s) AND status = 'staging'
 """
 _KNOWN: Final = """
 SELECT breach_id, code, subject FROM tidegauge.breach
@@ -109,7 +119,7 @@ def open_runs(url: str, new: Sequence[NewRun]) -> tuple[str, ...]:
     """Opens runs and returns their ids, in the same order: they take facts, nobody sees them.
 
     What killed runs of the same keys left behind is removed. The runs are this process's until they are published,
-    discarded or released. Raises `StoreError`.
+    discarded or released; once they are judged (`mark_judged`) they wait without one. Raises `StoreError`.
     """
     run_ids = tuple(f"{n.started_at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}" for n in new)
     keep(url, *run_ids)
@@ -127,6 +137,7 @@ def open_runs(url: str, new: Sequence[NewRun]) -> tuple[str, ...]:
                     "consistency": run.consistency,
                     "source": run.source,
                     "place": run.place,
+                    "published_within": PUBLISHED_WITHIN,
                 }
                 cursor.execute(_OPEN, values)
                 cursor.execute(_ABANDONED, values)
@@ -155,6 +166,14 @@ def keep(url: str, *run_ids: str) -> None:
                     cursor.execute("SELECT pg_advisory_lock(hashtextextended('tidegauge:run:' || %s, 0))", (run_id,))
     for run_id in new:
         _LEASES[os.getpid(), run_id] = connection
+
+
+def mark_judged(url: str, *run_ids: str) -> None:
+    """Says of open runs that all of them is there, so that they wait for the step that publishes them: see
+    `PUBLISHED_WITHIN`. Raises `StoreError`.
+    """
+    with connect(url, "keep what was judged") as connection, connection.cursor() as cursor:
+        cursor.execute(_JUDGED, (list(run_ids),))
 
 
 def release(*run_ids: str) -> None:

@@ -7,4 +7,5 @@ SELECT f.cluster, f.snapshot_id, l.captured_at, f.run_id, f.topic, f.failure, f.
        CASE WHEN f.failure = 'now' THEN 'now'
             WHEN cardinality(f.brokers) < 2 OR f.failure = 'rack' THEN 'single' ELSE 'double' END AS failures
 FROM tidegauge.risks f
-JOIN tidegauge.v_run_latest l ON l.run_id = f.run_id;
+JOIN tidegauge.cluster_summary s ON s.run_id = f.run_id
+JOIN tidegauge.audit_run l ON l.run_id = s.run_id AND l.status = 'published';

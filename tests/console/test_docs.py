@@ -61,3 +61,22 @@ def test_a_run_directory_s_own_are_found_by_its_name(root: Path) -> None:
     docs = Docs([root])
     assert [d.cluster for d in docs.below("manual__1")] == [d.cluster for d in docs.runs().values()]
     assert docs.below("manual__2") == docs.below("data_docs") == ()
+
+
+def test_of_two_audits_that_came_to_one_run_each_leads_to_its_own(root: Path) -> None:
+    for name, finished_at in (
+        ("manual__2", "2026-11-22T03:00:00.000Z"),
+        ("adhoc-manual__2", "2026-11-21T05:00:00.000Z"),
+    ):
+        pages = root / name / "c" / "data_docs"
+        pages.mkdir(parents=True)
+        (pages / "index.html").write_text(name)
+        (pages.parent / "report.json").write_text(json.dumps({"run": RUN | {"finished_at": finished_at}}))
+    docs = Docs([root])
+    assert list(docs.runs()) == ["r1"]
+    for name in ("manual__1", "manual__2", "adhoc-manual__2"):
+        (found,) = docs.below(name)
+        assert docs.file(found.run_id, found.cluster, found.date, "index.html") is not None
+    newest = docs.file("r1", "c", "2026-11-22", "index.html")
+    assert newest is not None
+    assert newest[0].read_text() == "manual__2"

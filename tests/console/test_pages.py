@@ -360,6 +360,32 @@ def test_metrics_speak_kafka_s_words(console: httpx.Client) -> None:
     assert families["tidegauge_under_min_isr_partitions"].documentation
 
 
+def test_metrics_count_risks_by_what_has_to_fail_and_what_it_costs(console: httpx.Client) -> None:
+    families = {f.name: f for f in text_string_to_metric_families(page(console, "/metrics"))}
+    risks = {(s.labels["cluster"], s.labels["failures"]): s.value for s in families["tidegauge_risks"].samples}
+    assert {kind: risks["production", kind] for kind in ("now", "single", "double")} == {
+        "now": 0, "single": 4, "double": 4,
+    }  # fmt: skip
+    assert risks["payments", "double"] == 15
+    topics = {
+        (s.labels["failures"], s.labels["cost"]): s.value
+        for s in families["tidegauge_topics_at_risk"].samples
+        if s.labels["cluster"] == "production"
+    }
+    assert {of: count for of, count in topics.items() if count} == {
+        ("single", "refusing"): 2, ("double", "losing"): 4, ("double", "unavailable"): 4,
+    }  # fmt: skip
+    assert len(topics) == 12, "what costs nothing is told as nothing"
+
+
+def test_metrics_tell_no_risk_of_a_cluster_that_could_not_be_judged(console: httpx.Client) -> None:
+    families = {f.name: f for f in text_string_to_metric_families(page(console, "/metrics"))}
+    all_clusters, judged = (
+        {s.labels["cluster"] for s in families[name].samples} for name in ("tidegauge_partitions", "tidegauge_risks")
+    )
+    assert judged == {"production", "payments"} < all_clusters
+
+
 def test_probes(console: httpx.Client) -> None:
     assert console.get("/healthz").json()["status"] == "ok"
     assert console.get("/readyz").json() == {"status": "ready"}

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 import job
 
 ENVIRON = {"SPARK_HOME": "/spark", "TIDEGAUGE_JOB": "/jobs/job.py"}
-CONTEXT = {"ti": SimpleNamespace(run_id="manual__2026-11-21T05:00:00+00:00", try_number=2)}
+CONTEXT = {"ti": SimpleNamespace(dag_id="replication_audit", run_id="manual__2026-11-21T05:00:00+00:00", try_number=2)}
 
 
 def exits_with(code: int) -> str:
@@ -103,6 +103,17 @@ def test_on_kubernetes_the_driver_is_a_pod_with_a_name_of_its_own():
     assert command[3:5] == ["--deploy-mode", "cluster"]
     assert f"spark.kubernetes.driver.pod.name={pod}" in command
     assert command[-2:] == ["local:///opt/tidegauge/spark_jobs/job.py", "index"]
+
+
+def test_runs_of_two_dags_that_have_one_id_have_pods_of_their_own(monkeypatch):
+    monkeypatch.setenv("TIDEGAUGE_SPARK_MASTER", "k8s://https://api:6443")
+    asked = []
+    monkeypatch.setattr(job.ProcessOperator, "_run", lambda self, command, **_: asked.append(command) or 0)
+    task = job.spark_step("index", "derive", arguments=[], subject="prod")
+    for dag_id in ("replication_audit", "replication_audit_adhoc"):
+        task.execute({"ti": SimpleNamespace(**vars(CONTEXT["ti"]) | {"dag_id": dag_id})})
+    pods = {word for command in asked for word in command if "driver.pod.name=" in word}
+    assert len(pods) == 2
 
 
 @pytest.mark.parametrize("run_id", ["manual__2026-11-21T05:00:00+00:00", "a" * 200, "Scheduled/ü.x"])

@@ -148,6 +148,16 @@ def test_a_dag_run_leads_to_where_its_report_is(browser, run_id, folder):
     assert (answer.status_code, answer.headers["location"]) == (307, f"/tidegauge/data-docs/of/{folder}")
 
 
+def test_runs_of_the_two_audits_that_have_one_id_have_reports_of_their_own(browser):
+    run_id = "manual__2026-11-21T00:00:00+00:00"
+    places = {
+        browser.get(f"/tidegauge/of-run/{dag}/{quote(run_id, safe='')}").headers["location"]
+        for dag in ("replication_audit", "replication_audit_adhoc")
+    }
+    folder = "manual__2026-11-21T00-00-00-00-00"
+    assert places == {f"/tidegauge/data-docs/of/{folder}", f"/tidegauge/data-docs/of/adhoc-{folder}"}
+
+
 def test_a_console_that_is_not_set_or_away_is_said(browser):
     request = Request(
         {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": [], "server": ("h", 1)}

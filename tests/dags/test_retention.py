@@ -48,12 +48,20 @@ def test_retention_is_one_command(monkeypatch, dry_run, last):
     assert said[0][1:] == ["store", "retain", "--keep-days", "90", "--snapshots", *last]
 
 
-def asked(dag, **given):
+def subject_of(dag, **given):
     params = {name: dag.params[name] for name in dag.params} | given
     context = {"dag_run": SimpleNamespace(run_id="manual__1"), "params": params}
     module = sys.modules[dag.get_task("subjects").python_callable.__module__]
     (found,) = module.subjects_of(context)
-    return " ".join(found["look"])
+    return found
+
+
+def asked(dag, **given):
+    return " ".join(subject_of(dag, **given)["look"])
+
+
+def test_its_directory_is_not_that_of_an_audit_that_runs_under_the_same_id(adhoc):
+    assert subject_of(adhoc)["directory"].endswith("/runs/adhoc-manual__1/kafka")
 
 
 def test_the_form_is_typed(adhoc):

@@ -90,7 +90,7 @@ def test_the_console_answers_at_the_addresses_that_it_names(typed: Typed) -> Non
             assert "unclean-before" in client.get("/data-docs").text
     finally:
         served.send_signal(signal.SIGINT)
-        output = served.communicate(timeout=60)[0]
+        output = served.communicate(timeout=300)[0]
     assert "Traceback" not in output
 
 

@@ -116,6 +116,21 @@ def test_figures_are_those_of_the_capture(reader: Any) -> None:
     assert figure("tidegauge-operations", "Published runs in this time") == 1
 
 
+def test_risks_are_shown_by_what_has_to_fail_the_dearest_first(reader: Any) -> None:
+    found = rows(reader, asked(panel_of("tidegauge-cluster", "Risks")["targets"][0]["rawSql"], CHOSEN))
+    told = [(r["failures"], r["topic"], r["brokers"], r["losing"], r["refusing"], r["records_at_risk"]) for r in found]
+    assert told == [
+        ("single", "__transaction_state", [2], 0, 3, 0),
+        ("single", "__transaction_state", [3], 0, 3, 0),
+        ("single", "safe", [2], 0, 1, 0),
+        ("single", "safe", [3], 0, 1, 0),
+        ("double", "payments", [2, 3], 2, 0, 300),
+        ("double", "__transaction_state", [2, 3], 1, 0, 0),
+        ("double", "orders", [2, 3], 1, 0, 300),
+        ("double", "safe", [2, 3], 1, 0, 200),
+    ]
+
+
 def test_panels_do_not_overlap_and_links_lead_to_dashboards() -> None:
     for dashboard in DASHBOARDS.values():
         taken: set[tuple[int, int]] = set()

@@ -32,7 +32,7 @@ Render = Callable[..., list[dict[str, Any]]]
 def helm(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["java", "-cp", classpath("helm"), str(Path(__file__).with_name("RunHelm.java")), *map(str, arguments)],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120,
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
 
 

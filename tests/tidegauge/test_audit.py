@@ -13,8 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import create_engine, text
 
+from spark_jobs import store
+from spark_jobs.evaluate import evaluate, publish
 from spark_jobs.fact_files import read_relation
 from spark_jobs.relations import RELATIONS
+from spark_jobs.run import load
 from tests.kafka_log.captures import CAPTURES
 
 pytestmark = pytest.mark.slow
@@ -190,15 +193,37 @@ def test_every_capture_is_one_published_run(audited, store_url):
     assert {tuple(row) for row in rows if row.cluster in clusters} == told, "other tests' clusters aside"
 
 
-def test_a_second_audit_says_the_same_and_publishes_nothing_new(audited, golden, tmp_path, home, store_url):
+@pytest.fixture(scope="module")
+def second(
+    audited, golden, tmp_path_factory: pytest.TempPathFactory, home: Path, store_url: str
+) -> tuple[Path, Report]:
+    """A capture audited once more: its run directory and its report."""
+    out = tmp_path_factory.mktemp("second")
     done = tidegauge(
-        "audit", str(golden("unclean-before")), "--out", str(tmp_path), "--store", store_url, "--json", home=home
+        "audit", str(golden("unclean-before")), "--out", str(out), "--store", store_url, "--json", home=home
     )
     assert done.returncode == 1, done.stderr
-    again, before = json.loads(done.stdout), audited["unclean-before"]
+    return out, json.loads(done.stdout)
+
+
+def test_a_second_audit_says_the_same_and_publishes_nothing_new(audited, second):
+    again, before = second[1], audited["unclean-before"]
     assert again["run"]["run_id"] == before["run"]["run_id"]
     for part in ("invariants", "breaches", "losses"):
         assert again[part] == before[part]
+
+
+def test_a_step_that_is_tried_again_leaves_nothing_behind(second, store_url):
+    run = load(second[0])
+    with create_engine(store_url).connect() as connection:
+        for _ in range(2):
+            evaluate(run, store_url)
+            # As when the step ends, and its process with it.
+            store.release(json.loads((run.directory / "staged.json").read_text())["run_id"])
+            staged = text("SELECT count(*) FROM tidegauge.audit_run WHERE snapshot_id = :id AND status = 'staging'")
+            assert connection.execute(staged, {"id": second[1]["run"]["snapshot_id"]}).scalar() == 1
+    publish(run, store_url)
+    assert json.loads((run.directory / "report.json").read_text())["run"]["run_id"] == second[1]["run"]["run_id"]
 
 
 def test_exit_codes_follow_fail_on_and_without_a_store_nothing_is_published(golden, tmp_path, home, store_url):

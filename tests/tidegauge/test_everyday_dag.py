@@ -32,6 +32,7 @@ pytestmark = pytest.mark.slow
 
 PATIENCE_S = 600
 RUNS = "/api/v2/dags/replication_audit/dagRuns"
+BY_HAND = "by_hand"
 
 
 @dataclass
@@ -43,7 +44,10 @@ class Used:
     logs: Path
     first: list[tuple[Any, ...]]
     again: list[tuple[Any, ...]]
+    twice: dict[str, list[dict[str, Any]]]
+    published: list[tuple[Any, ...]]
     look: airflow.RunResult
+    url: str
     state: Path
     pages: dict[str, httpx.Response]
     retained: str
@@ -78,6 +82,26 @@ def ended(scheduler: airflow.Airflow, run_type: str, count: int) -> Any:
     return {run["logical_date"][:10]: run for run in over} if len(over) == len(runs) >= count else None
 
 
+def instances_of(scheduler: airflow.Airflow, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+    path = f"/api/v2/dags/{dag_id}/dagRuns/{quote(run_id)}/taskInstances?limit=100"
+    return list(scheduler._call("GET", path)["task_instances"])
+
+
+def two_at_once(scheduler: airflow.Airflow, environ: dict[str, str]) -> dict[str, list[dict[str, Any]]]:
+    """One day audited by a backfill and by hand, both at the same time: their tasks' instances, by DAG."""
+    backfill(environ, 6, 6)
+    asked = {"dag_run_id": BY_HAND, "logical_date": None, "conf": {"cluster": "prod", "snapshot": "latest"}}
+    by_hand = "/api/v2/dags/replication_audit_adhoc/dagRuns"
+    scheduler._call("POST", by_hand, asked)
+    runs = until("the day's backfill", lambda: ended(scheduler, "backfill", 4))
+    until("the run by hand", lambda: scheduler._call("GET", f"{by_hand}/{BY_HAND}")["state"] in ("success", "failed"))
+    day = runs["2026-11-06"]["dag_run_id"]
+    return {
+        "replication_audit": instances_of(scheduler, "replication_audit", day),
+        "replication_audit_adhoc": instances_of(scheduler, "replication_audit_adhoc", BY_HAND),
+    }
+
+
 def backfill(environ: dict[str, str], first: int, last: int, *more: str) -> None:
     command = [str(Path(sys.executable).with_name("airflow")), "backfill", "create", "--dag-id", "replication_audit"]
     dates = ["--from-date", f"2026-11-{first:02}", "--to-date", f"2026-11-{last:02}", "--max-active-runs", "3"]
@@ -97,7 +121,7 @@ def published(url: str) -> list[tuple[Any, ...]]:
         return sorted(tuple(row) for row in connection.execute(text(query)))
 
 
-def pages(base: str, token: str, report: str) -> dict[str, httpx.Response]:
+def pages(base: str, token: str, report: str, reports: dict[str, str]) -> dict[str, httpx.Response]:
     """What a browser gets, with a login and without."""
     viewer = httpx.Client(base_url=base, trust_env=False, cookies={"_token": token}, timeout=60)
     nobody = httpx.Client(base_url=base, trust_env=False, timeout=60)
@@ -109,6 +133,7 @@ def pages(base: str, token: str, report: str) -> dict[str, httpx.Response]:
         "static": viewer.get("/tidegauge/static/console.css"),
         "docs": viewer.get("/tidegauge/data-docs"),
         "report": viewer.get(report, follow_redirects=True),
+        **{f"report of {dag}": viewer.get(path, follow_redirects=True) for dag, path in reports.items()},
         "no report": viewer.get("/tidegauge/of-run/replication_audit/manual__never", follow_redirects=True),
         "other form": viewer.post("/tidegauge/runs/x", data={}),
     }
@@ -165,14 +190,14 @@ def used(golden: Golden, postgres_server: postgres.EmbeddedPostgres) -> Iterator
                 runs = until("the backfill", lambda: ended(scheduler, "backfill", 3))
                 first = published(url)
                 instances = {
-                    day: scheduler._call("GET", f"{RUNS}/{quote(run['dag_run_id'])}/taskInstances?limit=100")[
-                        "task_instances"
-                    ]
-                    for day, run in runs.items()
+                    day: instances_of(scheduler, "replication_audit", run["dag_run_id"]) for day, run in runs.items()
                 }
                 backfill(environ, 4, 4, "--reprocess-behavior", "completed")
                 time.sleep(5)
                 until("the second backfill", lambda: ended(scheduler, "backfill", 3))
+                again = published(url)
+                snapshot(golden("unclean-before"), root, "prod", "three", 6)
+                twice = two_at_once(scheduler, environ)
                 conf = {"cluster": "prod", "snapshot": "latest", "partitions": ["orders-0"], "invariants": ["D06"]}
                 look = scheduler.run("replication_audit_adhoc", conf, lambda _: None)
                 retained = scheduler.run(
@@ -184,13 +209,20 @@ def used(golden: Golden, postgres_server: postgres.EmbeddedPostgres) -> Iterator
                     instances=instances,
                     logs=scheduler.home / "logs",
                     first=first,
-                    again=published(url),
+                    again=again,
+                    twice=twice,
+                    published=published(url),
                     look=look,
+                    url=url,
                     state=state,
                     pages=pages(
                         scheduler.url,
                         scheduler._token,
                         f"/tidegauge/of-run/replication_audit_adhoc/{quote(look.run_id)}",
+                        {
+                            dag: f"/tidegauge/of-run/{dag}/{quote(found[0]['dag_run_id'])}"
+                            for dag, found in twice.items()
+                        },
                     ),
                     retained=scheduler.log_of("retention", "retain"),
                     plugins=scheduler._call("GET", "/api/v2/plugins")["plugins"],
@@ -227,9 +259,61 @@ def test_doing_a_day_again_changes_nothing(used: Used) -> None:
     assert used.again == used.first
 
 
+def of_prod(instances: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The tasks of the cluster that has a snapshot: it is the first."""
+    return {i["task_id"]: i for i in instances if i["map_index"] <= 0}
+
+
+def test_one_date_audited_twice_at_once_is_one_published_run(used: Used) -> None:
+    days = [of_prod(instances) for instances in used.twice.values()]
+    began, done = (max(d["subjects"]["start_date"] for d in days), min(d["publish"]["end_date"] for d in days))
+    assert began < done, "they ran at the same time"
+    for tasks in days:
+        assert list(tasks) == ["subjects", "snapshot", "index_and_derive", "evaluate", "publish"]
+        assert {(t["state"], t["try_number"]) for t in tasks.values()} == {("success", 1)}
+    assert [row for row in used.published if row[1] != "three"] == used.again
+    ((*key, run_id),) = (row for row in used.published if row[1] == "three")
+    assert key[:3] == ["prod", "three", "two"]
+    told = [report_of(used, dag) for dag in used.twice]
+    assert [t["run"]["run_id"] for t in told] == [run_id, run_id]
+    assert told[0]["breaches"] == told[1]["breaches"] != []
+
+
+def report_of(used: Used, dag: str) -> dict[str, Any]:
+    run_id = used.twice[dag][0]["dag_run_id"]
+    folder = re.sub("[:+]", "-", run_id) if dag == "replication_audit" else f"adhoc-{run_id}"
+    told: dict[str, Any] = json.loads((used.state / "runs" / folder / "prod" / "report.json").read_text())
+    return told
+
+
+def test_of_two_audits_at_once_nothing_is_left_twice_in_the_store(used: Used) -> None:
+    found = report_of(used, "replication_audit")["breaches"]
+    with create_engine(used.url).connect() as connection:
+
+        def asked(query: str) -> list[Any]:
+            return [tuple(row) for row in connection.execute(text(query))]
+
+        assert asked("SELECT count(*), count(DISTINCT breach_id) FROM tidegauge.v_breach_open") == [(len(found),) * 2]
+        assert asked("SELECT max(times_opened) FROM tidegauge.v_breach") == [(1,)]
+        assert asked("SELECT count(*) FROM tidegauge.audit_run WHERE status = 'staging'") == [(0,)]
+        facts = "SELECT count(DISTINCT run_id) FROM tidegauge.replicas WHERE snapshot_id = 'three'"
+        assert asked(facts) == [(1,)], "the facts of the one that did not stay are gone"
+
+
+def test_both_of_two_audits_at_once_lead_to_their_reports_and_log_no_error(used: Used) -> None:
+    for dag, instances in used.twice.items():
+        page = used.pages[f"report of {dag}"]
+        assert page.status_code == 200
+        assert "three" in page.text
+        of_run = used.logs / f"dag_id={dag}" / f"run_id={instances[0]['dag_run_id']}"
+        logs = [path.read_text() for path in of_run.rglob("*.log") if "map_index=1" not in path.as_posix()]
+        assert len(logs) >= 5
+        assert not [log for log in logs if "Traceback" in log or '"level":"error"' in log]
+
+
 def test_a_look_is_reported_and_not_published(used: Used) -> None:
     assert used.look.state == "success"
-    (report,) = (used.state / "runs" / used.look.run_id).glob("*/report.json")
+    (report,) = (used.state / "runs" / f"adhoc-{used.look.run_id}").glob("*/report.json")
     told = json.loads(report.read_text())
     assert told["run"]["restricted_to"] == {"partitions": ["orders-0"], "invariants": ["D06"]}
     assert [i["code"] for i in told["invariants"]] == ["D06"]

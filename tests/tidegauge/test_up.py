@@ -55,7 +55,7 @@ def told(process: subprocess.Popen[str], last: str) -> dict[str, str]:
 
 def stopped(process: subprocess.Popen[str], home: Path) -> None:
     process.send_signal(signal.SIGINT)
-    output = process.communicate(timeout=60)[0]
+    output = process.communicate(timeout=300)[0]
     assert process.returncode == 0, output
     assert "Traceback" not in output
     listing = subprocess.run(["ps", "-Ao", "args="], capture_output=True, text=True, check=True).stdout
@@ -89,7 +89,7 @@ def test_the_console_alone_serves_the_embedded_store_and_stops(home: Path) -> No
 )
 def test_a_console_without_a_store_says_so(home: Path, arguments: tuple[str, ...], words: str) -> None:
     process = started(home, "console", *arguments)
-    output = process.communicate(timeout=60)[0]
+    output = process.communicate(timeout=300)[0]
     assert process.returncode == 3
     assert words in output
     assert "s3cret" not in output

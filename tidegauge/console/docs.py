@@ -34,30 +34,35 @@ class Docs:
     """The runs whose data docs are under `roots`; looked for anew when a few seconds have passed."""
 
     roots: Sequence[Path]
-    _runs: Mapping[str, RunDocs] = field(default_factory=dict)
+    _found: Sequence[RunDocs] = ()
     _known: dict[Path, tuple[int, RunDocs | None]] = field(default_factory=dict)
     _looked_at: float = float("-inf")
 
     def runs(self) -> Mapping[str, RunDocs]:
         """By run id; of a run that was audited twice the later one."""
-        if time.monotonic() - self._looked_at > _FRESH_S:
-            found = [docs for root in self.roots for docs in self._below(root, _DEPTH)]
-            self._runs = {docs.run_id: docs for docs in sorted(found, key=lambda d: d.finished_at)}
-            self._looked_at = time.monotonic()
-        return self._runs
+        return {docs.run_id: docs for docs in self._all()}
 
     def below(self, folder: str) -> tuple[RunDocs, ...]:
         """Those that lie in a directory of this name, or deeper in it."""
-        return tuple(docs for docs in self.runs().values() if folder in docs.directory.parts[:-1])
+        return tuple(docs for docs in self._all() if folder in docs.directory.parts[:-1])
 
     def file(self, run_id: str, cluster: str, date: str, name: str) -> tuple[Path, str] | None:
         """A page and its content type; None for whatever is not a page of that run."""
-        docs = self.runs().get(run_id)
-        if docs is None or (docs.cluster, docs.date) != (cluster, date) or Path(name).name != name:
+        asked = (run_id, cluster, date)
+        found = [docs for docs in self._all() if (docs.run_id, docs.cluster, docs.date) == asked]
+        if not found or Path(name).name != name:
             return None
-        path = docs.directory / name
+        path = found[-1].directory / name
         kind = _SERVED.get(path.suffix)
         return (path, kind) if kind is not None and path.is_file() and not path.is_symlink() else None
+
+    def _all(self) -> Sequence[RunDocs]:
+        """The later ones last. Two audits of a snapshot that say the same are one run, in a directory each."""
+        if time.monotonic() - self._looked_at > _FRESH_S:
+            found = (docs for root in self.roots for docs in self._below(root, _DEPTH))
+            self._found = sorted(found, key=lambda d: d.finished_at)
+            self._looked_at = time.monotonic()
+        return self._found
 
     def _below(self, folder: Path, depth: int) -> Iterator[RunDocs]:
         if (folder / "data_docs" / "index.html").is_file():

@@ -47,6 +47,13 @@ _OF_PARTITION: Final = (
     ("high_watermark_upper", "high_watermark_upper", "High watermark, as the in-sync replicas allow at most"),
     ("last_stable_offset", "last_stable_offset", "Last stable offset"),
 )  # fmt: skip
+_COSTS: Final = (
+    ("losing", "lose committed records"), ("unavailable", "have no leader"),
+    ("unclean", "get a leader that was not in sync"), ("refusing", "refuse acks=all"),
+)  # fmt: skip
+_RISKS: Final = "SELECT * FROM tidegauge.v_risk_count ORDER BY cluster, failures"
+"""A cluster that no topic could be judged of has no row: nothing known is not the same as no risk."""
+
 _PARTITIONS: Final = """
 SELECT p.* FROM (
     SELECT cluster, topic_key, topic, partition_key, min(severity_rank) AS rank FROM (
@@ -92,6 +99,7 @@ class _Latest(Collector):
             ("cluster", "verdict"),
             [((row["cluster"], v), row[v]) for row in rows for v in ("holds", "breached", "unknown")],
         )
+        yield from _risks(self._store.rows(_RISKS))
         worst = self._store.rows(_PARTITIONS, limit=MOST_PARTITIONS)
         for column, name, words in _OF_PARTITION:
             values = [(_names(row), row[column]) for row in worst]
@@ -101,6 +109,23 @@ class _Latest(Collector):
                 ("cluster", "topic", "partition"),
                 values,
             )
+
+
+def _risks(rows: Sequence[Row]) -> Iterator[Metric]:
+    """What failures would cost: now (nothing has to fail), single (a broker, a rack), double (two of them)."""
+    yield _gauge(
+        "risks",
+        "Failures that would cost a topic something, each counted for each topic",
+        ("cluster", "failures"),
+        [((row["cluster"], row["failures"]), row["risks"]) for row in rows],
+    )
+    costs = "; ".join(f"{column}: they {words}" for column, words in _COSTS)
+    yield _gauge(
+        "topics_at_risk",
+        f"Topics with partitions that a failure would cost something ({costs})",
+        ("cluster", "failures", "cost"),
+        [((row["cluster"], row["failures"], column), row[column]) for row in rows for column, _ in _COSTS],
+    )
 
 
 def _names(row: Row) -> tuple[str, ...]:

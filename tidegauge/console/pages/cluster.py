@@ -67,7 +67,7 @@ def cluster(asked: Asked) -> Page:
     worst = breaches.listed(asked.store, breaches.Filters(cluster=name), after=None, size=_WORST_SHOWN)
     losses = clusters.losses(asked.store, run_id, asked.size)
     brokers = clusters.brokers(asked.store, name)
-    risks = clusters.risks(asked.store, name, asked.size)
+    risks = clusters.risks(asked.store, run_id, asked.size)
     open_transactions = clusters.open_transactions(asked.store, run_id, asked.size)
     unread = clusters.unread(asked.store, run_id, asked.size)
     return Page(

@@ -50,7 +50,7 @@ ORDER BY began_at NULLS LAST LIMIT :limit
 _RISKS = """
 SELECT cluster, topic, failure, failures, brokers, racks, partition_count, losing, unavailable, unclean, refusing,
        records_at_risk, records_at_risk_known
-FROM tidegauge.v_risk WHERE cluster = :cluster
+FROM tidegauge.v_risk WHERE run_id = :run_id
 ORDER BY failures = 'double', failure <> 'now', losing DESC, unavailable DESC, refusing DESC, unclean DESC,
          left(topic, 249) COLLATE "C", failure, brokers, racks
 LIMIT :limit
@@ -107,9 +107,11 @@ def open_transactions(store: Reader, run_id: str, limit: int) -> Sequence[Row]:
     return store.rows(_OPEN_TRANSACTIONS, run_id=run_id, limit=limit)
 
 
-def risks(store: Reader, cluster: str, limit: int) -> Sequence[Row]:
-    """What is wrong before anything fails, then what a failure would cost, the dearest of one failure first."""
-    return store.rows(_RISKS, cluster=cluster, limit=limit)
+def risks(store: Reader, run_id: str, limit: int) -> Sequence[Row]:
+    """Of a cluster's latest run: what is wrong before anything fails, then what a failure would cost, the dearest of
+    one failure first.
+    """
+    return store.rows(_RISKS, run_id=run_id, limit=limit)
 
 
 def unread(store: Reader, run_id: str, limit: int) -> Sequence[Row]:

@@ -23,7 +23,7 @@
       width: Math.max(120, place.clientWidth),
       height: Number(place.dataset.height),
       tzDate: utc,
-      padding: [8, 8, 0, 0],
+      padding: [8, 34, 0, 0], // On the right: half a date, of the newest point.
       cursor: { drag: { x: true, y: false } },
       legend: { show: Number(place.dataset.height) > 100, live: true },
       hooks: { ready: [latest], setCursor: [(u) => u.cursor.left < 0 && latest(u)] },
