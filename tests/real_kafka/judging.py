@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -303,14 +304,18 @@ def _judge_transactions(taken: Taken, audited: Audited) -> None:
     for row in audited.relation("transactions"):
         spans.setdefault((row["topic"], row["partition"]), []).append(row)
     for place, acknowledged in taken.acknowledged.items():
-        for record in acknowledged:
-            if record.transaction is None:
-                continue
-            outcome = taken.outcomes.get(record.transaction)
-            if outcome not in (Outcome.COMMITTED, Outcome.ABORTED):
-                continue
-            around = [
-                s["outcome"] for s in spans.get(place, []) if s["first_offset"] <= record.offset <= s["last_offset"]
-            ]
-            # Spans of producers that interleave overlap: one of them must be the record's own.
-            assert not around or outcome in around, (place, record, around)
+        ended = [
+            (record, outcome)
+            for record in acknowledged
+            if record.transaction is not None
+            and (outcome := taken.outcomes.get(record.transaction)) in (Outcome.COMMITTED, Outcome.ABORTED)
+        ]
+        offsets = sorted(record.offset for record, _ in ended)
+        # Spans of producers that interleave overlap: one of them must be the record's own.
+        around: dict[int, set[str]] = {}
+        for span in spans.get(place, []):
+            for at in range(bisect_left(offsets, span["first_offset"]), bisect_right(offsets, span["last_offset"])):
+                around.setdefault(offsets[at], set()).add(span["outcome"])
+        for record, outcome in ended:
+            said = around.get(record.offset)
+            assert said is None or outcome in said, (place, record, said)
