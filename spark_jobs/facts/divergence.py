@@ -28,6 +28,8 @@ class Divergence:
     difference: Difference
     undiverged_offset: int | None
     """Of a difference that truncation would leave."""
+    stake_offset: int
+    """Where what the reference lacks begins: a follower that cuts off more than that gets the rest back as it was."""
     records_at_stake: int
     records_below_own_high_watermark: int
     truncated_leader_epoch: int | None
@@ -49,14 +51,17 @@ def diverge(leader: ReplicaFacts, follower: ReplicaFacts, *, read: ReadBatches) 
         # leader's start (AbstractFetcherThread#fetchOffsetAndTruncate), one that goes on takes that start over.
         undiverged = _difference(leader, follower, leader.log_start_offset, end, read)
     kept = undiverged.offset is not None and undiverged.offset < divergence_offset
+    stake_offset = divergence_offset
+    if reason is None and start <= divergence_offset:
+        stake_offset = max(divergence_offset, end if difference.offset is None else difference.offset)
     records = committed = 0
     truncated_epoch: int | None = None
     if divergence_offset < follower.log_end_offset:
         suffix = read(follower, divergence_offset, follower.log_end_offset)
-        records = data_records(suffix, divergence_offset)
+        records = data_records(suffix, stake_offset)
         high_watermark = follower.given.high_watermark
-        if high_watermark is not None and high_watermark > divergence_offset:
-            committed = data_records(suffix[suffix["base_offset"] < high_watermark], divergence_offset)
+        if high_watermark is not None and high_watermark > stake_offset:
+            committed = data_records(suffix[suffix["base_offset"] < high_watermark], stake_offset)
         if len(suffix):
             truncated_epoch = int(suffix[-1]["partition_leader_epoch"])
     newer = next(
@@ -79,6 +84,7 @@ def diverge(leader: ReplicaFacts, follower: ReplicaFacts, *, read: ReadBatches) 
         incomparable_reason=reason,
         difference=difference,
         undiverged_offset=undiverged.offset if kept else None,
+        stake_offset=stake_offset,
         records_at_stake=records,
         records_below_own_high_watermark=committed,
         truncated_leader_epoch=truncated_epoch,

@@ -64,7 +64,7 @@ def losses_of(context: PartitionContext, divergences: Sequence[Divergence], proo
     by_start: dict[tuple[int, int | None], list[Divergence]] = {}
     for divergence in divergences:
         if proofs[divergence.follower.broker_id].records > 0:
-            key = (divergence.divergence_offset, divergence.truncated_leader_epoch)
+            key = (divergence.stake_offset, divergence.truncated_leader_epoch)
             by_start.setdefault(key, []).append(divergence)
     rows = []
     for (start, epoch), found in sorted(by_start.items(), key=lambda item: item[0][0]):

@@ -201,7 +201,7 @@ DIVERGENCES: Final = Relation(
         leader_high_watermark     int64  reference's checkpointed high watermark
         follower_last_leader_epoch int32 epoch of the follower's last batch
         leader_last_leader_epoch  int32  epoch of the reference's last batch
-        records_at_stake          int64  records on the follower from divergence_offset on
+        records_at_stake          int64  records on the follower from divergence_offset on that the leader does not hold, too
         truncated_leader_epoch    int32  epoch of those records
         newer_epoch               int32  reference's epoch that starts at or below the divergence
         newer_epoch_start_offset  int64  where it starts

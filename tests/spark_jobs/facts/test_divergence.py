@@ -54,6 +54,21 @@ def test_an_old_leaders_tail_differs_in_another_epoch() -> None:
     assert [q["offset"] for q in found.difference.quoted] == [50, 60, 70]
 
 
+@pytest.mark.parametrize(("high_watermark", "lost"), [(10, None), (15, (10, 20, 5)), (20, (10, 20, 10))])
+def test_what_a_follower_cuts_off_and_gets_back_as_it_was_is_no_loss(
+    high_watermark: int, lost: tuple[int, int, int] | None
+) -> None:
+    """Its epochs went back, so it knows of the first alone, in which the leader has nothing, and begins anew."""
+    leader, behind = run(0, 10, epoch=2, records=5), run(10, 20, epoch=1, records=5)
+    more = {"high_watermark": high_watermark, "epoch_checkpoint": checkpoint((1, 10))}
+    found = compared(leader, [*leader, *behind], follower_more=more)
+    assert (found.divergence_offset, found.stake_offset, found.records_at_stake) == (0, 10, 10)
+    told = context(snapshot_quiet=True)
+    rows = losses_of(told, [found], {2: committed_proof(told, found)})
+    ranges = [(r["start_offset"], r["end_offset"], r["declared_committed"]) for r in rows]
+    assert ranges == ([lost] if lost is not None else [])
+
+
 def test_other_bytes_under_equal_epochs_are_kept_unless_the_leader_has_deleted_them() -> None:
     # The old leader's batch, sent once more to the next one, is the same but for its epoch. The next one deleted it.
     leader, follower = [*run(0, 40), *run(40, 100, epoch=1)], run(0, 60)
