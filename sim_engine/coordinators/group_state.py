@@ -76,9 +76,9 @@ class GroupPartition:
         named |= {p: None for pending in self.open.values() for name, p in pending if name == group}
         return list(named)
 
-    def groups_with_offsets(self) -> set[str]:
-        """Groups that have an offset anywhere, or one pending."""
-        return {name for keys in (self.offsets, *self.open.values()) for name, _ in keys}
+    def groups_in(self, topics: frozenset[str]) -> set[str]:
+        """Groups that have an offset in one of these topics, or one pending."""
+        return {name for keys in (self.offsets, *self.open.values()) for name, p in keys if p.topic in topics}
 
 
 def replayed(
@@ -101,11 +101,8 @@ def transaction_ended(state: GroupPartition, producer_id: int, *, committed: boo
     open_ = {key: each for key, each in state.open.items() if key != producer_id}
     if not committed:
         return replace(state, open=open_)
-    offsets = dict(state.offsets)
-    for key, offset in pending.items():
-        offsets.pop(key, None)
-        offsets[key] = offset
-    return replace(state, open=open_, offsets=offsets)
+    offsets = {key: each for key, each in state.offsets.items() if key not in pending}
+    return replace(state, open=open_, offsets={**offsets, **pending})
 
 
 def with_offset(
@@ -115,19 +112,14 @@ def with_offset(
 
     A tombstone belongs to no transaction, and takes back what is pending in any (OffsetMetadataManager#replay).
     """
-    if offset is None:
-        return replace(
-            state,
-            offsets={each: value for each, value in state.offsets.items() if each != key},
-            open={
-                each: {of: value for of, value in pending.items() if of != key} for each, pending in state.open.items()
-            },
-        )
-    if producer_id >= 0:
+    if offset is not None and producer_id >= 0:
         pending = {**state.open.get(producer_id, {}), key: offset}
         return replace(state, open={**state.open, producer_id: pending})
     offsets = {each: value for each, value in state.offsets.items() if each != key}
-    return replace(state, offsets={**offsets, key: offset})
+    if offset is not None:
+        return replace(state, offsets={**offsets, key: offset})
+    open_ = {by: {of: value for of, value in pending.items() if of != key} for by, pending in state.open.items()}
+    return replace(state, offsets=offsets, open=open_)
 
 
 def records_of(state: GroupPartition) -> Iterator[KeyValue]:

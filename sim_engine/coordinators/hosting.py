@@ -162,7 +162,7 @@ def topics_gone(turn: Turn, broker_id: int, topics: frozenset[str]) -> None:
     """Topics were deleted: no group has committed anything in them any more (GroupCoordinator#onPartitionsDeleted)."""
     groups = hosted_by(turn, broker_id).groups
     for number in sorted(groups.partitions):
-        for group in sorted(groups.partitions[number].groups_with_offsets()):
+        for group in sorted(groups.partitions[number].groups_in(topics)):
             now = hosted_by(turn, broker_id).groups
             _groups(turn, broker_id, committed_offsets.delete_offsets(now, None, group=group, topics=topics))
 

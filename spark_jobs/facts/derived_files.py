@@ -301,15 +301,8 @@ def check_transaction_index(
             )
             continue
         found[key] += 1
-        if (
-            entry.last_stable_offset != transaction.last_stable_offset
-            and not head_gone
-            # Where nothing else was open at the marker, what is above it was judged as the entry's form.
-            and not (
-                entry.last_stable_offset > entry.last_offset + 1
-                and transaction.last_stable_offset == entry.last_offset + 1
-            )
-        ):
+        # What is above the marker was judged as the entry's form.
+        if min(entry.last_stable_offset, entry.last_offset + 1) != transaction.last_stable_offset and not head_gone:
             facts.last_stable_offset_errors += 1
             facts.note(
                 "last_stable_offset",

@@ -74,28 +74,23 @@ def _differences(decisions: Sequence[Decision], own: Sequence[Marker]) -> list[i
 
 def _by_time(decisions: Sequence[Decision], own: Sequence[Marker], ahead_ms: int) -> list[Found]:
     """Markers between a decision and the next one, by clocks of which the partition's is so much ahead."""
-    found = [Found() for _ in decisions]
-    taken: list[int | None] = [None] * len(decisions)
+    taken: list[int | None] = []
     begin = [(d.decided_at_ms or 0) + ahead_ms for d in decisions]
     at = 0
-    for number, decision in enumerate(decisions):
-        end = begin[number + 1] if number + 1 < len(begin) else float("inf")
-        while at < len(own) and own[at].at_ms < begin[number]:
+    for decision, since, until in zip(decisions, begin, [*begin[1:], float("inf")], strict=True):
+        while at < len(own) and own[at].at_ms < since:
             at += 1
-        ahead = at
-        while ahead < len(own) and own[ahead].at_ms < end:
-            if own[ahead].outcome == decision.outcome:
-                taken[number], at = ahead, ahead + 1
-                found[number] = Found(marker=own[ahead], count=1)
-                break
-            ahead += 1
-    _fill(decisions, own, found, taken)
-    return found
+        place = at
+        while place < len(own) and own[place].at_ms < until and own[place].outcome != decision.outcome:
+            place += 1
+        found = place < len(own) and own[place].at_ms < until
+        taken.append(place if found else None)
+        at = place + 1 if found else at
+    _fill(decisions, own, taken)
+    return [Found(marker=own[place], count=1) if place is not None else Found() for place in taken]
 
 
-def _fill(
-    decisions: Sequence[Decision], own: Sequence[Marker], found: list[Found], taken: Sequence[int | None]
-) -> None:
+def _fill(decisions: Sequence[Decision], own: Sequence[Marker], taken: list[int | None]) -> None:
     """What is between the markers of the decisions before and behind goes to those between, in order."""
     after = [len(own)] * (len(decisions) + 1)
     for number in range(len(decisions) - 1, -1, -1):
@@ -103,29 +98,28 @@ def _fill(
         after[number] = after[number + 1] if mine is None else mine
     at = 0
     for number, decision in enumerate(decisions):
+        if taken[number] is None:
+            following = decisions[number + 1] if number + 1 < len(decisions) else None
+            taken[number] = _between(decision, following, own, range(at, after[number + 1]))
         mine = taken[number]
-        if mine is not None:
-            at = mine + 1
-            continue
-        decided, end = decision.decided_at_ms or 0, after[number + 1]
-        following = decisions[number + 1] if number + 1 < len(decisions) else None
-        late = float("inf") if following is None else _earliest(following) + 2 * CLOCK_MARGIN_MS
-        latest = max(_latest(decision), late)
-        right = wrong = None
-        for n in range(at, end):
-            if own[n].at_ms > latest:
-                break
-            if own[n].outcome == decision.outcome and own[n].at_ms >= decided - CLOCK_MARGIN_MS:
-                right = n
-                break
-            # Another outcome is held against it only if it came after the decision by all clocks: before, it is
-            # another's.
-            if wrong is None and decided <= own[n].at_ms <= _latest(decision):
-                wrong = n
-        place = wrong if right is None else right
-        if place is not None:
-            found[number] = Found(marker=own[place], count=1)
-            at = place + 1
+        at = at if mine is None else mine + 1
+
+
+def _between(decision: Decision, following: Decision | None, own: Sequence[Marker], places: range) -> int | None:
+    """The first of these markers that is the decision's by outcome; else the first that must be, and contradicts it."""
+    decided = decision.decided_at_ms or 0
+    late = float("inf") if following is None else _earliest(following) + 2 * CLOCK_MARGIN_MS
+    contradicting = None
+    for place in places:
+        marker = own[place]
+        if marker.at_ms > max(_latest(decision), late):
+            break
+        if marker.outcome == decision.outcome and marker.at_ms >= decided - CLOCK_MARGIN_MS:
+            return place
+        # Another outcome is held against it only if it came after the decision by all clocks: before, it is another's.
+        if contradicting is None and decided <= marker.at_ms <= _latest(decision):
+            contradicting = place
+    return contradicting
 
 
 def _earliest(decision: Decision) -> int:

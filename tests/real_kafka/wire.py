@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
 
+from confluent_kafka import KafkaError
+
 from kafka_log.varint import read_unsigned, write_unsigned
 from tests.kafka_log import writing
-from tests.real_kafka.patience import PATIENCE_S
+from tests.real_kafka.patience import PASSING, PATIENCE_S
 
 _PRODUCE, _INIT_PRODUCER_ID, _EPOCH_END, _MOVE_REPLICA, _LOG_DIRS = 0, 22, 23, 34, 35
 _ELECT_LEADERS, _REASSIGN, _PRODUCERS = 43, 45, 61
@@ -27,9 +29,12 @@ NO_ERROR: Final = 0
 CONCURRENT_TRANSACTIONS: Final = 51
 ELECTION_NOT_NEEDED: Final = 84
 INVALID_PRODUCER_EPOCH: Final = 47
-_PASSING: Final = frozenset({3, 5, 6, 7, 8, 14, 15, 19, 20, 41})
-"""The topic is not known yet, has no leader yet or another one; the broker is too slow, not known or not ready yet; too
-few replicas are in sync; the controller is another one. Each passes."""
+_PASSING: Final = PASSING - {KafkaError.NOT_COORDINATOR} | {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.NOT_ENOUGH_REPLICAS,
+    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+}
+"""Nobody looks for another broker here: who asks the wrong one is told so."""
 _WAIT_MS: Final = 60_000
 
 
