@@ -37,10 +37,18 @@ class Divergence:
     newer_epoch_start_offset: int | None
 
 
-def diverge(leader: ReplicaFacts, follower: ReplicaFacts, *, read: ReadBatches) -> Divergence:
-    """Compares one follower with the reference replica."""
+def diverge(
+    leader: ReplicaFacts, follower: ReplicaFacts, *, elected_epoch: int | None, read: ReadBatches
+) -> Divergence:
+    """Compares one follower with the reference replica.
+
+    `elected_epoch` is the leader epoch for which the reference is elected, None where it is not: a broker that has not
+    heard of its election yet will begin that epoch at its log end before it answers any follower.
+    """
     cut = truncation(
-        leader=leader.vector, follower=follower.vector, follower_high_watermark=follower.given.high_watermark
+        leader=leader.vector if elected_epoch is None else leader.vector.led(elected_epoch),
+        follower=follower.vector,
+        follower_high_watermark=follower.given.high_watermark,
     )
     divergence_offset = int(cut.offset)
     start, end, reason = _comparable_range(leader, follower)

@@ -7,7 +7,7 @@ here is what `LeaderEpochFileCache#endOffsetFor`, `Partition#readRecords` and
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafka_log.checkpoints import EpochEntry
 from kafka_log.types import LeaderEpoch, Offset
@@ -62,6 +62,14 @@ class EpochVector:
                 break
             found = LeaderEpoch(entry.leader_epoch)
         return found
+
+    def led(self, epoch: int) -> "EpochVector":
+        """What the vector is once its broker has begun to lead an epoch (`Partition#makeLeader`): begun at its end."""
+        if self.latest_epoch is not None and self.latest_epoch >= epoch:
+            return self
+        begun = [e for e in self.entries if e.start_offset < self.log_end_offset]
+        begun.append(EpochEntry(leader_epoch=epoch, start_offset=self.log_end_offset))
+        return replace(self, entries=tuple(begun))
 
     def start_of(self, epoch: int) -> Offset | None:
         """Where an epoch starts, if the vector has it."""

@@ -62,8 +62,11 @@ def replica_set(context: PartitionContext, replicas: Sequence[ReplicaInput], *, 
     ]
     live = [f for f in facts if not f.given.is_future and not of_deleted_topic(context, f.given)]
     reference = _reference(context, live)
+    elected_epoch = context.leader_epoch if reference is not None and reference.broker_id == context.leader_id else None
     divergences = (
-        [diverge(reference, f, read=read) for f in live if f is not reference] if reference is not None else []
+        [diverge(reference, f, elected_epoch=elected_epoch, read=read) for f in live if f is not reference]
+        if reference is not None
+        else []
     )
     shared_end = {d.follower.broker_id: d.divergence_offset for d in divergences}
     return ReplicaSet(

@@ -16,11 +16,19 @@ from tests.spark_jobs.facts.logs import Disks, batch, change, checkpoint, contex
 Rows = list[NDArray[Any]]
 
 
-def compared(leader: Rows, follower: Rows, *, follower_more: dict[str, Any] | None = None, **more: Any) -> Divergence:
+def compared(
+    leader: Rows,
+    follower: Rows,
+    *,
+    follower_more: dict[str, Any] | None = None,
+    elected_epoch: int | None = None,
+    **more: Any,
+) -> Divergence:
     disks = Disks(broker_1=headers(*leader), broker_2=headers(*follower))
     return diverge(
         replica(*leader, broker_id=1, **more),
         replica(*follower, broker_id=2, **{**more, **(follower_more or {})}),
+        elected_epoch=elected_epoch,
         read=disks,
     )
 
@@ -32,7 +40,7 @@ def run(start: int, end: int, *, epoch: int = 0, records: int = 10, **more: Any)
 def test_replicas_that_agree_are_not_read_again() -> None:
     rows = run(0, 100)
     disks = Disks(broker_1=headers(*rows), broker_2=headers(*rows))
-    found = diverge(replica(*rows, broker_id=1), replica(*rows, broker_id=2), read=disks)
+    found = diverge(replica(*rows, broker_id=1), replica(*rows, broker_id=2), elected_epoch=0, read=disks)
     assert disks.reads == 0
     assert (found.divergence_offset, found.difference.offset, found.records_at_stake) == (100, None, 0)
     assert (found.compared_from_offset, found.compared_to_end_offset) == (0, 100)
@@ -76,7 +84,8 @@ def test_other_bytes_under_equal_epochs_are_kept_unless_the_leader_has_deleted_t
 
     def found(rows: Rows, **leads: Any) -> Divergence:
         disks = Disks(broker_1=headers(*leader), broker_2=headers(*rows))
-        return diverge(replica(*leader, broker_id=1, **leads), replica(*rows, broker_id=2), read=disks)
+        leading = replica(*leader, broker_id=1, **leads)
+        return diverge(leading, replica(*rows, broker_id=2), elected_epoch=1, read=disks)
 
     assert (found(follower).divergence_offset, found(follower).undiverged_offset) == (40, None)
     assert found(follower, epoch_checkpoint=checkpoint((0, 0), (1, 60))).undiverged_offset == 40
@@ -84,6 +93,17 @@ def test_other_bytes_under_equal_epochs_are_kept_unless_the_leader_has_deleted_t
     assert (apart.divergence_offset, apart.difference.offset, apart.undiverged_offset) == (60, 40, None)
     beyond = [*follower[:4], *run(40, 80, epoch=1, crc=7)]
     assert found(beyond, **deleted).undiverged_offset == 70
+
+
+def test_an_elected_leader_that_has_not_begun_its_epoch_will_know_of_the_one_before() -> None:
+    """Broker 1 led epoch 0 and lost it to broker 2, and is elected for 2: it begins that at 20, before any fetch."""
+    leader, follower = run(0, 20), [*run(0, 10), *run(10, 20, epoch=1)]
+    unelected, elected = compared(leader, follower), compared(leader, follower, elected_epoch=2)
+    assert (unelected.divergence_offset, unelected.undiverged_offset) == (20, 10)
+    assert (elected.divergence_offset, elected.undiverged_offset, elected.records_at_stake) == (10, None, 10)
+    own = {"epoch_checkpoint": checkpoint((0, 0), (1, 10))}
+    begun = compared(leader, follower, follower_more=own, elected_epoch=2, epoch_checkpoint=checkpoint((0, 0), (2, 20)))
+    assert (begun.divergence_offset, begun.undiverged_offset) == (10, None)
 
 
 @pytest.mark.parametrize("field", ["crc", "size_bytes"])
