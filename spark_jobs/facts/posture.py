@@ -146,7 +146,9 @@ class PartitionPosture:
         return self.committed_end_offset > self.log_start_offset
 
     def _gone(self, away: Away, successor: int | None) -> int | None:
-        """Committed records that nobody has any more, or that the unclean leader lacks."""
+        """Committed records that nobody has any more, or that the unclean leader lacks; not known where the logs, which
+        may have been copied at different moments, have all of them after all.
+        """
         if self.committed_end_offset is None or self.log_start_offset is None:
             return None
         ends = {h.broker_id: h.shared_end_offset for h in self.holdings if not h.damaged}
@@ -154,7 +156,7 @@ class PartitionPosture:
         if not left <= ends.keys():
             return None
         kept = max((ends[b] for b in left), default=self.log_start_offset)
-        return max(0, self.committed_end_offset - max(kept, self.log_start_offset))
+        return max(0, self.committed_end_offset - max(kept, self.log_start_offset)) or None
 
 
 def complete_holders(
