@@ -7,12 +7,14 @@ fault of a broker ends the traffic (a client that was refused begins anew), and 
 import random
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, ResourceType
 
+from tests.real_kafka.background import Background
 from tests.real_kafka.busy import TOPICS
 from tests.real_kafka.clients import (
     CODECS,
@@ -25,7 +27,6 @@ from tests.real_kafka.clients import (
 )
 from tests.real_kafka.cluster import KafkaCluster
 from tests.real_kafka.ledger import Ledger, ProducerKind
-from tests.real_kafka.patience import PATIENCE_S
 
 SHORT_LIVED: Final = "short-lived"
 """How names of topics begin that are deleted and created again all the time."""
@@ -42,8 +43,7 @@ class Traffic:
     def __init__(self, cluster: KafkaCluster, ledger: Ledger, *, seed: int) -> None:
         self._cluster, self._ledger, self._seed = cluster, ledger, seed
         self._stop = threading.Event()
-        self._errors: list[BaseException] = []
-        self._threads: list[threading.Thread] = []
+        self._flows: list[Background] = []
         self._readers: list[GroupReader] = []
         self._lock = threading.Lock()
         self._lives = 0
@@ -70,30 +70,25 @@ class Traffic:
             self._come_and_go,
             self._rule,
         ):
-            thread = threading.Thread(target=self._watched, args=(work,), name=work.__name__, daemon=True)
-            thread.start()
-            self._threads.append(thread)
+            self._flows.append(Background(partial(self._flow, work), name=work.__name__))
+            self._flows[-1].start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        for thread in self._threads:
-            thread.join(timeout=3 * PATIENCE_S)
-        for reader in self._readers:
-            reader.close()
-        assert not [thread.name for thread in self._threads if thread.is_alive()]
-        self.check()
+        with ExitStack() as last:
+            for reader in self._readers:
+                last.callback(reader.close)
+            for flow in self._flows:
+                last.callback(flow.stop)
 
     def check(self) -> None:
         """Raises what ended a part of the traffic."""
-        if self._errors:
-            raise self._errors[0]
+        for flow in self._flows:
+            flow.still_well()
 
-    def _watched(self, work: Callable[[random.Random], None]) -> None:
-        try:
-            work(random.Random(f"{self._seed}-{work.__name__}"))
-        except BaseException as error:
-            self._errors.append(error)
+    def _flow(self, work: Callable[[random.Random], None], _: threading.Event) -> None:
+        work(random.Random(f"{self._seed}-{work.__name__}"))
 
     def _pause(self, seconds: float) -> None:
         self._stop.wait(seconds)
