@@ -35,6 +35,8 @@ from tidegauge.visibility_command import visibility_command
 __all__ = ["EXIT_BREACHES", "EXIT_ENVIRONMENT", "EXIT_OUR_FAULT", "EXIT_UNUSABLE", "main"]
 
 _DIRECTORY = click.Path(path_type=Path)
+# Those of sim_engine.explore.rules.Model, which takes a second to import.
+_MODELS = ("TruncateToHighWatermark", "Kip101", "Kip279", "Kip320FirstTry", "Kip320", "KafkaTruncateToHighWatermark")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -183,9 +185,7 @@ def capture_command(as_json: bool, **options: Any) -> None:
 
 
 @main.command("explore")
-@click.argument(
-    "model", type=click.Choice(["KafkaTruncateToHighWatermark", "Kip101", "Kip279", "Kip320FirstTry", "Kip320"])
-)
+@click.argument("model", type=click.Choice(_MODELS))
 @click.option("--replicas", type=int, default=3, show_default=True, help="Replicas of the one partition.")
 @click.option("--log-size", type=int, default=2, show_default=True, help="Records that a log has room for.")
 @click.option(
@@ -201,7 +201,8 @@ def capture_command(as_json: bool, **options: Any) -> None:
 def explore_command(model: str, max_states: int | None, out: Path | None, as_json: bool, **constants: int) -> None:
     """Visit every state that a small partition can reach under MODEL, and tell the shortest way to a lost record.
 
-    The models and constants are those of the public TLA+ specification of Kafka replication.
+    The models and constants are those of the public TLA+ specification of Kafka replication, where the first model is
+    called KafkaTruncateToHighWatermark; either name will do.
     """
     from sim_engine.explore.layout import Constants
     from tidegauge.explore import explore, report

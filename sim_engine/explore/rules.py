@@ -34,9 +34,10 @@ from sim_engine.explore.layout import (
 
 
 class Model(IntEnum):
-    """Five generations of Kafka's truncation, by the names of the specification's modules."""
+    """Five generations of Kafka's truncation, by the names of the specification's modules; the first has two."""
 
     KafkaTruncateToHighWatermark = 0
+    TruncateToHighWatermark = 0
     Kip101 = 1
     Kip279 = 2
     Kip320FirstTry = 3

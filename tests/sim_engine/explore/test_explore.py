@@ -161,6 +161,16 @@ def test_the_command_prints_the_documented_json() -> None:
     assert result["states_per_second"] > 0
 
 
+@pytest.mark.parametrize("model", list(Model.__members__))
+def test_every_model_is_known_by_its_names(model: str) -> None:
+    small = ["--replicas", "2", "--log-size", "1", "--records", "1", "--max-leader-epoch", "0", "--json"]
+    done = CliRunner().invoke(main, ["explore", model, *small])
+    assert done.exit_code == 0, done.output
+    result = json.loads(done.stdout)
+    expected = explored(Model[model], 2, 1, 1, 0).distinct_states
+    assert (result["model"], result["distinct_states"]) == (model, expected)
+
+
 def test_a_violation_is_told_where_the_specification_sees_one_and_nowhere_else() -> None:
     explorer = Explorer(Model.KafkaTruncateToHighWatermark, constants(2, 2, 2, 2))
     explorer.explore()
