@@ -346,40 +346,48 @@ FOLLOWER_HIGH_WATERMARK = Invariant(
     reference="ReplicaFetcherThread#processPartitionData, UnifiedLog#updateHighWatermark; KAFKA-14704",
 )
 
+_KNOWN_ELSEWHERE = (
+    "elsewhere",
+    "CASE WHEN known_high_watermark_broker <> leader_id THEN known_high_watermark_broker END",
+)
+
 HIGH_WATERMARK_IN_ISR = Invariant(
     code="D10",
     key="HW_ISR_BOUND",
     name="InSyncReplicasHoldCommitted",
     severity=Severity.CRITICAL,
     relation="divergences",
-    statement="Every in-sync replica holds everything below the leader's high watermark.",
+    statement="Every in-sync replica holds everything below the high watermark that any replica knows.",
     because="The high watermark is the smallest log end over the ISR, so a member without all of it must not exist. A "
     "clean election may choose it, and then the missing records are lost without any warning.",
-    applies_when="follower_in_isr AND leader_high_watermark IS NOT NULL",
+    applies_when="follower_in_isr AND known_high_watermark IS NOT NULL",
     unknown=(
         Unknown(
             reason="copy skew",
             # The ISR, the high watermark and the follower's log are of three moments; bytes that differ below both high
             # watermarks are ReplicasMatchBelowHighWatermark's in any case.
-            when="NOT snapshot_quiet AND (follower_log_end_offset < leader_high_watermark OR first_differing_offset < "
-            "leader_high_watermark)",
+            when="NOT snapshot_quiet AND (follower_log_end_offset < known_high_watermark OR first_differing_offset < "
+            "known_high_watermark)",
         ),
     ),
-    breach_when="follower_log_end_offset < leader_high_watermark OR (first_differing_offset IS NOT NULL AND "
-    "first_differing_offset < leader_high_watermark)",
+    breach_when="follower_log_end_offset < known_high_watermark OR (first_differing_offset IS NOT NULL AND "
+    "first_differing_offset < known_high_watermark)",
     derived=(
         (
             "missing",
-            "CASE WHEN follower_log_end_offset < leader_high_watermark THEN leader_high_watermark - "
+            "CASE WHEN follower_log_end_offset < known_high_watermark THEN known_high_watermark - "
             "follower_log_end_offset END",
         ),
         (
             "differs_from",
-            "CASE WHEN first_differing_offset < leader_high_watermark THEN first_differing_offset END",
+            "CASE WHEN first_differing_offset < known_high_watermark THEN first_differing_offset END",
         ),
+        _KNOWN_ELSEWHERE,
         ("unclean_stop", "CASE WHEN NOT follower_clean_shutdown THEN 'no clean stop' END"),
     ),
     evidence=(
+        "known_high_watermark",
+        "known_high_watermark_broker",
         "leader_high_watermark",
         "follower_log_end_offset",
         "first_differing_offset",
@@ -387,8 +395,9 @@ HIGH_WATERMARK_IN_ISR = Invariant(
         "follower_alive",
     ),
     explanation=(
-        "Broker {leader_id}'s checkpointed high watermark of {topic}-{partition} is {leader_high_watermark}: so much "
-        "was declared committed, which takes every in-sync replica.",
+        "By broker {known_high_watermark_broker}'s checkpointed high watermark {topic}-{partition} was declared "
+        "committed up to {known_high_watermark}, which takes every in-sync replica.",
+        "Broker {leader_id} holds the same log as broker {elsewhere} up to there.",
         "Broker {follower_id} is in the ISR, and its log ends at {follower_log_end_offset}: {missing} committed "
         "offsets are not there.",
         "Broker {follower_id} is in the ISR, and from offset {differs_from} on it holds other batches than the leader.",
@@ -396,9 +405,9 @@ HIGH_WATERMARK_IN_ISR = Invariant(
         "reached the disk.",
         "A clean election may make broker {follower_id} leader; those records are lost then.",
     ),
-    start_offset="CASE WHEN first_differing_offset < leader_high_watermark AND first_differing_offset < "
+    start_offset="CASE WHEN first_differing_offset < known_high_watermark AND first_differing_offset < "
     "follower_log_end_offset THEN first_differing_offset ELSE follower_log_end_offset END",
-    end_offset="leader_high_watermark",
+    end_offset="known_high_watermark",
     next="bin/kafka-topics.sh --bootstrap-server <host:port> --describe --topic {topic}",
     reference="Partition#maybeIncrementLeaderHW",
 )
@@ -412,27 +421,36 @@ ELR_COMPLETE = Invariant(
     statement="Every eligible leader replica holds everything below the high watermark.",
     because="The controller may elect one of them as a clean leader when the ISR is empty (KIP-966). What it lacks is "
     "lost by that election, and nobody is told.",
-    applies_when="follower_in_elr AND leader_high_watermark IS NOT NULL",
+    applies_when="follower_in_elr AND known_high_watermark IS NOT NULL",
     unknown=(
-        Unknown(reason="copy skew", when="NOT snapshot_quiet AND follower_log_end_offset < leader_high_watermark"),
+        Unknown(reason="copy skew", when="NOT snapshot_quiet AND follower_log_end_offset < known_high_watermark"),
         Unknown(
             reason="stopped uncleanly and not registered since",
             # The controller takes it out of the ELR when it registers again without a clean stop.
-            when="follower_log_end_offset < leader_high_watermark AND NOT follower_alive AND NOT "
+            when="follower_log_end_offset < known_high_watermark AND NOT follower_alive AND NOT "
             "follower_clean_shutdown",
         ),
     ),
-    breach_when="follower_log_end_offset < leader_high_watermark",
-    derived=(("missing", "leader_high_watermark - follower_log_end_offset"),),
-    evidence=("leader_high_watermark", "follower_log_end_offset", "follower_clean_shutdown", "follower_alive"),
+    breach_when="follower_log_end_offset < known_high_watermark",
+    derived=(("missing", "known_high_watermark - follower_log_end_offset"), _KNOWN_ELSEWHERE),
+    evidence=(
+        "known_high_watermark",
+        "known_high_watermark_broker",
+        "leader_high_watermark",
+        "follower_log_end_offset",
+        "follower_clean_shutdown",
+        "follower_alive",
+    ),
     explanation=(
-        "Broker {leader_id}'s checkpointed high watermark of {topic}-{partition} is {leader_high_watermark}.",
+        "By broker {known_high_watermark_broker}'s checkpointed high watermark {topic}-{partition} was declared "
+        "committed up to {known_high_watermark}.",
+        "Broker {leader_id} holds the same log as broker {elsewhere} up to there.",
         "Broker {follower_id} is an eligible leader replica, and its log ends at {follower_log_end_offset}: {missing} "
         "committed offsets are not there.",
         "If the controller elects it, it does so as a clean election, and these records are lost.",
     ),
     start_offset="follower_log_end_offset",
-    end_offset="leader_high_watermark",
+    end_offset="known_high_watermark",
     next="bin/kafka-topics.sh --bootstrap-server <host:port> --describe --topic {topic}",
     implies=(
         "B16",

@@ -12,7 +12,7 @@ from typing import Final
 
 from expectations.catalogue.model import Invariant
 
-RULESET_VERSION: Final = "6"
+RULESET_VERSION: Final = "7"
 
 MODULES: Final = (
     "batches",

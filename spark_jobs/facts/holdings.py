@@ -1,8 +1,8 @@
 """What each captured replica of a partition holds: how many disks the committed records are truly on.
 
 In: a partition's replicas, compared. Out: the columns `holdings` and `complete_replicas` of `partitions`, and those of
-`divergences` that tell how a follower came into the ISR. The rule that must hold: a replica counts as complete only for
-bytes that were read and found sound, never for being in the ISR.
+`divergences` that tell how a follower came into the ISR and what a member of it must hold. The rule that must hold: a
+replica counts as complete only for bytes that were read and found sound, never for being in the ISR.
 """
 
 from dataclasses import asdict
@@ -13,6 +13,7 @@ from spark_jobs.facts.posture import Holding, complete_holders
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.replica_set import ReplicaSet
 from spark_jobs.facts.row_basics import json_list
+from spark_jobs.facts.watermarks import HighWatermarkBounds
 
 
 def holding_columns(replicas: ReplicaSet) -> Row:
@@ -56,6 +57,20 @@ def expansion_columns(context: PartitionContext, divergence: Divergence) -> Row:
     if elected is not None and not elected.from_snapshot:
         joined = follower in context.isr and follower not in elected.isr
     return {"current_epoch_start_offset": start, "joined_isr_in_current_epoch": joined}
+
+
+def known_high_watermark_columns(divergence: Divergence, bounds: HighWatermarkBounds) -> Row:
+    """Up to where the reference's log is committed by what any replica knows, and which one that is.
+
+    A new leader hears of it last: what its predecessor declared committed it holds, and its own high watermark lags
+    until its followers have fetched once. What the reference declared itself counts to the end, even behind what is
+    left of its log.
+    """
+    known, known_by = bounds.lower, bounds.known_by
+    own = divergence.leader.given.high_watermark
+    if own is not None and (known is None or own >= known):
+        known, known_by = own, divergence.leader.broker_id
+    return {"known_high_watermark": known, "known_high_watermark_broker": known_by}
 
 
 def _damaged(replica: ReplicaFacts) -> bool:

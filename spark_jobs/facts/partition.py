@@ -17,7 +17,7 @@ from spark_jobs.facts.context import PartitionChange, PartitionContext, Row, Row
 from spark_jobs.facts.divergence import Divergence
 from spark_jobs.facts.fencing import partition_epochs
 from spark_jobs.facts.file_rows import index_file_rows, segment_rows
-from spark_jobs.facts.holdings import expansion_columns, holding_columns
+from spark_jobs.facts.holdings import expansion_columns, holding_columns, known_high_watermark_columns
 from spark_jobs.facts.losses import losses_of
 from spark_jobs.facts.partition_answers import partition_answer_rows
 from spark_jobs.facts.partition_rows import divergence_row, epoch_span_rows, replica_row
@@ -80,6 +80,7 @@ def partition_rows(
             divergence_row(context, d, present.proofs[d.follower.broker_id])
             | expansion_columns(context, d)
             | agreement_columns(d.leader, d.follower, shared_end=d.divergence_offset)
+            | known_high_watermark_columns(d, bounds)
             for d in divergences
         ],
         "producers": [],

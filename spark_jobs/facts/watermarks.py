@@ -25,10 +25,11 @@ class ReplicaOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HighWatermarkBounds:
-    """lower <= high watermark <= upper; None where nothing bounds it."""
+    """lower <= high watermark <= upper; None where nothing bounds it. `known_by`: whose checkpoint `lower` is."""
 
     lower: int | None
     upper: int | None
+    known_by: int | None = None
 
 
 def high_watermark_bounds(
@@ -42,11 +43,11 @@ def high_watermark_bounds(
     """
     by_id = {r.broker_id: r for r in replicas}
     known = [
-        min(r.checkpointed_high_watermark, r.shared_end_offset)
+        (min(r.checkpointed_high_watermark, r.shared_end_offset), r.broker_id == leader_id, r.broker_id)
         for r in by_id.values()
         if r.checkpointed_high_watermark is not None
     ]
-    lower = max(known, default=None)
+    lower, _, known_by = max(known, default=(None, False, None))
     ends = [by_id[b].log_end_offset for b in must_hold if b in by_id]
     upper: int | None = None
     if ends and must_hold <= by_id.keys():
@@ -56,7 +57,7 @@ def high_watermark_bounds(
         upper = leader.log_end_offset if leader is not None and (leader_id in must_hold or not must_hold) else None
         if upper is not None and lower is not None and upper < lower and not one_moment:
             upper = None
-    return HighWatermarkBounds(lower=lower, upper=upper)
+    return HighWatermarkBounds(lower=lower, upper=upper, known_by=known_by)
 
 
 def last_stable_offset(

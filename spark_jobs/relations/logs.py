@@ -235,6 +235,8 @@ DIVERGENCES: Final = Relation(
         follower_producer_state    string what the follower's says
         current_epoch_start_offset int64 where the reference, elected leader, began the partition's current leader epoch; null if its log does not say
         joined_isr_in_current_epoch bool the follower came into the ISR after the leader of the current epoch was elected; null if no record says
+        known_high_watermark      int64  the reference's checkpointed high watermark, or that of another replica, as far as its log is the reference's, where it is larger (D10, D11)
+        known_high_watermark_broker int32 whose checkpoint that is
         """
     ),
 )

@@ -48,6 +48,15 @@ def test_checkpoints_bound_from_below_and_members_ends_from_above(
     assert bounds(ONE, TWO, THREE, must_hold=must_hold) == expected
 
 
+@pytest.mark.parametrize(("leader_id", "known_by"), [(1, 1), (2, 4), (4, 4)])
+def test_of_checkpoints_that_say_the_same_the_leader_s_is_named(leader_id: int, known_by: int) -> None:
+    replicas = [ONE, TWO, offsets(4, 95, 90), offsets(5, None, 100)]
+    found = high_watermark_bounds(replicas, leader_id=leader_id, must_hold=frozenset(), one_moment=True)
+    assert (found.lower, found.known_by) == (90, known_by)
+    nothing = high_watermark_bounds([replicas[-1]], leader_id=5, must_hold=frozenset({5}), one_moment=True)
+    assert (nothing.lower, nothing.known_by) == (None, None)
+
+
 def test_nothing_is_known_without_evidence() -> None:
     assert bounds(must_hold={1}) == (None, None)
     assert bounds(offsets(1, None, 10), must_hold={1}) == (None, 10)
