@@ -1,8 +1,9 @@
 """Which losses a copy must tell, and with which offsets.
 
-In: the world at the copy's moment, and at the one of an earlier copy. Out: `ToldLoss` for each range of committed
-records that the copy, or the two together, prove to be lost; the others with the reason why nobody can tell. The rule
-that must hold: it compares batches as the simulator holds them, and promises a range only where its ends are certain.
+In: the world at the copy's moment, and at the beginning and the end of an earlier copy. Out: `ToldLoss` for each range
+of committed records that the copy, or the two together, prove to be lost; the others with the reason why nobody can
+tell. The rule that must hold: it compares batches as the simulator holds them, and promises a range only where its
+ends are certain.
 
     at risk    another replica still holds the records: they lie where Kafka will cut it (D05, D06), up to its log's end
     gone       no replica has them, and the earlier copy had declared them committed: C10, C08
@@ -24,13 +25,16 @@ Unseen = tuple[LostRange, str]
 
 
 def losses_of(
-    world: World, earlier: World | None, findings: Sequence[Finding]
+    world: World, earlier: Sequence[World], findings: Sequence[Finding]
 ) -> tuple[tuple[ToldLoss, ...], tuple[Unseen, ...]]:
-    """Of all partitions that there are now. `findings`: what faults must be reported as."""
+    """Of all partitions that there are now. `earlier`: the moments between which an earlier copy was taken, if one was.
+    `findings`: what faults must be reported as.
+    """
     told: dict[tuple[TopicPartition, int, int], ToldLoss] = {}
     unseen: list[Unseen] = []
     for loss in _standing(world):
-        found = _told(loss, world, earlier, findings)
+        answers = {_told(loss, world, before, findings) for before in earlier or (None,)}
+        found = answers.pop() if len(answers) == 1 else "the earlier copy was taken while that came about"
         if isinstance(found, str):
             lost = LostRange(
                 partition=loss.partition, start_offset=loss.start_offset, end_offset=loss.end_offset, committed=True

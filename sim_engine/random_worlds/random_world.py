@@ -136,6 +136,8 @@ class _Life:
     due: list[tuple[int, WorldFault]]
     struck: list[Struck] = field(default_factory=list)
     moments: list[RandomMoment] = field(default_factory=list)
+    copied: tuple[World, ...] = ()
+    """Between which moments the first copy was made."""
 
     def go_on(self, at_ms: int) -> None:
         """Time passes until then; then comes a fault that is due, or something lawful."""
@@ -162,8 +164,8 @@ class _Life:
         if self.moments:
             moment = replace(moment, previous=self.moments[0].name)
         worlds = (begun, self.world) if moment.kind == "live" else (self.world,)
-        earlier = self.moments[0].world if self.moments else None
-        self.moments.append(replace(moment, expected=expected(self.struck, worlds, earlier)))
+        self.moments.append(replace(moment, expected=expected(self.struck, worlds, self.copied)))
+        self.copied = self.copied or worlds
 
 
 def _copied(world: World, chance: Chance, *, name: str, kinds: Sequence[CopyKind]) -> tuple[World, RandomMoment]:

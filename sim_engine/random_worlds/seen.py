@@ -42,8 +42,10 @@ LIVE_BLIND: Final = frozenset({"A01", "A13", "B16", "F09", "H03", "H07"})
 """In a live copy these may come of the copying, which is never called a breach."""
 
 
-def expected(struck: Sequence[Struck], worlds: Sequence[World], earlier: World | None) -> Expected:
-    """Of one copy. `worlds`: at its beginning and at its end; what is certain at both must be reported."""
+def expected(struck: Sequence[Struck], worlds: Sequence[World], earlier: Sequence[World]) -> Expected:
+    """Of one copy. `worlds`: at its beginning and at its end; what is certain at both must be reported. `earlier`: the
+    same of the copy that it is compared with.
+    """
     injected: list[Injected] = []
     allowed: list[Finding] = []
     for each in struck:
