@@ -24,12 +24,15 @@ from sim_engine.explore.layout import (
     Constants,
     Layout,
 )
+from sim_engine.explore.render_state import disks_of
 from sim_engine.explore.rules import Action, Model
 from sim_engine.explore.search import Exploration, Explorer
 from sim_engine.explore.state_truth import violations
 from sim_engine.explore.story import portrait, tell
 from sim_engine.rendering import truth_schema
+from sim_engine.rendering.write_snapshot import write_snapshot
 from snapshots.errors import SnapshotError
+from snapshots.manifest import Consistency
 from tests.sim_engine.explore.plain_model import PlainModel, Replica, State, breaks_strong_isr, reachable
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import derived
@@ -200,6 +203,28 @@ def test_a_violation_is_rendered_and_an_audit_of_its_disks_reports_it(tmp_path: 
     again = CliRunner().invoke(main, ["explore", "Kip101", "--out", str(out)])
     assert again.exit_code != 0
     assert f"{out} exists" in again.output
+
+
+@pytest.mark.slow
+def test_a_member_that_lacks_what_an_old_leader_declared_is_reported(tmp_path: Path, store_url: str) -> None:
+    """With three replicas the new leader has the records and has not heard that they are committed."""
+    explorer = Explorer(Model.Kip101, constants(3, 2, 2, 1))
+    explorer.explore()
+    violating = [fields for fields in explorer.states() if breaks_strong_isr(plain(explorer.layout, fields))]
+    assert len(violating) == 96
+    engine = sa.create_engine(store_url)
+    with engine.connect() as connection:
+        judge = Judge(connection)
+        for number, fields in enumerate(violating[::16]):
+            lacking = violations(explorer.layout, fields)
+            disks = disks_of(explorer.layout, fields)
+            snapshot = write_snapshot(
+                tmp_path / str(number), disks, cluster="c", snapshot_id="s", consistency=Consistency.ATOMIC, truth={}
+            )
+            _, breaches = judge.verdicts(derived(snapshot.root), "D")
+            reported = {(b.subject["follower_id"], b.start_offset, b.end_offset) for b in breaches if b.code == "D10"}
+            assert reported == {(v.member_id, v.start_offset, v.end_offset) for v in lacking}
+    engine.dispose()
 
 
 def test_without_a_violation_nothing_is_rendered(tmp_path: Path) -> None:
