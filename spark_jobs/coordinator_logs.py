@@ -60,6 +60,11 @@ class Coordinators:
         shares = [share_row(s, snapshot_quiet=snapshot_quiet) for s in self.unplaced_shares]
         return {"groups": groups, "share_states": shares}
 
+    def replaced_transaction_states(self) -> Mapping[str, TransactionState]:
+        """By transactional id, the state that its last record replaced, where the log still has that."""
+        histories = (log.table.history.transactional_ids for log in self._of(TRANSACTION_STATE))
+        return {name: h.replaced for each in histories for name, h in each.items() if h.replaced is not None}
+
     def transactional_id_rows(self) -> tuple[Row, ...]:
         """Of every transactional id; what only the partitions can tell of it is not there yet."""
         return tuple(r for log in self._of(TRANSACTION_STATE) for r in log.transactional_id_rows())

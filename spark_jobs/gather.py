@@ -208,6 +208,7 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
             cluster_ids={b["broker_id"]: b["cluster_id"] for b in rows["brokers"] if b.get("cluster_id")},
             commits=known.commits,
             transactions=tuple(known.transactions.values()),
+            replaced_transaction_states=coordinators.replaced_transaction_states(),
             led_copies=copies.keys(),
             replicated=replicated(copies, summaries, snapshot_key=snapshot.key, topic=TRANSACTION_STATE),
             waiting_commits=waiting_commits(copies, coordinators.logs),

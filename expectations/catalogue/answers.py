@@ -370,6 +370,7 @@ TRANSACTION = Invariant(
             *_NO_COORDINATOR,
             "changed while copying",
             "last record may not be replicated",
+            "last record may never have counted",
             "no answer",
         ),
     ),

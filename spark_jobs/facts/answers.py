@@ -25,6 +25,7 @@ from snapshots.cluster_answers import (
 from spark_jobs.facts.asked import AnswerTimes, answer_times
 from spark_jobs.facts.context import PartitionChange, PartitionKey, Row
 from spark_jobs.facts.metadata import MetadataHistory, PartitionState
+from spark_jobs.facts.transactional_ids import ISR_GROWN_AGAIN_MS
 
 NO_ANSWER: Final = "no answer"
 NOT_ASKED: Final = "not asked"
@@ -37,6 +38,7 @@ _REMEMBERED_MS: Final = 600_000
 """States that ended longer ago than this before the first answer are no answer that a broker should still give."""
 _STATES_KEPT: Final = 50
 _WAITING: Final = "last record may not be replicated"
+_NEVER_COUNTED: Final = "last record may never have counted"
 _ENDED: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
 _BEFORE: Final[Mapping[str, frozenset[str]]] = {
     "Empty": _ENDED,
@@ -55,6 +57,7 @@ class Recomputed:
 
     `cluster_ids`: broker -> cluster.id of its meta.properties. `led_copies`: partitions of the coordinators' topics
     whose leader's copy was read; `replicated`: those of them whose high watermark on disk is the log's end;
+    `replaced_transaction_states`: by transactional id, what its last record replaced, where the log still has that;
     `waiting_commits`: group, topic and partition whose newest commit, or its end, lies at the high watermark or beyond;
     `forgotten_commits`: those whose newest record is a tombstone.
     `unreadable`: topics of coordinators with records that could not be read.
@@ -64,6 +67,7 @@ class Recomputed:
     cluster_ids: Mapping[int, str]
     commits: Mapping[PartitionKey, tuple[OffsetCommit, ...]]
     transactions: Iterable[TransactionState]
+    replaced_transaction_states: Mapping[str, TransactionState]
     led_copies: Set[PartitionKey]
     replicated: Set[PartitionKey]
     waiting_commits: Set[tuple[str, str, int]]
@@ -235,8 +239,8 @@ class _Rows:
                 reason = reason or ASKED_ONCE
             elif texts[0] != texts[1] or (state is not None and self.times.in_window(state.last_update_ms)):
                 reason = reason or CHANGED
-            elif state is not None and self._may_wait(state, keeper, said):
-                reason = reason or _WAITING
+            elif state is not None and _one_step_ahead(state, self.files.replaced_transaction_states.get(name), said):
+                reason = reason or self._why_ahead(state, keeper)
             known = [f"{state.state}, producer id {state.producer_id}, epoch {state.producer_epoch}"] if state else []
             yield self._text("transaction", *texts, values=known, reason=reason, transactional_id=name)
 
@@ -330,17 +334,17 @@ class _Rows:
             if t.deleted and partition in t.partitions and (None in ids or t.topic_id in ids)
         ]
 
-    def _may_wait(self, state: TransactionState, keeper: int | None, said: Iterable[TransactionAnswer | None]) -> bool:
-        """Whether a log may be one record ahead of its coordinator, which waits for the ISR to have that record."""
-        if (TRANSACTION_STATE, keeper) in self.files.replicated:
-            return False
-        start = self.times.window_start_ms
-        at = state.last_update_ms
-        recent = start is None or at is None or at >= start - _REMEMBERED_MS
-        return recent and any(
-            answer is not None and answer.state != state.state and answer.state in _BEFORE.get(state.state, ())
-            for answer in said
-        )
+    def _why_ahead(self, state: TransactionState, keeper: int | None) -> str | None:
+        """Why a log may be one record ahead of its coordinator.
+
+        It waits for the ISR to have that record. If that takes longer than the transaction's timeout, or the ISR falls
+        below min.insync.replicas meanwhile, the client is told to try again, and the record stays: the coordinator
+        learns of it when it loads the log (TransactionStateManager#updateCacheCallback).
+        """
+        start, at = self.times.window_start_ms, state.last_update_ms
+        if start is None or at is None or start - at >= min(state.timeout_ms, ISR_GROWN_AGAIN_MS):
+            return _NEVER_COUNTED
+        return None if (TRANSACTION_STATE, keeper) in self.files.replicated else _WAITING
 
     def _states(self, changes: list[PartitionChange]) -> list[str]:
         """The partition's states that may have been in force when the cluster was asked, the last one last."""
@@ -365,6 +369,14 @@ class _Rows:
         if state is not None and any(self.times.in_window(c.at_ms) for c in state.changes[1:]):
             return "leader or ISR changed"
         return "records unreadable" if topic in self.files.unreadable else None
+
+
+def _one_step_ahead(
+    state: TransactionState, replaced: TransactionState | None, said: Iterable[TransactionAnswer | None]
+) -> bool:
+    """Whether a coordinator that does not know of the log's last record would give this answer."""
+    before = {replaced.state} if replaced is not None else _BEFORE.get(state.state, frozenset())
+    return any(answer is not None and answer.state != state.state and answer.state in before for answer in said)
 
 
 def _pairs(rounds: Iterable[Iterable[Any]]) -> dict[Any, tuple[Any, Any]]:

@@ -38,7 +38,7 @@ VALID_PREVIOUS_STATES: Final[Mapping[str, tuple[str, ...]]] = {
 COMPLETE_OF: Final[Mapping[str, str]] = {"PrepareCommit": "CompleteCommit", "PrepareAbort": "CompleteAbort"}
 
 
-_ISR_GROWN_AGAIN_MS: Final = 3_000
+ISR_GROWN_AGAIN_MS: Final = 3_000
 """A broker that has left an ISR is not back in it sooner: it has to be seen as gone, to register and to catch up."""
 
 
@@ -93,6 +93,12 @@ class TransactionalIdHistory:
     before_last: Seen | None = None
     doubtful: Seen | None = None
     """The second record, if it may not follow the first one, but might follow what stands before that."""
+
+    @property
+    def replaced(self) -> TransactionState | None:
+        """What stood before the last record and others of its state; None where the log does not tell."""
+        before = next((s for s in reversed(self.newest) if s.value.state != self.last.value.state), None)
+        return before.value if before is not None and before.holes == self.last.holes else None
 
     def moved(self, holes: int) -> "TransactionalIdHistory":
         """The same, with so many more holes before all of it."""
@@ -209,7 +215,7 @@ def _doubtful(old: TransactionState, new: TransactionState) -> bool:
     if old.last_update_ms is None or new.last_update_ms is None:
         return False
     return not _may_follow(old, new) and new.last_update_ms - old.last_update_ms >= min(
-        old.timeout_ms, _ISR_GROWN_AGAIN_MS
+        old.timeout_ms, ISR_GROWN_AGAIN_MS
     )
 
 

@@ -268,7 +268,7 @@ def no_open_transaction(answers: Answers) -> None:
 
 
 def other_transaction_state(answers: Answers) -> None:
-    next(t for t in answers["transactions"] if t["state"] == "Ongoing")["state"] = "CompleteCommit"
+    next(t for t in answers["transactions"] if t["state"] == "Ongoing")["state"] = "PrepareCommit"
 
 
 def another_cluster(answers: Answers) -> None:

@@ -20,6 +20,7 @@ from snapshots.cluster_answers import (
     TransactionAnswer,
 )
 from spark_jobs.facts.answers import Recomputed, cluster_answer_rows
+from spark_jobs.facts.asked import MARGIN_MS
 from spark_jobs.facts.context import Row
 from spark_jobs.facts.metadata import LoggedRecord, MetadataHistory
 from spark_jobs.facts.metadata_replay import replay
@@ -87,6 +88,7 @@ def rows(answers: CapturedAnswers, metadata: MetadataHistory | None = None, **fi
             "commits": {},
             "transactions": (),
             "led_copies": {("__consumer_offsets", 0), ("__transaction_state", 0)},
+            "replaced_transaction_states": {},
             "replicated": set(),
             "waiting_commits": set(),
             "forgotten_commits": set(),
@@ -278,7 +280,7 @@ def stored(state: str = "Ongoing", last_update_ms: int = 5) -> TransactionState:
         producer_epoch=4,
         previous_producer_id=None,
         next_producer_id=None,
-        timeout_ms=1,
+        timeout_ms=60_000,
         state=state,
         partitions=(),
         last_update_ms=last_update_ms,
@@ -286,6 +288,9 @@ def stored(state: str = "Ongoing", last_update_ms: int = 5) -> TransactionState:
         client_transaction_version=None,
         tombstone=False,
     )
+
+
+JUST_DECIDED = stored("PrepareCommit", AT_MS - MARGIN_MS - 1_000)
 
 
 @pytest.mark.parametrize(
@@ -301,21 +306,37 @@ def stored(state: str = "Ongoing", last_update_ms: int = 5) -> TransactionState:
         ),
         (asked(transactions=(transaction(),)), {"transactions": (stored("Empty", AT_MS),)}, "changed while copying"),
         # A coordinator changes its mind once the ISR has the record: until then its log is one step ahead.
+        (asked(transactions=(transaction(),)), {"transactions": (JUST_DECIDED,)}, "last record may not be replicated"),
         (
             asked(transactions=(transaction(),)),
-            {"transactions": (stored("PrepareCommit", AT_MS - 9_000),)},
-            "last record may not be replicated",
+            {"transactions": (JUST_DECIDED,), "replicated": {("__transaction_state", 0)}},
+            None,
+        ),
+        # One that the ISR had too late stays in the log, and the coordinator does not know of it.
+        *(
+            (
+                asked(transactions=(transaction(),)),
+                {"transactions": (decided,), "replicated": replicated},
+                "last record may never have counted",
+            )
+            for replicated in (set(), {("__transaction_state", 0)})
+            for decided in (stored("PrepareCommit", AT_MS - 9_000), replace(JUST_DECIDED, timeout_ms=500))
         ),
         (
             asked(transactions=(transaction(),)),
             {
-                "transactions": (stored("PrepareCommit", AT_MS - 9_000),),
-                "replicated": {("__transaction_state", 0)},
+                "transactions": (stored("PrepareCommit", 5),),
+                "replaced_transaction_states": {"pay": stored("Ongoing")},
             },
+            "last record may never have counted",
+        ),
+        # But what it answers then is what stands before that in its log.
+        (
+            asked(transactions=(transaction("CompleteCommit"),)),
+            {"transactions": (stored(),), "replaced_transaction_states": {"pay": stored("Empty")}},
             None,
         ),
         (asked(transactions=(transaction(),)), {"transactions": (stored("CompleteCommit", AT_MS - 9_000),)}, None),
-        (asked(transactions=(transaction(),)), {"transactions": (stored("PrepareCommit", 5),)}, None),
         (asked(transactions=(transaction(),)), {"led_copies": set()}, "coordinator not captured"),
     ],
 )

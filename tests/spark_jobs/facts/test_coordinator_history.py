@@ -176,6 +176,25 @@ def test_records_with_a_hole_between_are_not_taken_for_neighbours() -> None:
     assert (told.broken, told.judged_steps, told.unjudged_steps) == (0, 0, 1)
 
 
+@pytest.mark.parametrize(
+    ("records", "replaced"),
+    [
+        (log(state("CompleteCommit"), state("Ongoing")), "CompleteCommit"),
+        (log(state("Empty"), state("Ongoing"), state("Ongoing", epoch=1)), "Empty"),
+        (log(state("Ongoing"), state("Ongoing")), None),
+        (log(state("Ongoing")), None),
+        ([(0, state("CompleteCommit")), (5, state("Ongoing"))], None),
+        ([(0, state("Empty")), (5, state("Ongoing")), (6, state("PrepareAbort"))], "Ongoing"),
+    ],
+)
+def test_what_the_last_record_replaced_is_known_where_no_cleaner_has_been(
+    records: list[tuple[int, Any]], replaced: str | None
+) -> None:
+    for cuts in ((), *((n,) for n in range(1, len(records)))):
+        found = history(records, *cuts).transactional_ids["tx"].replaced
+        assert (found.state if found is not None else None) == replaced
+
+
 def test_a_decision_is_completed_by_the_record_behind_it() -> None:
     records = log(
         state("Ongoing"),
