@@ -117,6 +117,8 @@ def test_every_captured_member_of_the_isr_is_compared_and_no_other_replica() -> 
         (answer(), {"changes": (change(), change(at_ms=BEFORE_MS - 6_000))}, None),
         (answer(), {"changes": (change(at_ms=BEFORE_MS + 9),)}, None),
         (answer(), {"topic_id": "u" * 22}, "topic re-created"),
+        (answer(), {"changes": (change(at_ms=BEFORE_MS + 9, created=True),)}, "topic re-created"),
+        (answer(), {"changes": (change(at_ms=BEFORE_MS - 6_000, created=True),)}, None),
         (answer(leader_id=None), {}, "no answer"),
     ],
 )
