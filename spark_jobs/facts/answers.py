@@ -25,7 +25,7 @@ from snapshots.cluster_answers import (
 from spark_jobs.facts.asked import AnswerTimes, answer_times
 from spark_jobs.facts.context import PartitionChange, PartitionKey, Row
 from spark_jobs.facts.metadata import MetadataHistory, PartitionState
-from spark_jobs.facts.transactional_ids import ISR_GROWN_AGAIN_MS
+from spark_jobs.facts.transactional_ids import uncounted_after_ms
 
 NO_ANSWER: Final = "no answer"
 NOT_ASKED: Final = "not asked"
@@ -335,14 +335,9 @@ class _Rows:
         ]
 
     def _why_ahead(self, state: TransactionState, keeper: int | None) -> str | None:
-        """Why a log may be one record ahead of its coordinator.
-
-        It waits for the ISR to have that record. If that takes longer than the transaction's timeout, or the ISR falls
-        below min.insync.replicas meanwhile, the client is told to try again, and the record stays: the coordinator
-        learns of it when it loads the log (TransactionStateManager#updateCacheCallback).
-        """
+        """Why a log may be a record ahead of its coordinator: that waits for the ISR to have it, or gave it up."""
         start, at = self.times.window_start_ms, state.last_update_ms
-        if start is None or at is None or start - at >= min(state.timeout_ms, ISR_GROWN_AGAIN_MS):
+        if start is None or at is None or start - at >= uncounted_after_ms(state):
             return _NEVER_COUNTED
         return None if (TRANSACTION_STATE, keeper) in self.files.replicated else _WAITING
 

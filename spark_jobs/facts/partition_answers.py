@@ -41,11 +41,11 @@ def partition_answer_rows(
 
 def _moved(context: PartitionContext, answers: PartitionAnswers) -> str | None:
     """Why the answers and the copy are not of one leadership."""
-    created = next((c.at_ms for c in context.changes[:1] if c.created), None)
-    other = context.topic_id is not None and bool(answers.topic_ids - {context.topic_id})
+    if context.topic_id is not None and answers.topic_ids - {context.topic_id}:
+        return "topic re-created"
     # Offsets are asked before topic ids: those of a topic that had the name before may stand beside the new one's id,
     # or beside none.
-    if other or answers.times.in_window(created):
+    if any(c.created and answers.times.in_window(c.at_ms) for c in context.changes):
         return "topic re-created"
     rounds = [a for a in (answers.before, answers.after) if a is not None]
     if any(a.leader_id is None for a in rounds):

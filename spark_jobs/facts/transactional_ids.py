@@ -38,7 +38,7 @@ VALID_PREVIOUS_STATES: Final[Mapping[str, tuple[str, ...]]] = {
 COMPLETE_OF: Final[Mapping[str, str]] = {"PrepareCommit": "CompleteCommit", "PrepareAbort": "CompleteAbort"}
 
 
-ISR_GROWN_AGAIN_MS: Final = 3_000
+_ISR_GROWN_AGAIN_MS: Final = 3_000
 """A broker that has left an ISR is not back in it sooner: it has to be seen as gone, to register and to catch up."""
 
 
@@ -209,14 +209,21 @@ def _may_follow(old: TransactionState, new: TransactionState) -> bool:
 def _doubtful(old: TransactionState, new: TransactionState) -> bool:
     """Whether a record may not follow another one, which may never have counted: so long it stood alone.
 
-    It does not count if it is not replicated within the transaction's timeout, or if meanwhile the ISR shrinks below
-    min.insync.replicas; and the next one is not taken before the ISR has grown again.
+    The next one is not taken before the ISR has grown again.
     """
     if old.last_update_ms is None or new.last_update_ms is None:
         return False
-    return not _may_follow(old, new) and new.last_update_ms - old.last_update_ms >= min(
-        old.timeout_ms, ISR_GROWN_AGAIN_MS
-    )
+    return not _may_follow(old, new) and new.last_update_ms - old.last_update_ms >= uncounted_after_ms(old)
+
+
+def uncounted_after_ms(state: TransactionState) -> int:
+    """How long a record has to stand alone at the end of its log for it to be one that never counted.
+
+    It does not count if it is not replicated within the transaction's timeout, or if meanwhile the ISR shrinks below
+    min.insync.replicas. It stays in the log all the same, and its coordinator, which told the client to try again,
+    learns of it when it loads the log (TransactionStateManager#updateCacheCallback).
+    """
+    return min(state.timeout_ms, _ISR_GROWN_AGAIN_MS)
 
 
 def _written_again(old: TransactionState, new: TransactionState) -> bool:
