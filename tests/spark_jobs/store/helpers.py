@@ -137,11 +137,10 @@ def leftovers(url: str, run_id: str) -> int:
         name
         for (name,) in rows(
             url,
-            "SELECT c.table_name FROM information_schema.columns c JOIN pg_tables t "
-            "ON (t.schemaname, t.tablename) = (c.table_schema, c.table_name) "
-            "WHERE c.table_schema = 'tidegauge' AND c.column_name = 'run_id' "
-            "AND NOT (SELECT relispartition FROM pg_class WHERE oid = format('tidegauge.%%I', table_name)::regclass) "
-            "AND c.table_name NOT IN ('audit_run', 'cluster_summary')",
+            "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "JOIN pg_attribute a ON a.attrelid = c.oid "
+            "WHERE n.nspname = 'tidegauge' AND c.relkind IN ('r', 'p') AND NOT c.relispartition "
+            "AND a.attname = 'run_id' AND NOT a.attisdropped AND c.relname NOT IN ('audit_run', 'cluster_summary')",
         )
     ]
     return sum(rows(url, f"SELECT count(*) FROM tidegauge.{n} WHERE run_id = %s", run_id)[0][0] for n in keyed)
