@@ -126,21 +126,22 @@ class _Partition:
                 reason = reason or "log damaged"
             if state is None and leader.snapshot_replay is None and (_head_gone(leader) or leader.ever_compacted):
                 reason = reason or "head of the log is gone"
-            numbers = [_ordinal(p, sequences=not leader.given.ignore_sequences) for p in said]
+            sequences = not leader.given.ignore_sequences
+            numbers = [_ordinal(p, sequences=sequences) for p in said]
+            own = _remembered(state)
+            number = _ordinal(own, sequences=sequences)
             if before is not None and after is not None and (None in said or _back(numbers)):
                 reason = reason or CHANGED  # It came, it was forgotten, or its sequence began again at 0.
-            own = _remembered(state)
-            number = _ordinal(own, sequences=not leader.given.ignore_sequences)
+            elif not sequences and numbers == [number, number] and _written_between(*said):
+                reason = reason or CHANGED  # Transactions began and ended, and no sequence tells of them.
             yield {
                 **self._row("producer", leader, reason, lowest=number, highest=number),
                 "producer_id": producer_id,
                 "answered_before": numbers[0],
                 "answered_after": numbers[1],
-                "answered_before_text": _told(said[0], sequences=not leader.given.ignore_sequences),
-                "answered_after_text": _told(said[1], sequences=not leader.given.ignore_sequences),
-                "recomputed_values": [
-                    text for text in (_told(own, sequences=not leader.given.ignore_sequences),) if text is not None
-                ],
+                "answered_before_text": _told(said[0], sequences=sequences),
+                "answered_after_text": _told(said[1], sequences=sequences),
+                "recomputed_values": [text for text in (_told(own, sequences=sequences),) if text is not None],
             }
 
     def _row(
@@ -237,6 +238,10 @@ def _told(producer: ProducerAnswer | None, *, sequences: bool) -> str | None:
     first = producer.current_transaction_first_offset
     parts.append("no open transaction" if first is None else f"transaction open from {first}")
     return ", ".join(parts)
+
+
+def _written_between(before: ProducerAnswer | None, after: ProducerAnswer | None) -> bool:
+    return before is not None and after is not None and before.last_timestamp_ms != after.last_timestamp_ms
 
 
 def _back(numbers: Iterable[int | None]) -> bool:

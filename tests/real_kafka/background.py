@@ -22,13 +22,13 @@ class Background:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
-        """Ends the work and waits for that; says what went wrong."""
+    def stop(self, *, timeout_s: float = 2 * PATIENCE_S) -> None:
+        """Ends the work and waits for that; says what went wrong. What does not end in time is left behind."""
         self._ended.set()
-        self._thread.join(timeout=2 * PATIENCE_S)
+        self._thread.join(timeout_s)
         self.still_well()
         if self._thread.is_alive():
-            raise TimeoutError(f"{self._thread.name} goes on after {2 * PATIENCE_S:g} s")
+            raise TimeoutError(f"{self._thread.name} goes on after {timeout_s:g} s")
 
     def still_well(self) -> None:
         """Raises what ended the work."""

@@ -27,6 +27,7 @@ from tests.real_kafka.patience import PATIENCE_S, until_taken, wait_until
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _SOURCE: Final = Path(__file__).parent / "TransactionalProducer.java"
 _DELIVERY_MS: Final = 90_000
+_OFFSETS_S: Final = 60.0
 _TRANSACTION_MS: Final = 300_000
 """A transaction that no test wants to see time out; brokers allow 15 minutes."""
 _QUIET: Final = {"log_level": 0, "error_cb": lambda error: None}
@@ -145,8 +146,18 @@ class LedgerProducer:
         return self.transaction
 
     def send_offsets(self, consumer: Consumer, offsets: list[TopicPartition]) -> None:
-        """Commits a group's offsets with the transaction."""
-        self._producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 60)
+        """Commits a group's offsets with the transaction; `TimeoutError` if librdkafka does not come back.
+
+        It does not keep to the timeout that it is given: where coordinators go away meanwhile, its version 2.16.1 has
+        waited for ever. A client that hangs is to its cluster one that died: its transaction times out.
+        """
+        group = consumer.consumer_group_metadata()
+        sending = Background(
+            lambda _: self._producer.send_offsets_to_transaction(offsets, group, _OFFSETS_S),
+            name=f"sends-offsets-of-{self.tag}",
+        )
+        sending.start()
+        sending.stop(timeout_s=2 * _OFFSETS_S)
 
     def commit(self) -> None:
         """Commits; what is not known to be committed is unknown."""
