@@ -207,7 +207,7 @@ def judge_records(
         _judge_partition(place, still, rows[place], replicas[place], reader, at_rest, enough)
     _judge_losses(audited, lost)
     _judge_repetitions(audited, _judge_strangers(reader, replicas, ledger))
-    _judge_transactions(taken, audited, at_rest=at_rest)
+    _judge_transactions(taken, audited, reader, replicas, at_rest=at_rest)
 
 
 def _judge_partition(
@@ -298,21 +298,27 @@ def _judge_repetitions(audited: Audited, again: Mapping[tuple[str, int], Sequenc
     assert all(reported[place] <= set(offsets) for place, offsets in again.items()), (reported, again)
 
 
-def _judge_transactions(taken: Taken, audited: Audited, *, at_rest: bool) -> None:
-    """What a client was told of its transaction is what the log says.
+def _judge_transactions(
+    taken: Taken, audited: Audited, reader: _Reader, replicas: Mapping[tuple[str, int], Sequence[Row]], *, at_rest: bool
+) -> None:
+    """What a client was told of its transaction is what the log says, of the records that a reference replica has.
 
     Its coordinator answers once the decision is written; the markers follow, and wait for a partition without a leader.
+    A cleaner removes what was aborted: at that offset there is somebody else's transaction then, or none.
     """
     ends_later = set() if at_rest else {"open"}
     spans: dict[tuple[str, int], list[Row]] = {}
     for row in audited.relation("transactions"):
         spans.setdefault((row["topic"], row["partition"]), []).append(row)
     for place, acknowledged in taken.acknowledged.items():
+        reference = next((r["broker_id"] for r in replicas[place] if r["is_reference"]), None)
+        held = reader.records(reference, *place) if reference is not None else {}
         ended = [
             (record, outcome)
             for record in acknowledged
             if record.transaction is not None
             and (outcome := taken.outcomes.get(record.transaction)) in (Outcome.COMMITTED, Outcome.ABORTED)
+            and _is(held.get(record.offset), record)
         ]
         offsets = sorted(record.offset for record, _ in ended)
         # Spans of producers that interleave overlap: one of them must be the record's own.

@@ -138,9 +138,18 @@ def _played(task: _Task) -> list[Case]:
 
 
 def audited(out: Path, *, master: str | None, progress: Progress) -> Score:
-    """Audits all that was simulated, in one run, and counts. A directory that has its score keeps it."""
+    """Audits all that was simulated, in one run, and counts. A directory that has its score keeps it.
+
+    Raises `SnapshotError` if that is an earlier ruleset's: it says nothing of this one.
+    """
     if (out / SCORE).is_file():
-        return read_score(out)
+        found = read_score(out)
+        if found.ruleset_version != RULESET_VERSION:
+            raise SnapshotError(
+                f"{out} has the score of ruleset {found.ruleset_version}, and this is ruleset {RULESET_VERSION}. "
+                "Name a directory that does not exist, or empty it."
+            )
+        return found
     cases = load(_written(out / CASES, "simulate"))
     shutil.rmtree(out / "audits", ignore_errors=True)
     result = audit(

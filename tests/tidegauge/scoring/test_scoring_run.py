@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
+from snapshots.errors import SnapshotError
 from tidegauge.scoring.cases import load
 from tidegauge.scoring.run import CASES, SCORE, TABLE, Batch, audited, publish, score, simulate
 from tidegauge.scoring.score import Score
@@ -55,6 +56,12 @@ def test_the_score_is_published_once_however_often_its_steps_are_run(scored: Sco
         found = connection.execute(text("SELECT code, caught FROM tidegauge.v_score ORDER BY code")).fetchall()
     engine.dispose()
     assert [tuple(row) for row in found] == [(i.code, i.caught) for i in scored.invariants]
+
+
+def test_the_score_of_another_ruleset_is_not_taken_for_this_ones(scored: Score, tmp_path: Path) -> None:
+    (tmp_path / SCORE).write_text(json.dumps(scored.to_json() | {"ruleset_version": "0"}))
+    with pytest.raises(SnapshotError, match="has the score of ruleset 0, and this is ruleset"):
+        audited(tmp_path, master=None, progress=lambda _: None)
 
 
 def test_the_report_files_say_the_same(scored: Score, out: Path) -> None:
