@@ -39,6 +39,9 @@ _REMEMBERED_MS: Final = 600_000
 _STATES_KEPT: Final = 50
 _WAITING: Final = "last record may not be replicated"
 _NEVER_COUNTED: Final = "last record may never have counted"
+_UNWRITTEN: Final = -1
+"""The epoch of a producer id that a coordinator has just given to a new transactional id, and not written down yet: it
+keeps that in memory where the ISR is too small for the record (TransactionCoordinator#handleInitProducerId)."""
 _ENDED: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
 _BEFORE: Final[Mapping[str, frozenset[str]]] = {
     "Empty": _ENDED,
@@ -242,6 +245,8 @@ class _Rows:
             elif state is not None and _one_step_ahead(state, self.files.replaced_transaction_states.get(name), said):
                 reason = reason or self._why_ahead(state, keeper)
             known = [f"{state.state}, producer id {state.producer_id}, epoch {state.producer_epoch}"] if state else []
+            if state is None:
+                known = sorted({_transaction(t) for t in said if t is not None and t.producer_epoch == _UNWRITTEN})
             yield self._text("transaction", *texts, values=known, reason=reason, transactional_id=name)
 
     def questions(self) -> Iterator[Row]:
@@ -371,7 +376,14 @@ def _one_step_ahead(
 ) -> bool:
     """Whether a coordinator that does not know of the log's last record would give this answer."""
     before = {replaced.state} if replaced is not None else _BEFORE.get(state.state, frozenset())
-    return any(answer is not None and answer.state != state.state and answer.state in before for answer in said)
+    first = (state.state, state.producer_epoch) == ("Empty", 0)
+    return any(
+        first and answer.producer_id == state.producer_id
+        if answer.producer_epoch == _UNWRITTEN
+        else answer.state != state.state and answer.state in before
+        for answer in said
+        if answer is not None
+    )
 
 
 def _pairs(rounds: Iterable[Iterable[Any]]) -> dict[Any, tuple[Any, Any]]:

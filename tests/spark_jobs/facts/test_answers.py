@@ -346,6 +346,31 @@ def test_a_transaction(answers: CapturedAnswers, files: dict[str, Any], reason: 
     assert row["recomputed_values"] == [f"{t.state}, producer id 9, epoch 4" for t in files.get("transactions", ())]
 
 
+UNWRITTEN = asked(transactions=(transaction("Empty", epoch=-1),))
+
+
+def test_a_transactional_id_that_its_coordinator_could_not_write_down_yet_is_not_in_its_log() -> None:
+    row = one("transaction", rows(UNWRITTEN, transactions=()))
+    assert (row["comparable"], row["recomputed_values"]) == (True, ["Empty, producer id 9, epoch -1"])
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        (replace(stored("Empty", 5), producer_epoch=0), "last record may never have counted"),
+        (replace(stored("Empty", 5), producer_epoch=0, producer_id=10), None),
+        (stored("Empty", 5), None),
+        (replace(stored("Ongoing", 5), producer_epoch=0), None),
+    ],
+)
+def test_all_that_its_log_may_have_is_a_first_record_that_never_counted(
+    written: TransactionState, reason: str | None
+) -> None:
+    row = one("transaction", rows(UNWRITTEN, transactions=(written,)))
+    assert row["incomparable_reason"] == reason
+    assert row["answered_before_text"] not in row["recomputed_values"]
+
+
 def test_a_question_that_nobody_answered_has_a_row_of_its_own() -> None:
     answers = asked(unanswered={"producers": "not asked: no such client", "groups": "broker 2: timed out"})
     found = {row["kind"]: (row["incomparable_reason"], row.get("error")) for row in rows(answers)}
