@@ -244,9 +244,8 @@ class _Rows:
                 reason = reason or CHANGED
             elif state is not None and _one_step_ahead(state, self.files.replaced_transaction_states.get(name), said):
                 reason = reason or self._why_ahead(state, keeper)
-            known = [f"{state.state}, producer id {state.producer_id}, epoch {state.producer_epoch}"] if state else []
-            if state is None:
-                known = sorted({_transaction(t) for t in said if t is not None and t.producer_epoch == _UNWRITTEN})
+            unwritten = {_transaction(t) for t in said if t is not None and t.producer_epoch == _UNWRITTEN}
+            known = [_transaction(state)] if state is not None else sorted(unwritten)
             yield self._text("transaction", *texts, values=known, reason=reason, transactional_id=name)
 
     def questions(self) -> Iterator[Row]:
@@ -376,14 +375,13 @@ def _one_step_ahead(
 ) -> bool:
     """Whether a coordinator that does not know of the log's last record would give this answer."""
     before = {replaced.state} if replaced is not None else _BEFORE.get(state.state, frozenset())
-    first = (state.state, state.producer_epoch) == ("Empty", 0)
-    return any(
-        first and answer.producer_id == state.producer_id
-        if answer.producer_epoch == _UNWRITTEN
-        else answer.state != state.state and answer.state in before
-        for answer in said
-        if answer is not None
-    )
+
+    def precedes(answer: TransactionAnswer) -> bool:
+        if answer.producer_epoch == _UNWRITTEN:
+            return (state.state, state.producer_id, state.producer_epoch) == ("Empty", answer.producer_id, 0)
+        return answer.state != state.state and answer.state in before
+
+    return any(answer is not None and precedes(answer) for answer in said)
 
 
 def _pairs(rounds: Iterable[Iterable[Any]]) -> dict[Any, tuple[Any, Any]]:
@@ -399,9 +397,9 @@ def _commits(groups: tuple[GroupAnswer, ...] | None) -> dict[tuple[str, str, int
     return {(g.group, o.topic, o.partition): o.offset for g in groups for o in g.offsets or ()}
 
 
-def _transaction(answer: TransactionAnswer) -> str:
-    epoch = answer.producer_epoch if answer.producer_epoch is not None else "unknown"
-    return f"{answer.state}, producer id {answer.producer_id}, epoch {epoch}"
+def _transaction(of: TransactionAnswer | TransactionState) -> str:
+    epoch = of.producer_epoch if of.producer_epoch is not None else "unknown"
+    return f"{of.state}, producer id {of.producer_id}, epoch {epoch}"
 
 
 def _rack(rack: str | None) -> str:

@@ -264,6 +264,11 @@ def _judge_losses(audited: Audited, lost: Collection[Acknowledged]) -> None:
     assert reported == {place: ranges(found) for place, found in offsets.items()}
 
 
+def _reference(replicas: Sequence[Row]) -> int | None:
+    """The broker by whose log a partition is judged."""
+    return next((r["broker_id"] for r in replicas if r["is_reference"]), None)
+
+
 def _judge_strangers(
     reader: _Reader, replicas: Mapping[tuple[str, int], Sequence[Row]], ledger: Ledger
 ) -> dict[tuple[str, int], list[int]]:
@@ -275,7 +280,7 @@ def _judge_strangers(
     kinds = ledger.kinds()
     again: dict[tuple[str, int], list[int]] = {}
     for (topic, partition), of_partition in replicas.items():
-        reference = next((r["broker_id"] for r in of_partition if r["is_reference"]), None)
+        reference = _reference(of_partition)
         if topic.startswith("__") or reference is None:
             continue
         seen: set[tuple[str, int]] = set()
@@ -311,7 +316,7 @@ def _judge_transactions(
     for row in audited.relation("transactions"):
         spans.setdefault((row["topic"], row["partition"]), []).append(row)
     for place, acknowledged in taken.acknowledged.items():
-        reference = next((r["broker_id"] for r in replicas[place] if r["is_reference"]), None)
+        reference = _reference(replicas[place])
         held = reader.records(reference, *place) if reference is not None else {}
         ended = [
             (record, outcome)

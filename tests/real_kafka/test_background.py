@@ -19,7 +19,11 @@ def test_an_error_of_the_work_surfaces_where_it_is_stopped() -> None:
 
 def test_work_that_does_not_end_is_left_behind() -> None:
     free = threading.Event()
-    work = Background(lambda _: free.wait() and None, name="hangs")
+
+    def hang(_: threading.Event) -> None:
+        free.wait()
+
+    work = Background(hang, name="hangs")
     work.start()
     with pytest.raises(TimeoutError, match="hangs goes on after"):
         work.stop(timeout_s=0.01)
