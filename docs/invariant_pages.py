@@ -9,7 +9,8 @@ from typing import Final
 
 from expectations.catalogue.model import Invariant
 from expectations.catalogue.registry import CATALOGUE
-from expectations.causes import CAUSES, DEFAULTS, RULES, Rule
+from expectations.cause_rules import DEFAULTS, RULES
+from expectations.causes import CAUSES, Rule
 from expectations.data_docs import FAMILIES, runbook
 from expectations.implications import direct
 

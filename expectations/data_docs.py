@@ -62,6 +62,8 @@ def write_data_docs(out_dir: Path, report: Mapping[str, Any], validations: Mappi
         )
         (out_dir / f"{invariant.code}.html").write_text(page, encoding="utf-8")
     roots = [b for b in report["breaches"] if b["implied_by"] is None]
+    # A report of before this was told has none.
+    missing = [piece for piece in report["coverage"].get("missing_evidence", ()) if piece["blinds"]]
     index = templates.get_template("index.html.j2").render(
         **common,
         families=_by_family(lines),
@@ -71,6 +73,8 @@ def write_data_docs(out_dir: Path, report: Mapping[str, Any], validations: Mappi
         left_out=max(0, len(roots) - _MOST_BREACHES),
         consequences=Counter(b["implied_by"] for b in report["breaches"] if b["implied_by"] is not None),
         pages=CATALOGUE.keys(),
+        missing=missing,
+        blinded={code for piece in missing for code in piece["blinds"]},
     )
     risks: Sequence[Mapping[str, Any]] = report.get("risks", ())
     page = templates.get_template("risks.html.j2").render(

@@ -9,13 +9,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from expectations.causes import DEFAULTS, RULES, Believe, Rule
+from expectations.cause_rules import DEFAULTS, RULES
+from expectations.causes import Believe, Rule
 from expectations.verdicts import Breach
 
 Place = tuple[str, int]
 
 _ACCUSED: Final = ("broker_id", "follower_id")
 _PAIRS: Final = frozenset({"D02", "D03", "D07"})
+_HELD: Final = frozenset({"D05", "D06"})
+"""They tell what a follower holds and its leader lacks; whether it is proven committed, each by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,13 +111,25 @@ def _believed(how: Believe, breach: Breach, along: list[Breach], captured: froze
             leader = breach.subject.get("leader_id")
             found = {leader} if leader is not None else set()
         case Believe.HOLDER:
-            follower = breach.subject.get("follower_id")
-            found = {follower} if follower is not None else set()
+            found = _holders(breach, along)
         case Believe.OTHERS:
             found = set(captured) - _damaged(breach, along)
         case Believe.MAJORITY:
             found = _majority(breach, along, captured)
     return tuple(sorted(found)) if found != captured or len(captured) < 2 else ()
+
+
+def _holders(breach: Breach, along: list[Breach]) -> set[int]:
+    """The follower that holds what its leader lacks, and those that hold the same of that leader epoch."""
+    follower, epoch = breach.subject.get("follower_id"), breach.evidence.get("truncated_leader_epoch")
+    if follower is None:
+        return set()
+    same = {
+        int(b.subject["follower_id"])
+        for b in along
+        if b.code in _HELD and b.evidence.get("truncated_leader_epoch") == epoch and _overlap(b, breach)
+    }
+    return {follower} | (same if epoch is not None else set())
 
 
 def _majority(breach: Breach, along: list[Breach], captured: frozenset[int]) -> set[int]:

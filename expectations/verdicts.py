@@ -7,22 +7,26 @@ hold: unknown is never green.
 How the verdict of an invariant follows from its rows (each row judged as `catalogue.model` says):
 
     breached   a row is breached
-    unknown    none is, and the evidence could not decide some row, or there was no row at all ("nothing to check")
-    holds      every row could be decided, and there was one
+    unknown    none is, and the evidence could not decide some row, or a piece of evidence is missing without which
+               there are fewer rows than there should be, or there was no row at all ("nothing to check")
+    holds      every row could be decided, there was one, and none is missing
 
 `checked` counts the rows that could be decided: those that hold and those that are breached.
 """
 
 import hashlib
 import json
+import re
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from string import Formatter
 from typing import Any, Final, Literal
 
+from expectations.catalogue.evidence import LACKS, METADATA_LOG_AMONG, ROWS_COME_FROM, SUBJECTS_ARE, TELLS, Evidence
 from expectations.catalogue.model import DETAIL_COLUMNS, SUBJECTS, Invariant, Severity
 from expectations.implications import closure, direct
 
@@ -40,8 +44,12 @@ _PREFIX: Final = "judged_"
 _JUDGED_ONCE: Final = "OFFSET 0"
 """Keeps Postgres from putting a row's state in place wherever it is counted, and working it out anew each time."""
 _ANY: Final = "any"
+_METADATA_LOG: Final = (Evidence.METADATA_LOG, Evidence.METADATA_LOG_START)
 _HELD_AGAINST: Final = ("elected_leader_id", "reference_broker_id")
 """In a breach's evidence: the broker whose log the subject's own was held against. It may be that one that is wrong."""
+_NAME: Final = re.compile(r"'(?:[^']|'')*'|\"(?P<quoted>[^\"]+)\"|\b(?P<bare>[A-Za-z_]\w*)\b")
+_NOTHING_MISSING: Final[Mapping[Evidence, int]] = {}
+_INSTANTS: Final = frozenset({"at_ms", "reassigning_since_ms", "seen_until_ms"})
 _QUOTED_DETAILS: Final = 5
 _LONGEST_VALUE: Final = 400
 
@@ -60,6 +68,10 @@ class InvariantResult:
     unknown: int
     reasons: Mapping[str, int]
     """Why rows are unknown: reason -> rows."""
+    rests_on: tuple[str, ...] = ()
+    """The pieces of evidence that it is judged by (`catalogue.evidence.Evidence`)."""
+    lacks: tuple[str, ...] = ()
+    """Those of which the lack leaves rows unknown, or takes them away."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +103,9 @@ class Breach:
 
 
 def state_expression(invariant: Invariant) -> str:
-    """SQL for the state of a row: null (not a subject), 'holds', a severity (breached), 'missing', or 'unknown_<n>'."""
+    """SQL for the state of a row: null (not a subject), 'holds', a severity (breached), 'missing' or
+    'missing_<evidence>', or 'unknown_<n>'.
+    """
     severity = "".join(f" WHEN {when} THEN '{which}'" for which, when in invariant.severity_when)
     severity = f"CASE{severity} ELSE '{invariant.severity}' END" if severity else f"'{invariant.severity}'"
     lines = ["CASE"]
@@ -100,11 +114,29 @@ def state_expression(invariant: Invariant) -> str:
     lines += [f"  WHEN {unknown.when} THEN 'unknown_{at}'" for at, unknown in enumerate(invariant.unknown)]
     lines += [
         f"  WHEN {invariant.breach_when} THEN {severity}",
-        f"  WHEN ({invariant.breach_when}) IS NULL THEN '{_MISSING}'",
+        f"  WHEN ({invariant.breach_when}) IS NULL THEN {_missing_expression(invariant)}",
         f"  ELSE '{_HOLDS}'",
         "END",
     ]
     return "\n".join(lines)
+
+
+def _missing_expression(invariant: Invariant) -> str:
+    """SQL for the state of a row that a null keeps from being judged: by the first column of which it is known what
+    would tell it.
+    """
+    told = [(column, TELLS[column]) for column in columns_in(invariant.breach_when) if column in TELLS]
+    if not told:
+        return f"'{_MISSING}'"
+    cases = "".join(f" WHEN {column} IS NULL THEN '{_MISSING}_{evidence}'" for column, evidence in told)
+    return f"CASE{cases} ELSE '{_MISSING}' END"
+
+
+@cache
+def columns_in(sql: str) -> tuple[str, ...]:
+    """The names in an SQL expression, in order, each once: columns, functions and keywords alike."""
+    found = (m["quoted"] or m["bare"] for m in _NAME.finditer(sql))
+    return tuple(dict.fromkeys(name for name in found if name is not None))
 
 
 def breached_condition(invariant: Invariant) -> str:
@@ -155,7 +187,30 @@ def breach_query(invariant: Invariant, *, schema: str = "tidegauge") -> str:
 
 def _states(invariant: Invariant) -> list[str]:
     unknown = [f"unknown_{at}" for at in range(len(invariant.unknown))]
-    return [_HOLDS, *_SEVERITIES, _MISSING, *unknown]
+    missing = [f"{_MISSING}_{evidence}" for evidence in _told_by(invariant.breach_when)]
+    return [_HOLDS, *_SEVERITIES, _MISSING, *missing, *unknown]
+
+
+def _told_by(*expressions: str | None) -> tuple[Evidence, ...]:
+    """The pieces of evidence that tell the columns of SQL expressions."""
+    columns = (column for sql in expressions if sql is not None for column in columns_in(sql))
+    return tuple(dict.fromkeys(TELLS[column] for column in columns if column in TELLS))
+
+
+@cache
+def rests_on(invariant: Invariant) -> tuple[Evidence, ...]:
+    """The pieces of evidence that an invariant is judged by, in the order of `Evidence`."""
+    unknown = (u.when for u in invariant.unknown)
+    told = _told_by(invariant.applies_when, invariant.breach_when, *unknown)
+    own = _METADATA_LOG if invariant.relation in METADATA_LOG_AMONG else ()
+    return tuple(e for e in Evidence if e in {*_subjects_from(invariant), *told, *own})
+
+
+@cache
+def _subjects_from(invariant: Invariant) -> frozenset[Evidence]:
+    """The pieces of evidence without which an invariant has fewer subjects than there are."""
+    themselves = (e for condition, e in SUBJECTS_ARE.items() if condition in (invariant.applies_when or ""))
+    return frozenset((*ROWS_COME_FROM[invariant.relation], *themselves, *_told_by(invariant.applies_when)))
 
 
 def _order(invariant: Invariant) -> str:
@@ -170,25 +225,41 @@ def subject_columns(invariant: Invariant) -> tuple[str, ...]:
 # ------------------------------------------------------------------------------------------------------------- answers
 
 
-def results(invariants: Iterable[Invariant], counts: Row | None) -> tuple[InvariantResult, ...]:
-    """The verdicts on a run, from its row of `count_query` for the same invariants; None if there is no row."""
+def results(
+    invariants: Iterable[Invariant], counts: Row | None, missing: Mapping[Evidence, int] = _NOTHING_MISSING
+) -> tuple[InvariantResult, ...]:
+    """The verdicts on a run, from its row of `count_query` for the same invariants; None if there is no row.
+
+    `missing`: the pieces of evidence that the snapshot lacks, each with how many subjects go with it.
+    """
     return tuple(
-        _result(i, {state: int(counts[f"{i.code}_{state}"]) if counts is not None else 0 for state in _states(i)})
+        _result(
+            i, {state: int(counts[f"{i.code}_{state}"]) if counts is not None else 0 for state in _states(i)}, missing
+        )
         for i in invariants
     )
 
 
-def _result(invariant: Invariant, counts: Mapping[str, int]) -> InvariantResult:
+def _result(invariant: Invariant, counts: Mapping[str, int], missing: Mapping[Evidence, int]) -> InvariantResult:
     by_severity = {severity: counts[severity] for severity in _SEVERITIES if counts[severity]}
     breached, holds = sum(by_severity.values()), counts[_HOLDS]
     reasons: dict[str, int] = defaultdict(int)
+    lacks: set[Evidence | None] = set()
     for at, unknown in enumerate(invariant.unknown):
-        reasons[unknown.reason] += counts[f"unknown_{at}"]
+        if counts[f"unknown_{at}"]:
+            reasons[unknown.reason] += counts[f"unknown_{at}"]
+            lacks.add(LACKS.get(unknown.reason))
+    for evidence in _told_by(invariant.breach_when):
+        reasons[evidence.not_known] += counts[f"{_MISSING}_{evidence}"]
     reasons[EVIDENCE_MISSING] += counts[_MISSING]
+    for evidence in sorted(_subjects_from(invariant) & missing.keys()):
+        reasons[evidence.not_known] += missing[evidence]
     reasons = {reason: count for reason, count in reasons.items() if count}
     unknown_rows = sum(reasons.values())
     if not breached and not holds and not unknown_rows:
-        reasons = {NOTHING_TO_CHECK: 0}
+        wanting = [e for e in rests_on(invariant) if e in missing]
+        reasons = {e.not_known: 0 for e in wanting} or {NOTHING_TO_CHECK: 0}
+    lacks |= {e for e in Evidence if e.not_known in reasons}
     return InvariantResult(
         code=invariant.code,
         name=invariant.name,
@@ -198,6 +269,8 @@ def _result(invariant: Invariant, counts: Mapping[str, int]) -> InvariantResult:
         breached=breached,
         unknown=unknown_rows,
         reasons=reasons,
+        rests_on=tuple(e.value for e in rests_on(invariant)),
+        lacks=tuple(e.value for e in Evidence if e in lacks),
     )
 
 
@@ -314,13 +387,15 @@ def _filled(template: str, readable: Mapping[str, str | None]) -> str | None:
 
 
 def shown(name: str, value: object) -> str | None:
-    """A value as a person reads it: instants in UTC, nothing that a terminal could obey."""
+    """A value as a person reads it: instants in UTC, how long a thing lasted, nothing that a terminal could obey."""
     if value is None:
         return None
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int) and (name == "at_ms" or name.endswith(("_at_ms", "_timestamp_ms"))):
+    if isinstance(value, int) and (name in _INSTANTS or name.endswith(("_at_ms", "_timestamp_ms"))):
         return _instant(value)
+    if isinstance(value, int) and name.endswith("_for_ms"):
+        return duration(value)
     if isinstance(value, Mapping):
         return ", ".join(f"{str(n).replace('_', ' ')} {shown(n, v)}" for n, v in value.items() if v is not None)
     if isinstance(value, list | tuple):
@@ -328,6 +403,14 @@ def shown(name: str, value: object) -> str | None:
     text = str(value)
     printable = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
     return printable if len(printable) <= _LONGEST_VALUE else printable[:_LONGEST_VALUE] + "…"
+
+
+def duration(milliseconds: int) -> str:
+    """How long, in the largest unit that leaves something before the point: what took a moment did not take 0 s."""
+    if abs(milliseconds) < 1_000:
+        return f"{milliseconds} ms"
+    tenths = milliseconds // 100
+    return f"{tenths / 10:.1f}".removesuffix(".0") + " s" if abs(milliseconds) < 10_000 else f"{tenths // 10} s"
 
 
 def _instant(milliseconds: int) -> str:
@@ -355,9 +438,8 @@ def _place(place: Row) -> str:
     """One damaged place, whatever of it is known."""
     known = {name: text for name, value in place.items() if (text := shown(name, value)) is not None}
     where = [
-        f"bytes {known['position']}..{known['end_position']}" if "end_position" in known else "",
-        f"byte {known['position']}" if "position" in known and "end_position" not in known else "",
-        f"offsets [{known['start_offset']}, {known['end_offset']})" if "end_offset" in known else "",
+        _stretch("byte", "bytes", known.get("position"), known.get("end_position"), "{}..{}"),
+        _stretch("offset", "offsets", known.get("start_offset"), known.get("end_offset"), "[{}, {})"),
         f"offset {known['offset']}" if "offset" in known else "",
         f"{known['records']} records" if "records" in known else "",
     ]
@@ -373,6 +455,15 @@ def _place(place: Row) -> str:
     ]
     at, said = ", ".join(filter(None, where)), ", ".join(filter(None, what))
     return f"{at}: {said}" if at and said else at or said
+
+
+def _stretch(one: str, many: str, start: str | None, end: str | None, both: str) -> str:
+    """From where to where, in the words for as much of it as is known: damage hides either end, or both."""
+    if start is not None and end is not None:
+        return f"{many} {both.format(start, end)}"
+    if start is not None:
+        return f"{one} {start}" if one == "byte" else f"{many} from {start} on"
+    return f"{many} below {end}" if end is not None else ""
 
 
 def _plain(value: object) -> Any:

@@ -113,7 +113,8 @@ SELECT r.cluster, r.captured_at, round(extract(epoch FROM now() - r.captured_at)
        count(b.breach_id) FILTER (WHERE b.severity = 'critical') AS critical,
        count(b.breach_id) FILTER (WHERE b.severity = 'warning') AS warning,
        count(b.breach_id) FILTER (WHERE b.severity = 'info') AS info,
-       (SELECT coalesce(sum(l.records), 0) FROM tidegauge.v_loss l WHERE l.cluster = r.cluster) AS records_lost_or_at_risk,
+       (SELECT coalesce(sum(l.records), 0) FROM tidegauge.v_loss l WHERE l.cluster = r.cluster AND l.state <> 'possible')
+           AS records_lost_or_at_risk,
        c.brokers, c.replicas, c.unread_files
 FROM tidegauge.v_run_latest r
 LEFT JOIN tidegauge.v_breach_open b ON b.cluster = r.cluster AND b.implied_by IS NULL

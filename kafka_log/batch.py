@@ -46,6 +46,8 @@ HEADER_BYTES: Final = RECORDS_AT
 MIN_BATCH_LENGTH: Final = HEADER_BYTES - LOG_OVERHEAD
 """Smallest sound length field of a magic 2 batch: a header without records."""
 CURRENT_MAGIC: Final = 2
+MIN_RECORD_BYTES: Final = 7
+"""Of a record without key, value and headers: six numbers of a byte each after its length (DefaultRecord)."""
 
 COMPRESSION_MASK: Final = 0x07
 TIMESTAMP_TYPE_BIT: Final = 0x08

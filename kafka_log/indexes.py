@@ -3,7 +3,7 @@
 In: a file's bytes. Out: its entries as arrays, and its damage. The rule that must hold: the active segment's file is
 preallocated and memory-mapped, so zeros behind the entries are padding, and entries that a live truncation left
 behind them are stale, not damage (OffsetIndex#truncateTo only shrinks the count in memory). A sealed segment's file
-is trimmed.
+is trimmed, and so is the active one's by a clean stop.
 
     .index       8 bytes each: offset relative to the base i32, position of its batch i32
     .timeindex  12 bytes each: largest timestamp so far i64, offset relative to the base i32
@@ -19,6 +19,7 @@ from kafka_log.corruption import Corruption, Damage
 
 _OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 _TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
+_PLACES_KEPT: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,13 +45,18 @@ class TimeIndex:
 
 
 def parse_offset_index(
-    data: bytes, *, base_offset: int, log_size_bytes: int, active: bool, zeros_behind: int = 0
+    data: bytes, *, base_offset: int, log_size_bytes: int | None, active: bool, zeros_behind: int = 0
 ) -> OffsetIndex:
-    """Reads an offset index of a log of `log_size_bytes`. `zeros_behind`: how many follow `data` in an active file."""
+    """Reads an offset index of a log of `log_size_bytes`; None: where the log ends says nothing of its entries.
+
+    `active`: nobody has trimmed the file. `zeros_behind`: how many follow `data` in such a file.
+    """
     entries, padding, corruptions = _entries(data, _OFFSET_ENTRY, active=active, zeros_behind=zeros_behind)
     offsets = entries["offset"].astype(np.int64)
     positions = entries["position"].astype(np.int64)
-    good = (offsets >= 0) & (positions >= 0) & (positions < max(log_size_bytes, 1))
+    good = (offsets >= 0) & (positions >= 0)
+    if log_size_bytes is not None:
+        good &= positions < max(log_size_bytes, 1)
     good[1:] &= (offsets[1:] > offsets[:-1]) & (positions[1:] > positions[:-1])
     used, stale = _used(good, active=active)
     if not active:
@@ -65,7 +71,7 @@ def parse_offset_index(
 
 
 def parse_time_index(data: bytes, *, base_offset: int, active: bool, zeros_behind: int = 0) -> TimeIndex:
-    """Reads a time index. `zeros_behind`: how many follow `data` in an active file."""
+    """Reads a time index. `active`, `zeros_behind`: as of an offset index."""
     entries, padding, corruptions = _entries(data, _TIME_ENTRY, active=active, zeros_behind=zeros_behind)
     timestamps = entries["timestamp"].astype(np.int64)
     offsets = entries["offset"].astype(np.int64)
@@ -134,9 +140,16 @@ def _used(good: NDArray[np.bool_], *, active: bool) -> tuple[int, int]:
 
 
 def _disordered(good: NDArray[np.bool_], size: int, what: str) -> list[Corruption]:
-    return [
+    """A place for each wrong entry, and beyond `_PLACES_KEPT` one for all others: a page of zeros is wrong all over."""
+    wrong = np.flatnonzero(~good)
+    found = [
         Corruption(
             kind=Damage.ORDER, position=int(at) * size, end_position=(int(at) + 1) * size, detail=f"entry {at} {what}"
         )
-        for at in np.flatnonzero(~good)
+        for at in wrong[:_PLACES_KEPT]
     ]
+    if len(rest := wrong[_PLACES_KEPT:]):
+        detail = f"{len(rest)} more entries from entry {rest[0]} on: each {what}"
+        end = (int(rest[-1]) + 1) * size
+        found.append(Corruption(kind=Damage.ORDER, position=int(rest[0]) * size, end_position=end, detail=detail))
+    return found

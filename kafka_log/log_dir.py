@@ -86,6 +86,18 @@ def parse_segment_file(name: str) -> SegmentFile | None:
     return SegmentFile(base_offset=int(match[1]), kind=kind, suffix=match[3] or "")
 
 
+def is_live_log(name: str) -> bool:
+    """Whether a name is that of a segment in use."""
+    segment = parse_segment_file(name)
+    return segment is not None and segment.kind == "log" and not segment.suffix
+
+
+def is_of_a_log(name: str) -> bool:
+    """Whether a name is that of a file of a segment in use, or of a snapshot of the metadata log."""
+    segment = parse_segment_file(name)
+    return (segment is not None and not segment.suffix) or parse_metadata_checkpoint(name) is not None
+
+
 def headers_name(log: str) -> str:
     """A segment's headers file by the name (or path) of its log: `….log.deleted` is kept as `….headers.deleted`."""
     return _LOG_IN_NAME.sub(r"\1.headers\2", log)

@@ -28,6 +28,18 @@ class MetaProperties:
     cluster_id: str | None
     corruptions: tuple[Corruption, ...]
 
+    @property
+    def of_kraft(self) -> bool:
+        """Its node copies a metadata log. A broker that came from a ZooKeeper keeps version 0 for ever (its migration
+        gives the directory an id, which nothing did before: KafkaServer, MetaPropertiesVersion).
+        """
+        return self.version == 1 or (self.version == 0 and self.directory_id is not None)
+
+    @property
+    def of_zookeeper(self) -> bool:
+        """Its broker has its metadata from a ZooKeeper."""
+        return self.version == 0 and not self.of_kraft
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMetadata:

@@ -210,3 +210,87 @@ def digest_records(data: Any, at: int, end: int, record_count: int, base_offset:
         row.value_digest = _digest(data, value, value_end) if value >= 0 else np.uint64(0)
         at = stop
     return record_count
+
+
+# ------------------------------------------------------------------------------------------ message formats 0 and 1
+
+
+@_kernel
+def _number(data: Any, at: Any, size: int) -> Any:
+    """A signed big-endian number of so many bytes."""
+    value = np.uint64(0)
+    for i in range(size):
+        value = (value << np.uint64(8)) | np.uint64(data[at + i])
+    spare = np.uint64(64 - 8 * size)
+    return np.int64(value << spare) >> np.int64(spare)
+
+
+@_kernel
+def _old_fields(data: Any, at: Any, magic: int) -> Any:
+    """Of the plain entry at `at`: its end, where its key starts, where it ends, where its value starts.
+
+    Starts are -1 for null; the end is -1 if there is no whole entry of this magic.
+    """
+    broken = np.int64(-1), np.int64(-1), np.int64(-1), np.int64(-1)
+    end = np.int64(data.shape[0])
+    cursor = at + 18 + (8 if magic == 1 else 0)
+    if end - at < 26 + (8 if magic == 1 else 0):
+        return broken
+    size = _number(data, at + 8, 4)
+    if size < 14 or size > end - at - 12 or data[at + 16] != magic or (data[at + 17] & 7) != 0:
+        return broken
+    end = at + 12 + size
+    if end - cursor < 8:
+        return broken
+    key_length = _number(data, cursor, 4)
+    cursor += 4
+    if key_length < -1 or key_length > end - cursor - 4:
+        return broken
+    key_start = np.int64(cursor if key_length >= 0 else -1)
+    cursor += max(key_length, 0)
+    key_end = np.int64(cursor)
+    value_length = _number(data, cursor, 4)
+    cursor += 4
+    if value_length < -1 or cursor + max(value_length, 0) != end:
+        return broken
+    return np.int64(end), key_start, key_end, np.int64(cursor if value_length >= 0 else -1)
+
+
+@_kernel
+def walk_old_entries(data: Any, magic: int) -> Any:
+    """How many plain entries of one magic the bytes are, the first one's offset, the last one's.
+
+    The number is 0 if they are something else, or if their offsets do not rise.
+    """
+    nothing = np.int64(0), np.int64(0), np.int64(0)
+    count, first, last, at = np.int64(0), np.int64(0), np.int64(-1), np.int64(0)
+    while at < data.shape[0]:
+        end, _, _, _ = _old_fields(data, at, magic)
+        if end < 0:
+            return nothing
+        offset = _number(data, at, 8)
+        if offset < 0 or (count > 0 and offset <= last):
+            return nothing
+        if count == 0:
+            first = offset
+        last = offset
+        count += 1
+        at = end
+    return count, first, last
+
+
+@_kernel
+def digest_old_entries(data: Any, magic: int, shift: int, out: Any) -> None:
+    """Fills `out` (`RECORD_DIGEST`) with entries that were counted before; `shift` is added to their offsets."""
+    at = np.int64(0)
+    for i in range(out.shape[0]):
+        end, key, key_end, value = _old_fields(data, at, magic)
+        if end < 0:
+            return
+        row = out[i]
+        row.offset = _number(data, at, 8) + shift
+        row.has_key = 1 if key >= 0 else 0
+        row.has_value = 1 if value >= 0 else 0
+        row.key_digest = _digest(data, key, key_end) if key >= 0 else np.uint64(0)
+        row.value_digest = _digest(data, value, end) if value >= 0 else np.uint64(0)
+        at = end

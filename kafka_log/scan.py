@@ -14,8 +14,10 @@ under the checksum (`kafka_log.batch`), so a broken chain is picked up again onl
     checksum wrong, neither follows  -> search, inside the batch too, for its length may be what is broken; as above,
                                         but if offsets are missing up to the batch found behind it, it keeps its row
                                         and CRC, and LENGTH is about the bytes after it
-    another magic than 2             -> row, MAGIC; read in the new format if only the magic is broken (it is outside
-                                        the checksum), else as an entry of the old formats
+    magic 0 or 1                     -> row, as an entry of the old formats (`kafka_log.old_formats`), whose checksum
+                                        covers the magic, too
+    another magic than its format's  -> row, MAGIC; read in the new format, whose checksum is right (the magic is
+                                        outside of it)
 
 What this cannot tell: a broken length that is off by exactly some whole batches. They lie inside the row with the wrong
 checksum then, and the offsets missing after it give them away.
@@ -32,6 +34,7 @@ from numpy.typing import NDArray
 
 from kafka_log import batch as layout
 from kafka_log.corruption import Corruption, Damage
+from kafka_log.old_formats import MIN_ENTRY_BYTES, NEWEST, inside, of_old_format, resolve_wrappers
 from kafka_log.scan_kernel import (
     S_ALL_ZERO,
     S_DAMAGED_ROWS,
@@ -40,6 +43,7 @@ from kafka_log.scan_kernel import (
     S_NEED,
     S_POSITION,
     S_ROWS,
+    S_UPGRADED,
     STATE_FIELDS,
     Step,
     scan_kernel,
@@ -74,8 +78,11 @@ BATCH_HEADER: Final = np.dtype(
 record's key type (0 abort, 1 commit, 2..6 of the KRaft log), and -2 if there is no such record or it cannot be read.
 `coordinator_epoch` is a sound end marker's, else -1. `control_records_ok` is 0 only for a control batch of the wrong
 shape; a control batch that the cleaner emptied and the KRaft log's ones with several records are right. So no row holds
-bytes of a record that merely claims to be a control record. In rows of magic 0 and
-1 the fields that those formats lack are -1, the record count is 1 and `crc_valid` is about their CRC-32.
+bytes of a record that merely claims to be a control record.
+
+In rows of entries of magic 0 and 1 the fields that those formats lack are -1 and `crc_valid` is about their CRC-32. A
+wrapper has one row, from its first record's offset to its last one's; the record count is -1, and the first offset no
+more than likely, where what is inside cannot be read.
 """
 
 BLOCK_ROWS: Final = 4096
@@ -148,6 +155,7 @@ class _Scanner:
         self._readinto = readinto
         self._on_rows = on_rows
         self._shown = 0
+        self._last_offset_shown = -1
         self._buffer = np.empty(max(buffer_bytes, layout.HEADER_BYTES), np.uint8)
         self._rows = np.empty(max(block_rows, 2), BATCH_HEADER)
         self._state = np.zeros(STATE_FIELDS, np.int64)
@@ -180,10 +188,15 @@ class _Scanner:
         return ScanBlock(headers=headers, corruptions=tuple(self._corruptions))
 
     def _show(self) -> None:
-        """Hand out the rows that were not shown yet, while their bytes are still here."""
+        """Look into wrappers among the rows that were not shown yet and hand them out, while their bytes are here."""
         count = int(self._state[S_ROWS])
-        if self._on_rows is not None and count > self._shown:
-            self._on_rows(self._rows[self._shown : count], self._buffer.data[: self._filled], self._offset_in_file)
+        if count == self._shown:
+            return
+        rows, data = self._rows[self._shown : count], self._buffer.data[: self._filled]
+        resolve_wrappers(rows, data, self._offset_in_file, last_offset_before=self._last_offset_shown)
+        if self._on_rows is not None:
+            self._on_rows(rows, data, self._offset_in_file)
+        self._last_offset_shown = int(rows[-1]["last_offset"])
         self._shown = count
 
     def _window(self) -> tuple[int, int, int, int, bool]:
@@ -240,7 +253,7 @@ class _Scanner:
             )
             return
         found = end_position - self._offset_in_file
-        found_offset = int.from_bytes(self._buffer[found : found + 8].tobytes(), "big")
+        found_offset = self._first_offset_at(found)
         if (
             crc_is_wrong
             and header is not None
@@ -264,6 +277,13 @@ class _Scanner:
             )
         )
 
+    def _first_offset_at(self, start: int) -> int:
+        """Of the whole batch that was found in the buffer."""
+        size = layout.LOG_OVERHEAD + int.from_bytes(self._buffer[start + 8 : start + 12].tobytes(), "big")
+        entry = self._buffer.data[start : start + size]
+        wrapped = inside(entry) if entry[layout.MAGIC_AT] <= NEWEST else None
+        return wrapped[2] if wrapped is not None else int.from_bytes(entry[:8], "big")
+
     def _why(self, header: np.void | None, *, crc_is_wrong: bool) -> str:
         """Say in words why what lies at the state's position cannot be read as a batch."""
         start = int(self._state[S_POSITION]) - self._offset_in_file
@@ -274,8 +294,19 @@ class _Scanner:
             return f"the length field says {header['size_bytes']} bytes, more than can be read"
         if len(head) <= layout.MAGIC_AT:
             return "too short for a batch"
+        if (size := self._old_entry_size(head)) is not None:
+            return f"the length field says {size} bytes, more than can be read"
         # Not what the bytes say: they may be a record's, and a detail travels further than the log does.
         return "its first bytes cannot be a batch's header"
+
+    def _old_entry_size(self, head: bytes) -> int | None:
+        """What an entry of an old format says of its size, if these are its first bytes."""
+        offset, length = int.from_bytes(head[:8], "big"), int.from_bytes(head[8:12], "big", signed=True)
+        last_offset = int(self._state[S_LAST_OFFSET])
+        upgraded, size = bool(self._state[S_UPGRADED]), length + layout.LOG_OVERHEAD
+        if upgraded or head[layout.MAGIC_AT] > NEWEST or size < max(MIN_ENTRY_BYTES, len(head)):
+            return None
+        return size if last_offset < offset <= max(last_offset, 0) + (1 << 31) else None
 
 
 def _claims(row: np.void) -> tuple[int | None, int | None, int | None]:
@@ -287,11 +318,12 @@ def _claims(row: np.void) -> tuple[int | None, int | None, int | None]:
 
 
 def _damaged_rows(headers: NDArray[Any]) -> Iterator[Corruption]:
-    """Say which rows are of another message format, and which fail their checksum."""
-    for row in headers[(headers["crc_valid"] == 0) | (headers["magic"] != layout.CURRENT_MAGIC)]:
+    """Say which rows have a magic that is not their format's, and which fail their checksum."""
+    changed = (headers["magic"] != layout.CURRENT_MAGIC) & ~of_old_format(headers)
+    for row in headers[(headers["crc_valid"] == 0) | changed]:
         kind, magic = Damage.CRC, int(row["magic"])
         detail = f"the checksum of the bytes is not the 0x{row['crc']:08x} in the header"
-        if magic != layout.CURRENT_MAGIC:
+        if magic != layout.CURRENT_MAGIC and not of_old_format(row):
             kind = Damage.MAGIC
             detail = f"the magic is {magic}, not 2; the checksum is {'right' if row['crc_valid'] else 'wrong'}"
         start_offset, end_offset, records = _claims(row)

@@ -9,23 +9,31 @@ Both kernels keep their state between calls in an int64 array (the `S_*` indexes
 buffer and call again. Positions in the state are file positions; `offset_in_file` + index in buffer = file position.
 """
 
-import sys
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Final, TypeVar
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 
 from kafka_log import batch as layout
 from kafka_log.crc32c import crc32c_at
+from kafka_log.loads import i16 as _i16
+from kafka_log.loads import i32 as _i32
+from kafka_log.loads import i64 as _i64
+from kafka_log.loads import u8 as _u8
+from kafka_log.loads import u32 as _u32
+from kafka_log.old_kernel import OLD_CRC_AT as _OLD_CRC_AT
+from kafka_log.old_kernel import OLD_CRC_FROM as _OLD_CRC_FROM
+from kafka_log.old_kernel import OLD_MIN_LENGTH as _OLD_MIN_LENGTH
+from kafka_log.old_kernel import crc32_at as _crc32_at
+from kafka_log.old_kernel import may_be_old_entry as _may_be_old_entry
+from kafka_log.old_kernel import old_fields_fit as _old_fields_fit
+from kafka_log.old_kernel import write_old_row as _write_old_row
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _njit: Any = njit(cache=True, nogil=True, error_model="numpy")
 _kernel: Callable[[_F], _F] = _njit
-_intrinsic: Any = intrinsic
 _int64: Any = np.int64
 _uint32: Any = np.uint32
 
@@ -54,14 +62,16 @@ S_LAST_OFFSET: Final = 2
 """Last offset of the last batch with a right checksum, or -1: later offsets may not lie below it."""
 S_NEED: Final = 3
 S_DAMAGED_ROWS: Final = 4
-"""How many of the rows have a wrong checksum or another magic than 2."""
+"""How many of the rows have a wrong checksum, or a magic that is not their format's."""
 S_WASTED: Final = 5
 """Bytes whose checksum was computed in vain so far."""
 S_ALL_ZERO: Final = 6
 """Search: 1 as long as every byte passed is zero."""
 S_HEADER_READ: Final = 7
 """With BAD_HEADER and BAD_CRC: 1 if the damaged batch has a header of sane values; it is the row after the last one."""
-STATE_FIELDS: Final = 8
+S_UPGRADED: Final = 8
+"""1 once a batch of format 2 with a leader epoch was read: behind it, no leader writes in an older format."""
+STATE_FIELDS: Final = 9
 
 _FREE_CREDIT: Final = 1 << 31
 """Checksummed bytes that a scan may spend in vain: one batch of the largest size …"""
@@ -70,11 +80,6 @@ _CREDIT_PER_BYTE: Final = 8
 
 _MAX_OFFSET_STEP: Final = (1 << 31) - 1
 """Offsets of one segment span less than 2^31 (Kafka LogSegment#ensureOffsetInRange)."""
-_OLD_MIN_LENGTH: Final = 14
-_OLD_CRC_AT: Final = 12
-_OLD_CRC_FROM: Final = 16
-"""The old message formats: offset 8, size 4, crc-32 4, magic 1, attributes 1, [timestamp 8 in magic 1,] key, value."""
-
 # Numba takes plain module constants into its code; these names keep the loop below readable.
 _BASE_OFFSET = layout.BASE_OFFSET_AT
 _LENGTH = layout.BATCH_LENGTH_AT
@@ -101,48 +106,6 @@ _ABORT, _COMMIT, _LAST_RAFT_TYPE = 0, 1, 6
 
 _DONE, _ROWS_FULL, _NEED_BYTES = int(Step.DONE), int(Step.ROWS_FULL), int(Step.NEED_BYTES)
 _BAD_HEADER, _BAD_CRC, _FOUND = int(Step.BAD_HEADER), int(Step.BAD_CRC), int(Step.FOUND)
-
-
-def _big_endian_load(bits: int, result: Any) -> Any:
-    """Make a compiled function that reads one big-endian number of `bits` bits at any address, aligned or not."""
-
-    def load(typing_context: Any, address: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            number = ir.IntType(bits)
-            value = builder.load(builder.inttoptr(arguments[0], number.as_pointer()), align=1)
-            if bits > 8 and sys.byteorder == "little":
-                value = builder.bswap(value)
-            return value
-
-        return result(types.intp), generate
-
-    return _intrinsic(load)
-
-
-_u8 = _big_endian_load(8, types.uint8)
-_i16 = _big_endian_load(16, types.int16)
-_i32 = _big_endian_load(32, types.int32)
-_u32 = _big_endian_load(32, types.uint32)
-_i64 = _big_endian_load(64, types.int64)
-
-
-def _crc32_table() -> np.ndarray[Any, np.dtype[np.uint32]]:
-    """Return the table of CRC-32 (the one of zip), which the old message formats use."""
-    table = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        table = np.where(table & 1, np.uint32(0xEDB88320) ^ (table >> np.uint32(1)), table >> np.uint32(1))
-    return table.astype(np.uint32)
-
-
-_CRC32_TABLE = _crc32_table()
-
-
-@_kernel
-def _crc32_at(address: Any, size: Any) -> Any:
-    crc = _uint32(0xFFFFFFFF)
-    for i in range(size):
-        crc = _CRC32_TABLE[(crc ^ _u8(address + i)) & _uint32(0xFF)] ^ (crc >> _uint32(8))
-    return crc ^ _uint32(0xFFFFFFFF)
 
 
 @_kernel
@@ -269,31 +232,6 @@ def _write_row(row: Any, at: Any, readable: Any, position: Any, size: Any, crc_v
 
 
 @_kernel
-def _write_old_row(row: Any, at: Any, position: Any, size: Any, crc_valid: Any) -> None:
-    """Write the row of a magic 0 or 1 entry, which has neither epoch nor producer nor offset delta."""
-    magic = _u8(at + _MAGIC)
-    timestamp = _i64(at + 18) if magic == 1 and size >= _OVERHEAD + _OLD_MIN_LENGTH + 8 else -1
-    row["position"] = position
-    row["size_bytes"] = size
-    row["base_offset"] = _i64(at)
-    row["last_offset"] = _i64(at)
-    row["partition_leader_epoch"] = -1
-    row["magic"] = magic
-    row["crc"] = _u32(at + _OLD_CRC_AT)
-    row["crc_valid"] = crc_valid
-    row["attributes"] = _u8(at + 17)
-    row["base_timestamp"] = timestamp
-    row["max_timestamp"] = timestamp
-    row["producer_id"] = -1
-    row["producer_epoch"] = -1
-    row["base_sequence"] = -1
-    row["record_count"] = 1
-    row["control_type"] = -1
-    row["coordinator_epoch"] = -1
-    row["control_records_ok"] = 1
-
-
-@_kernel
 def _entry_follows(damaged: Any, at: Any, available: Any, at_eof: Any, last_offset: Any) -> Any:
     """Judge what lies where a damaged entry ends: 1 a header or the end of the file, 0 neither, -1 not known yet.
 
@@ -355,6 +293,8 @@ def scan_kernel(base: Any, start: Any, end: Any, offset_in_file: Any, at_eof: An
         ):
             _write_row(rows[row_count], at, size, at + to_position, size, True)
             last_offset = _i64(at + _BASE_OFFSET) + _i32(at + _LAST_DELTA)
+            if _i32(at + _LEADER_EPOCH) >= 0:
+                state[S_UPGRADED] = 1
             row_count += 1
             at += size
             continue
@@ -403,7 +343,8 @@ def scan_kernel(base: Any, start: Any, end: Any, offset_in_file: Any, at_eof: An
             _write_old_row(rows[row_count], at, at + to_position, size, crc_valid)
         if crc_valid:
             last_offset = rows[row_count]["last_offset"]
-        state[S_DAMAGED_ROWS] += 1
+        if new_format or not crc_valid:
+            state[S_DAMAGED_ROWS] += 1
         row_count += 1
         at += size
     state[S_POSITION] = at + to_position
@@ -414,7 +355,11 @@ def scan_kernel(base: Any, start: Any, end: Any, offset_in_file: Any, at_eof: An
 
 @_kernel
 def search_kernel(base: Any, start: Any, end: Any, offset_in_file: Any, at_eof: Any, state: Any) -> Any:
-    """Look from `base + start` on for the next magic 2 batch whose checksum is right; passed bytes stay passed."""
+    """Look from `base + start` on for the next batch whose checksum is right; passed bytes stay passed.
+
+    One of an old format counts only as long as the log had none of format 2 from a leader, and only if its fields fill
+    it exactly: its header says little.
+    """
     at = base + start
     stop = base + end
     to_position = offset_in_file - base
@@ -428,12 +373,26 @@ def search_kernel(base: Any, start: Any, end: Any, offset_in_file: Any, at_eof: 
                 state[S_NEED] = _RECORDS
                 step = _NEED_BYTES
                 break
-            while at < stop:
-                if _u8(at) != 0:
-                    state[S_ALL_ZERO] = 0
-                at += 1
-            break
-        if _u8(at + _MAGIC) == 2 and _looks_like_header(at, last_offset):
+            if available < _OVERHEAD + _OLD_MIN_LENGTH or state[S_UPGRADED] != 0:
+                while at < stop:
+                    if _u8(at) != 0:
+                        state[S_ALL_ZERO] = 0
+                    at += 1
+                break
+        if _u8(at + _MAGIC) <= 1 and state[S_UPGRADED] == 0:
+            size = _int64(_i32(at + _LENGTH)) + _OVERHEAD
+            credit = _FREE_CREDIT + _CREDIT_PER_BYTE * (at + to_position) - wasted
+            if size <= credit and _may_be_old_entry(at, available, last_offset):
+                if size > available and not at_eof:
+                    state[S_NEED] = size
+                    step = _NEED_BYTES
+                    break
+                if size <= available and _old_fields_fit(at, size):
+                    if _uint32(_crc32_at(at + _OLD_CRC_FROM, size - _OLD_CRC_FROM)) == _u32(at + _OLD_CRC_AT):
+                        step = _FOUND
+                        break
+                    wasted += size
+        elif available >= _RECORDS and _u8(at + _MAGIC) == 2 and _looks_like_header(at, last_offset):
             size = _int64(_i32(at + _LENGTH)) + _OVERHEAD
             credit = _FREE_CREDIT + _CREDIT_PER_BYTE * (at + to_position) - wasted
             if size <= credit:

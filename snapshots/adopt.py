@@ -8,13 +8,14 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from kafka_log.headers_file import END_FRAME_BYTES, log_size_bytes
-from kafka_log.log_dir import is_headers_file, parse_partition_dir
-from kafka_log.properties import MetaProperties, parse_meta_properties
+from kafka_log.log_dir import META_PROPERTIES, is_headers_file
+from kafka_log.properties import parse_meta_properties
 from kafka_log.types import BrokerId
 from snapshots.errors import SnapshotError
 from snapshots.holes import sha256_of
@@ -32,10 +33,12 @@ from snapshots.manifest import (
     from_json,
     to_json,
 )
+from snapshots.other_directories import is_log_dir, is_metadata_log_dir, log_dirs_below, what_it_holds
+from snapshots.settled import settled
 
-_BROKER_DIR: Final = re.compile(r"broker-(\d+)")
+_BROKER_PREFIX: Final = "broker-"
+_BROKER_DIR: Final = re.compile(r"broker-(0|[1-9][0-9]{0,9})")
 _CHUNK: Final = 1 << 20
-_META_PROPERTIES: Final = "meta.properties"
 Progress = Callable[[str], None]
 
 
@@ -47,8 +50,16 @@ class Snapshot:
     manifest: Manifest
 
 
-def open_snapshot(directory: Location, *, cluster: str | None = None) -> Snapshot:
-    """A snapshot by its manifest; without one, the directory is adopted on the fly as fuzzy, and nothing is written."""
+def open_snapshot(directory: Location, *, cluster: str | None = None, settle: bool = True) -> Snapshot:
+    """A snapshot by its manifest; without one, the directory is adopted on the fly as fuzzy, and nothing is written.
+
+    Log dirs that are no evidence of its cluster are not among its brokers', unless it is not to `settle` that.
+    """
+    manifest = _manifest(directory, cluster)
+    return Snapshot(root=directory, manifest=settled(directory, manifest) if settle else manifest)
+
+
+def _manifest(directory: Location, cluster: str | None) -> Manifest:
     _must_be_directory(directory)
     manifest_path = directory / MANIFEST_NAME
     if manifest_path.exists():
@@ -56,13 +67,13 @@ def open_snapshot(directory: Location, *, cluster: str | None = None) -> Snapsho
             text = manifest_path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise SnapshotError(f"{manifest_path} cannot be read: {error}. Check its permissions.") from error
-        return Snapshot(root=directory, manifest=from_json(text, where=str(manifest_path)))
+        return from_json(text, where=str(manifest_path))
     if not isinstance(directory, Path):
         raise SnapshotError(
             f"{directory} has no {MANIFEST_NAME}, so it is no snapshot: one in an object store is written by "
             "`tidegauge capture --out URL`, the manifest last. Capture it again, or adopt a local copy."
         )
-    return Snapshot(root=directory, manifest=survey(directory, cluster=cluster))
+    return survey(directory, cluster=cluster)
 
 
 def adopt(
@@ -105,39 +116,36 @@ def survey(
     _must_be_directory(directory)
     left_out: list[LeftOut] = []
     brokers = []
-    meta: dict[str, MetaProperties] = {}
-    try:
-        children = sorted(directory.iterdir())
-    except OSError as error:
-        raise SnapshotError(f"{directory} cannot be listed: {error}. Check its permissions.") from error
-    for child in children:
+    misnamed = []
+    for child in _children(directory):
         match = _BROKER_DIR.fullmatch(child.name)
         if match is None:
+            if child.name.startswith(_BROKER_PREFIX):
+                misnamed.append(LeftOut(path=child.name, reason="not read: it is not called broker-<node.id>"))
             continue
         if child.is_symlink() or not child.is_dir():
             left_out.append(LeftOut(path=child.name, reason="not a directory of the copy itself"))
             continue
-        brokers.append(_broker(directory, child, BrokerId(int(match[1])), left_out, meta, digests, progress))
-    readable = [b for b in brokers if b.files]
-    if not readable:
-        reasons = "; ".join(f"{x.path}: {x.reason}" for x in left_out[:3])
-        raise SnapshotError(
-            f"{directory} holds no broker's log directories{f' that can be read ({reasons})' if reasons else ''}: "
-            "a snapshot has one directory broker-<id> per broker, with what its log.dirs hold. "
-            "Copy them there, for example: cp -a --sparse=always /var/lib/kafka DIR/broker-1"
-        )
-    cluster_id = _one_cluster(directory, meta)
-    name = cluster or cluster_id or directory.resolve().name
-    return Manifest(
-        cluster=name,
-        cluster_id=cluster_id,
+        names = _log_dir_names(child)
+        if names:
+            node_id = BrokerId(int(match[1]))
+            brokers.append(_broker(directory, child, node_id, names, left_out, digests, progress))
+        else:
+            left_out.append(LeftOut(path=child.name, reason=f"no log dir of a broker: it {what_it_holds(child)}"))
+    if not any(b.files for b in brokers):
+        raise SnapshotError(_holds_nothing(directory, left_out))
+    found = Manifest(
+        cluster=directory.resolve().name,
+        cluster_id=None,
         snapshot_id=snapshot_id or _default_id(directory, brokers),
         source=Source.SIMULATED if (directory / "TRUTH.json").exists() else Source.CAPTURED,
         mode=Mode.HEADERS if any(is_headers_file(f.path) for b in brokers for f in b.files) else Mode.FULL,
         consistency=consistency,
         brokers=tuple(brokers),
-        left_out=tuple(left_out),
+        left_out=(*left_out, *misnamed),
     )
+    cluster_id = settled(directory, found).cluster_id
+    return replace(found, cluster=cluster or cluster_id or found.cluster, cluster_id=cluster_id)
 
 
 def verify(snapshot: Snapshot, *, progress: Progress | None = None) -> tuple[LeftOut, ...]:
@@ -186,8 +194,8 @@ def _broker(
     root: Path,
     directory: Path,
     broker_id: BrokerId,
+    names: tuple[str, ...],
     left_out: list[LeftOut],
-    meta: dict[str, MetaProperties],
     digests: bool,
     progress: Progress | None,
 ) -> BrokerCapture:
@@ -206,23 +214,13 @@ def _broker(
         if progress is not None:
             progress(relative)
     log_dirs = []
-    for name in _log_dir_names(directory):
-        properties_path = (directory if name == "." else directory / name) / _META_PROPERTIES
+    listed = {file.path for file in files}
+    for name in names:
+        path = (directory if name == "." else directory / name) / META_PROPERTIES
         directory_id = None
-        if properties_path.is_file():
-            relative = properties_path.relative_to(root).as_posix()
-            try:
-                properties = parse_meta_properties(properties_path.read_bytes())
-            except OSError:
-                properties = None  # Named in left_out by the walk above.
-            if properties is not None:
-                meta[relative] = properties
-                directory_id = properties.directory_id
-                if properties.node_id is not None and properties.node_id != broker_id:
-                    raise SnapshotError(
-                        f"{relative} says node.id={properties.node_id}, but it lies under {directory.name}. "
-                        f"Rename the directory to broker-{properties.node_id}, or copy the right broker there."
-                    )
+        if path.relative_to(root).as_posix() in listed:
+            with suppress(OSError):  # Named as unread where it is judged.
+                directory_id = parse_meta_properties(path.read_bytes()).directory_id
         log_dirs.append(LogDir(name=name, directory_id=directory_id))
     return BrokerCapture(
         broker_id=broker_id,
@@ -244,36 +242,51 @@ def _size_of_log(path: Path, size: int) -> int | None:
         return log_size_bytes(file.read(END_FRAME_BYTES))
 
 
+def _children(directory: Path) -> list[Path]:
+    try:
+        return sorted(directory.iterdir())
+    except OSError as error:
+        raise SnapshotError(f"{directory} cannot be listed: {error}. Check its permissions.") from error
+
+
 def _log_dir_names(directory: Path) -> tuple[str, ...]:
-    """Give "." where the broker's directory is itself a log dir, else its sub-directories that are one."""
+    """Give "." where the broker's directory is itself a log dir, and its sub-directories that are one.
+
+    A metadata.log.dir may have the log dirs below it; a log dir never has (LogManager#loadLogs).
+    """
+    own = (".",) if is_log_dir(directory) else ()
+    if own and not is_metadata_log_dir(directory):
+        return own
     try:
         children = sorted(directory.iterdir())
     except OSError:
-        return (".",)
-    if any(_is_log_dir_content(c) for c in children):
-        return (".",)
-    below = [c.name for c in children if c.is_dir() and not c.is_symlink() and _looks_like_log_dir(c)]
-    return tuple(below) or (".",)
+        return own
+    below = (c.name for c in children if c.is_dir() and not c.is_symlink() and is_log_dir(c))
+    return (*own, *below)
 
 
-def _looks_like_log_dir(directory: Path) -> bool:
-    try:
-        return any(_is_log_dir_content(c) for c in directory.iterdir())
-    except OSError:
-        return False
-
-
-def _is_log_dir_content(path: Path) -> bool:
-    return (
-        path.name == _META_PROPERTIES
-        or path.name.endswith("-offset-checkpoint")
-        or (path.is_dir() and parse_partition_dir(path.name) is not None and not _holds_checkpoints(path))
+def _holds_nothing(directory: Path, left_out: list[LeftOut]) -> str:
+    """Why a directory is no copy of log dirs, and which one may be meant."""
+    reasons = "; ".join(f"{x.path}: {x.reason}" for x in left_out[:3])
+    words = (
+        f"{directory} holds no broker's log directories{f' that can be read ({reasons})' if reasons else ''}: a "
+        "snapshot has one directory broker-<id> per broker, with what its log.dirs hold. "
     )
-
-
-def _holds_checkpoints(path: Path) -> bool:
-    """A log dir may be called like a partition (`data-1`); a partition directory never holds meta.properties."""
-    return (path / _META_PROPERTIES).exists()
+    if is_log_dir(directory):
+        return f"{words}This is a log dir itself: put it into a directory of its own, under the name broker-<node.id>."
+    snapshots = [c for c in _children(directory) if (c / MANIFEST_NAME).is_file()]
+    if snapshots:
+        return f"{words}It holds {len(snapshots)} snapshots: name one of them, such as {snapshots[-1]}."
+    likely = log_dirs_below(directory)
+    if likely:
+        return (
+            f"{words}Log dirs lie at {', '.join(map(str, likely[:3]))}{' and elsewhere' if len(likely) > 3 else ''}: "
+            f"put each at {directory}/broker-<node.id>, or at {directory}/broker-<node.id>/<any name> where a broker "
+            "has several."
+        )
+    if not left_out:
+        words += f"This one {what_it_holds(directory)}. "
+    return f"{words}Copy them there, for example: cp -a --sparse=always /var/lib/kafka {directory}/broker-1"
 
 
 def _walk(root: Path, directory: Path, left_out: list[LeftOut]) -> Iterator[Path]:
@@ -303,19 +316,6 @@ def _walk(root: Path, directory: Path, left_out: list[LeftOut]) -> Iterator[Path
                 left_out.append(LeftOut(path=relative, reason="cannot be read: Permission denied"))
             else:
                 yield path
-
-
-def _one_cluster(directory: Path, meta: dict[str, MetaProperties]) -> str | None:
-    ids: dict[str, str] = {}
-    for path, properties in meta.items():
-        if properties.cluster_id:
-            ids.setdefault(properties.cluster_id, path)
-    if len(ids) > 1:
-        told = ", ".join(f"{path} says {cluster_id}" for cluster_id, path in ids.items())
-        raise SnapshotError(
-            f"{directory} mixes log directories of {len(ids)} clusters: {told}. Keep one cluster to a snapshot."
-        )
-    return next(iter(ids), None)
 
 
 def _default_id(directory: Path, brokers: list[BrokerCapture]) -> str:

@@ -6,23 +6,22 @@ clean stop is kept only if it was there all the time.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from kafka_log.internal_topics import CLUSTER_METADATA
-from kafka_log.log_dir import CLEAN_SHUTDOWN, parse_metadata_checkpoint, parse_partition_dir
-from snapshots.copying import Meter, UnreadableError, readinto_of
+from kafka_log.log_dir import CLEAN_SHUTDOWN, parse_partition_dir
+from snapshots.copying import Meter
 from snapshots.file_taking import GONE, Taker, Way
-from snapshots.leaders import Leaders, read_leaders
+from snapshots.leaders import Leaders
 from snapshots.manifest import BrokerCapture, FileEntry, LeftOut, LogDir
-from snapshots.partition_taking import Partition, is_live_log, take_partition, take_small_files
+from snapshots.metadata_copies import leaders_of
+from snapshots.other_directories import METADATA_DIR
+from snapshots.partition_taking import Partition, take_partition, take_small_files
 from snapshots.reuse import Earlier, Journal, same_topic
 from snapshots.source_files import Seen, SourceDirectory, gone, log_directory
 from snapshots.sources import BrokerSource, LogDirSource
 from snapshots.target import Target
 
 _LOCK = ".lock"
-_METADATA_DIR = f"{CLUSTER_METADATA}-0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,20 +78,23 @@ class BrokerCopy:
             self._dirs.append(_LogDirCopy(source=log_dir, taker=taker))
         self._earlier = earlier
         self._target = target
+        # A metadata.log.dir may have the log dirs below it, which are taken for themselves.
+        own = [log_dir.path.resolve() for log_dir in source.log_dirs]
+        self._around = {around for path in own for around in (path, *path.parents)}
 
     def metadata(self) -> None:
         """The metadata log. Called again at the end, it takes what has been added."""
         for at in self._dirs:
             for directory in _metadata_directory(at):
-                partition = at.partitions.get(_METADATA_DIR)
+                partition = at.partitions.get(METADATA_DIR)
                 if partition is None:
-                    partition = at.partitions[_METADATA_DIR] = Partition(path=_METADATA_DIR, inode=directory.inode)
+                    partition = at.partitions[METADATA_DIR] = Partition(path=METADATA_DIR, inode=directory.inode)
                     take_small_files(at.taker, directory, partition)
                 take_partition(at.taker, directory, partition)
 
     def leaders(self) -> Leaders:
         """What this broker's metadata log says of leaders."""
-        found = [_leaders(directory, self._meter) for at in self._dirs for directory in _metadata_directory(at)]
+        found = [leaders_of(directory, self._meter) for at in self._dirs for directory in _metadata_directory(at)]
         return max(found, key=lambda leaders: leaders.reach, default=Leaders())
 
     def before(self) -> None:
@@ -101,11 +103,12 @@ class BrokerCopy:
             with log_directory(at.source.path) as log_dir:
                 names = log_dir.names()
                 for name in sorted(names, key=lambda n: (not n.endswith("-offset-checkpoint"), n)):
-                    self._before(at, log_dir, name)
+                    if at.source.path.resolve() / name not in self._around:
+                        self._before(at, log_dir, name)
         for at in self._dirs:
             with log_directory(at.source.path) as log_dir:
                 for name, partition in at.partitions.items():
-                    if name != _METADATA_DIR:
+                    if name != METADATA_DIR:
                         self._small_files(at, log_dir, partition)
 
     def places(self) -> list[Place]:
@@ -114,7 +117,7 @@ class BrokerCopy:
             Place(topic=parsed.topic, partition=parsed.partition, state=parsed.state, name=name, at=at)
             for at in self._dirs
             for name in at.partitions
-            if name != _METADATA_DIR and (parsed := parse_partition_dir(name)) is not None
+            if name != METADATA_DIR and (parsed := parse_partition_dir(name)) is not None
         ]
 
     def take(self, place: Place) -> None:
@@ -197,7 +200,7 @@ class BrokerCopy:
             seen = at.taker.take_noted(log_dir, name, name)
             if name == CLEAN_SHUTDOWN:
                 at.clean_shutdown = seen
-        elif name == _METADATA_DIR:
+        elif name == METADATA_DIR:
             return
         elif parsed is None or parsed.state not in ("live", "future"):
             at.rest.append(name)
@@ -237,11 +240,11 @@ class BrokerCopy:
 def _metadata_directory(at: _LogDirCopy) -> Iterator[SourceDirectory]:
     """The metadata log's directory, open, if it lies in this log dir."""
     with log_directory(at.source.path) as log_dir:
-        if log_dir.kind(_METADATA_DIR) == "directory":
+        if log_dir.kind(METADATA_DIR) == "directory":
             try:
-                opened = log_dir.directory(_METADATA_DIR)
+                opened = log_dir.directory(METADATA_DIR)
             except OSError as error:
-                at.taker.leave_directory(_METADATA_DIR, f"cannot be read: {error.strerror or error}")
+                at.taker.leave_directory(METADATA_DIR, f"cannot be read: {error.strerror or error}")
                 return
             with opened as directory:
                 yield directory
@@ -267,17 +270,3 @@ def _is_directory(directory: SourceDirectory, name: str) -> bool:
         return directory.kind(name) == "directory"
     except OSError:
         return False  # What may not even be looked at is noted where it is taken.
-
-
-def _leaders(directory: SourceDirectory, meter: Meter) -> Leaders:
-    """By the newest metadata snapshot and the log."""
-    names = directory.names()
-    snapshots = [name for name in names if parse_metadata_checkpoint(name) is not None]
-    with ExitStack() as stack:
-        files = []
-        try:
-            for name in [*snapshots[-1:], *(n for n in names if is_live_log(n))]:
-                files.append(readinto_of(stack.enter_context(directory.open(name)), meter))
-            return read_leaders(files)
-        except (OSError, UnreadableError):
-            return Leaders()  # Only the order is lost.

@@ -209,7 +209,7 @@ def _finished(
         target.put(ANSWERS_NAME, answers_json(answers))
     manifest = Manifest(
         cluster=share.cluster,
-        cluster_id=share.cluster_id,
+        cluster_id=share.cluster_id or _answered(answers),
         snapshot_id=share.snapshot_id,
         source=Source.CAPTURED,
         mode=share.mode,
@@ -337,6 +337,12 @@ def _is_there(wanted: Capture) -> SnapshotError:
     return SnapshotError(
         f"{wanted.out} is a snapshot already, and none is ever overwritten. Give this one another --id, or none."
     )
+
+
+def _answered(answers: CapturedAnswers | None) -> str | None:
+    """The cluster's id by its own word: where the log dirs name two, as many each, it decides."""
+    rounds = () if answers is None else (answers.before, answers.after)
+    return next((r.cluster_id for r in rounds if r is not None and r.cluster_id), None)
 
 
 def _must_be_of(cluster_id: str | None, answers: ClusterAnswers) -> None:

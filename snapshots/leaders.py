@@ -1,7 +1,9 @@
-"""Who leads which partition, by a metadata log: just enough to copy followers before leaders.
+"""Who leads which partition and whose each disk is, by a metadata log: enough to copy followers before leaders, and to
+know a disk whose meta.properties is wrong.
 
-In: the bytes of a metadata snapshot and of the log behind it. Out: (topic, partition) -> broker id, and racks. The rule
-that must hold: what cannot be read is passed over; without an answer only the order is lost.
+In: the bytes of a metadata snapshot and of the log behind it. Out: (topic, partition) -> broker id; racks; directory id
+-> node. The rule that must hold: what cannot be read is passed over; without an answer an order or a proof is missing,
+and nothing else.
 """
 
 from collections.abc import Callable, Iterable
@@ -10,6 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from kafka_log.control import ControlType, KRaftVoters, decode_control_record
 from kafka_log.corruption import Corruption
 from kafka_log.metadata_records import MetadataRecord, decode_metadata_record
 from kafka_log.records import records_in
@@ -23,6 +26,8 @@ class Leaders:
     names: dict[str, str] = field(default_factory=dict)
     by_id: dict[tuple[str, int], int] = field(default_factory=dict)
     racks: dict[int, str | None] = field(default_factory=dict)
+    owners: dict[str, int] = field(default_factory=dict)
+    """Directory id -> the node that had it last: a broker's log dirs, and where a voter keeps the metadata log."""
     reach: tuple[int, int] = (-1, -1)
 
     def of(self, topic: str, partition: int) -> int | None:
@@ -49,10 +54,16 @@ def read_leaders(files: Iterable[Callable[[memoryview], int]]) -> Leaders:
 
         def on_rows(rows: NDArray[Any], data: memoryview, position: int) -> None:
             leaders.reach = int(rows[-1]["partition_leader_epoch"]), int(rows[-1]["last_offset"])
-            wanted = rows[(rows["control_type"] == -1) & (rows["magic"] == 2) & (rows["crc_valid"] == 1)].copy()
+            told = (rows["control_type"] == -1) | (rows["control_type"] >= ControlType.LEADER_CHANGE)
+            wanted = rows[told & (rows["magic"] == 2) & (rows["crc_valid"] == 1)].copy()
             wanted["position"] -= position
-            for _, records in records_in(data, wanted):
+            for at, records in records_in(data, wanted):
                 for record in () if isinstance(records, Corruption) else records:
+                    if wanted[at]["control_type"] != -1:
+                        voters = decode_control_record(record)
+                        if isinstance(voters, KRaftVoters):
+                            leaders.owners.update({v.directory_id: v.voter_id for v in voters.voters})
+                        continue
                     decoded = decode_metadata_record(record.value or b"")
                     if isinstance(decoded, MetadataRecord):
                         _apply(leaders, decoded)
@@ -75,5 +86,8 @@ def _apply(leaders: Leaders, record: MetadataRecord) -> None:
             leaders.by_id[str(fields["topic_id"]), fields["partition_id"]] = fields["leader"]
         case "RegisterBrokerRecord":
             leaders.racks[fields["broker_id"]] = fields["rack"]
+            leaders.owners.update({str(d): fields["broker_id"] for d in fields.get("log_dirs") or ()})
+        case "BrokerRegistrationChangeRecord":
+            leaders.owners.update({str(d): fields["broker_id"] for d in fields.get("log_dirs") or ()})
         case _:
             pass

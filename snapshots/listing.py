@@ -4,15 +4,26 @@ In: a `Manifest`. Out: `SnapshotListing`, each broker's log dirs with their repl
 offset order. The rule that must hold: every file of the manifest is either placed or named as unread with the reason.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafka_log.log_dir import CLEAN_SHUTDOWN, parse_partition_dir, parse_segment_file
+from kafka_log.internal_topics import CLUSTER_METADATA
+from kafka_log.log_dir import (
+    CLEAN_SHUTDOWN,
+    LEADER_EPOCH_CHECKPOINT,
+    is_of_a_log,
+    parse_partition_dir,
+    parse_segment_file,
+)
 from kafka_log.types import BrokerId
 from snapshots.manifest import BrokerCapture, FileEntry, LeftOut, Manifest
 
 _NOT_PARTITIONS = frozenset({"remote-log-index-cache"})
 _CHECKPOINT_SUFFIX = ".checkpoint"
+_OFFSET_CHECKPOINT = "-offset-checkpoint"
+_TIER_STATE = re.compile(r"[0-9]{20}\.tierstate(\..+)?")
+"""What Confluent's brokers note of their own tiered storage, beside a partition's log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +57,11 @@ class ReplicaFiles:
         path = f"{self.directory}/{name}"
         return next((f for f in self.other if f.path == path), None)
 
+    @property
+    def confluent_tier(self) -> bool:
+        """Confluent's tiered storage has a part of this log, or may have: one that only its own brokers read."""
+        return any(_TIER_STATE.fullmatch(f.path.rsplit("/", 1)[-1]) for f in self.other)
+
     def metadata_checkpoints(self) -> tuple[FileEntry, ...]:
         """`<end offset>-<epoch>.checkpoint` files of the metadata log, newest last."""
         return tuple(
@@ -67,6 +83,29 @@ class LogDirListing:
     def clean_shutdown(self) -> bool:
         """The broker's marker of a clean stop is there; it is removed when the broker starts again."""
         return CLEAN_SHUTDOWN in self.files
+
+    @property
+    def has_epoch_checkpoints(self) -> bool:
+        """Some replica here has its leader-epoch-checkpoint: where one has none, the copying did not leave it out."""
+        return any(r.named(LEADER_EPOCH_CHECKPOINT) is not None for r in self.replicas if r.state == "live")
+
+    @property
+    def has_producer_snapshots(self) -> bool:
+        """Some replica here has a producer snapshot: where one has none, the copying did not leave it out."""
+        return any(r.snapshots for r in self.replicas if r.state == "live")
+
+    @property
+    def only_metadata(self) -> bool:
+        """Nothing lies here but the metadata log: a metadata.log.dir of its own, or a controller's that is no broker.
+
+        A broker writes its checkpoints into each of its log.dirs when it starts (LogManager, ReplicaManager), and its
+        marker of a clean stop there and nowhere else; it registers the ids of log.dirs only (BrokerServer).
+        """
+        return (
+            {r.topic for r in self.replicas} == {CLUSTER_METADATA}
+            and CLEAN_SHUTDOWN not in self.files
+            and not any(name.endswith(_OFFSET_CHECKPOINT) for name in self.files)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,12 +137,42 @@ def listing(manifest: Manifest) -> SnapshotListing:
     return SnapshotListing(log_dirs=tuple(log_dirs), unread=tuple(unread))
 
 
+def has_replicas(broker: BrokerCapture) -> bool:
+    """Whether there is a file of a log anywhere in a node's log dirs."""
+    prefixes = [f"{broker.directory}/" if d.name == "." else f"{broker.directory}/{d.name}/" for d in broker.log_dirs]
+    return any(
+        _is_in_a_log(file.path[len(prefix) :])
+        for file in broker.files
+        for prefix in prefixes
+        if file.path.startswith(prefix)
+    )
+
+
+def _is_in_a_log(path: str) -> bool:
+    directory, _, name = path.partition("/")
+    return is_of_a_log(name) and parse_partition_dir(directory) is not None
+
+
+def only_metadata(broker: BrokerCapture) -> bool:
+    """A node whose log dirs hold the metadata log and nothing else: most likely a controller that is no broker."""
+    return bool(broker.log_dirs) and all(_log_dir(broker, d.name, []).only_metadata for d in broker.log_dirs)
+
+
+def counted(manifest: Manifest) -> str:
+    """How many brokers a snapshot has, and controllers that are none, in words."""
+    controllers = sum(only_metadata(node) for node in manifest.brokers)
+    words = f"{len(manifest.brokers) - controllers} brokers"
+    return f"{words} and {controllers} controllers" if controllers else words
+
+
 def _log_dir(broker: BrokerCapture, name: str, unread: list[LeftOut]) -> LogDirListing:
     directory = broker.directory if name == "." else f"{broker.directory}/{name}"
     own: dict[str, FileEntry] = {}
     by_partition: dict[str, list[FileEntry]] = {}
+    # A metadata.log.dir may have the broker's log dirs below it.
+    inside = tuple(f"{directory}/{d.name}/" for d in broker.log_dirs if name == "." and d.name != ".")
     for file in broker.files:
-        if not file.path.startswith(directory + "/"):
+        if not file.path.startswith(directory + "/") or file.path.startswith(inside):
             continue
         parts = file.path[len(directory) + 1 :].split("/")
         if len(parts) == 1:

@@ -82,8 +82,26 @@ class LogDir:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignLogDir:
+    """A log dir that lies in the snapshot and is no evidence of its cluster, by what its meta.properties says."""
+
+    broker_id: BrokerId
+    """The node under whose folder it lies."""
+    name: str
+    directory_id: str | None
+    cluster_id: str | None
+    node_id: int | None
+    path: str
+    """Of its meta.properties, below the snapshot's root."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerCapture:
-    """One broker's share of the snapshot. Times are milliseconds since the epoch, None for a plain copy."""
+    """One node's share of the snapshot: a broker's, or that of a controller that is no broker.
+
+    Times are milliseconds since the epoch, None for a plain copy.
+    """
 
     broker_id: BrokerId
     directory: str
@@ -99,6 +117,7 @@ class Manifest:
     """The whole snapshot.
 
     `answers` names the file of the cluster's own answers. `hashed_topics`: no user's topic has its real name here.
+    `foreign` is what `snapshots.settled` has taken out of `brokers`, for whoever audits; no snapshot keeps it.
     """
 
     cluster: str
@@ -111,6 +130,7 @@ class Manifest:
     left_out: tuple[LeftOut, ...]
     answers: str | None = None
     hashed_topics: bool = False
+    foreign: tuple[ForeignLogDir, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
     def files(self) -> Iterable[FileEntry]:
@@ -145,6 +165,7 @@ def from_json(text: str, *, where: str) -> Manifest:
             left_out=tuple(left_out_from(x) for x in value["left_out"]),
             answers=None if value.get("answers") is None else _relative(_text(value, "answers")),
             hashed_topics=bool(value.get("hashed_topics", False)),
+            foreign=tuple(ForeignLogDir(**x) for x in value.get("foreign", ())),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise SnapshotError(

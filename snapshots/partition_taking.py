@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from time import sleep
 from typing import Final
 
-from kafka_log.log_dir import LATER_EPOCH_CHECKPOINT, LEADER_EPOCH_CHECKPOINT, parse_segment_file
+from kafka_log.log_dir import LATER_EPOCH_CHECKPOINT, LEADER_EPOCH_CHECKPOINT, is_live_log, parse_segment_file
 from snapshots.file_taking import GONE, Taker, VanishedError
 from snapshots.source_files import Seen, SourceDirectory
 
@@ -37,12 +37,6 @@ class Partition:
     path: str
     inode: int
     taken: dict[int, Seen] = field(default_factory=dict)
-
-
-def is_live_log(name: str) -> bool:
-    """Whether a name is that of a segment in use."""
-    segment = parse_segment_file(name)
-    return segment is not None and segment.kind == "log" and not segment.suffix
 
 
 def take_small_files(taker: Taker, directory: SourceDirectory, partition: Partition) -> None:

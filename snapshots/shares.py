@@ -12,8 +12,17 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from snapshots.errors import SnapshotError
-from snapshots.manifest import BrokerCapture, Consistency, LeftOut, Mode, broker_from, left_out_from
-from snapshots.sources import one_cluster
+from snapshots.manifest import (
+    BrokerCapture,
+    Consistency,
+    LeftOut,
+    Manifest,
+    Mode,
+    Source,
+    broker_from,
+    left_out_from,
+)
+from snapshots.settled import settled
 from snapshots.target import Target
 
 _SHARE: Final = re.compile(r"\.part-broker-([0-9]+)\.json")
@@ -72,18 +81,32 @@ def join(target: Target, cluster: str, snapshot_id: str) -> Share:
             raise SnapshotError(
                 f"The shares at {target.root} do not belong together: by {field}, {told}. Capture them in the same way."
             )
-    cluster_id = one_cluster({f"broker {s.brokers[0].broker_id}'s share": s.cluster_id for s in shares})
     brokers = sorted((b for s in shares for b in s.brokers), key=lambda b: b.broker_id)
-    _must_differ(brokers)
+    manifest = settled(target.root, _provisional(shares[0], brokers), names_are_fresh=False)
+    _must_differ(manifest.brokers)
     return Share(
         cluster=shares[0].cluster,
-        cluster_id=cluster_id or None,
+        cluster_id=manifest.cluster_id,
         snapshot_id=shares[0].snapshot_id,
         mode=shares[0].mode,
         hashed_topics=shares[0].hashed_topics,
         consistency=shares[0].consistency,
         brokers=tuple(brokers),
         left_out=tuple(x for s in shares for x in s.left_out),
+    )
+
+
+def _provisional(share: Share, brokers: Iterable[BrokerCapture]) -> Manifest:
+    """What the manifest will say of brokers, to see whose disks they are."""
+    return Manifest(
+        cluster=share.cluster,
+        cluster_id=None,
+        snapshot_id=share.snapshot_id,
+        source=Source.CAPTURED,
+        mode=share.mode,
+        consistency=share.consistency,
+        brokers=tuple(brokers),
+        left_out=(),
     )
 
 

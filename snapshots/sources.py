@@ -1,13 +1,15 @@
 """The brokers to capture: which log dirs, and that they are what they are said to be.
 
 In: `ID=LOG_DIR[,LOG_DIR]` as the user wrote it. Out: `BrokerSource`s and the id of their one cluster. The rule that
-must hold: whatever can be known to be wrong is said here, before anything is written.
+must hold: whatever can be known to be wrong is said here, before anything is written; and one node's wrong file keeps
+nobody from capturing the others.
 """
 
 import errno
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,11 +17,25 @@ from typing import Final
 from kafka_log.log_dir import META_PROPERTIES
 from kafka_log.properties import MetaProperties, parse_meta_properties
 from kafka_log.types import BrokerId
+from snapshots.copying import Meter
 from snapshots.errors import SnapshotError
+from snapshots.identity import Claim, Owners, Settled, settle
+from snapshots.leaders import Leaders
 from snapshots.location import Location
+from snapshots.metadata_copies import is_kraft, leaders_of, without_metadata_log
+from snapshots.other_directories import (
+    METADATA_DIR,
+    is_log_dir,
+    is_metadata_log_dir,
+    is_replica,
+    log_dirs_below,
+    what_it_holds,
+)
 from snapshots.source_files import log_directory
+from snapshots.throttle import Throttle
 
 _MAX_META_BYTES: Final = 1 << 20
+_TOLD: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +60,14 @@ class BrokerSource:
         return f"broker-{self.broker_id}"
 
 
-def broker_sources(given: Sequence[str]) -> tuple[tuple[BrokerSource, ...], str]:
-    """The brokers that `ID=LOG_DIR[,LOG_DIR]` texts name, and their cluster's id. Raises `SnapshotError`."""
+def broker_sources(
+    given: Sequence[str], *, part: bool = False, warn: Callable[[str], None] = lambda _: None
+) -> tuple[tuple[BrokerSource, ...], str]:
+    """The brokers that `ID=LOG_DIR[,LOG_DIR]` texts name, and their cluster's id, "" if that is not decided.
+
+    `part`: they are some of the brokers only. What is odd and no reason to stop goes to `warn`, a sentence each. Raises
+    `SnapshotError`.
+    """
     if not given:
         raise SnapshotError("No broker was named. Name each with its log dirs: --broker 1=/var/lib/kafka/data")
     paths: dict[int, list[Path]] = {}
@@ -58,20 +80,32 @@ def broker_sources(given: Sequence[str]) -> tuple[tuple[BrokerSource, ...], str]
             )
         paths[broker_id] = log_dirs
     _must_be_apart([(broker_id, path) for broker_id, of_broker in paths.items() for path in of_broker])
-    said = {path: _meta(broker_id, path) for broker_id, of_broker in paths.items() for path in of_broker}
-    _must_differ(said)
-    cluster_id = one_cluster({str(path): meta.cluster_id for path, meta in said.items()})
-    sources = [
+    said = _said(paths)
+    names = {broker_id: _names(of_broker) for broker_id, of_broker in paths.items()}
+    claims = [
+        Claim(node_id=BrokerId(broker_id), log_dir=name, path=str(path / META_PROPERTIES), said=said[path].meta)
+        for broker_id, of_broker in paths.items()
+        for path, name in zip(of_broker, names[broker_id], strict=True)
+    ]
+    at = {claim.place: Path(claim.path).parent for claim in claims}
+    settled = settle(claims, lambda places: _owners(at[place] for place in places), names_are_fresh=not part)
+    _must_differ(claim for claim in claims if claim.place not in settled.foreign)
+    sources = tuple(
         BrokerSource(
             broker_id=BrokerId(broker_id),
             log_dirs=tuple(
-                LogDirSource(path=path, name=name, directory_id=said[path].directory_id)
-                for path, name in zip(of_broker, _names(of_broker), strict=True)
+                LogDirSource(path=path, name=name, directory_id=_directory_id(said[path].meta))
+                for path, name in zip(of_broker, names[broker_id], strict=True)
             ),
         )
         for broker_id, of_broker in sorted(paths.items())
-    ]
-    return tuple(sources), cluster_id
+    )
+    problems = (said[path].problem for path in said if said[path].problem)
+    for warning in (*problems, *_doubts(claims, settled), *_without_metadata(sources, said)):
+        warn(warning)
+    if not part and not any(is_replica(entry) for path in said for entry in _in(path)):
+        warn(f"There is no replica of Kafka in {', '.join(map(str, said))}: an audit will have nothing to look at.")
+    return sources, settled.cluster_id or ""
 
 
 def must_not_hold(sources: Iterable[BrokerSource], out: Location) -> None:
@@ -93,20 +127,6 @@ def must_not_hold(sources: Iterable[BrokerSource], out: Location) -> None:
                     f"The snapshot would be written to {out}, and broker {source.broker_id}'s log dir {log_dir.path} "
                     "is in there: nothing of ours is ever written around one. Name another --out or --id."
                 )
-
-
-def one_cluster(said: dict[str, str | None]) -> str:
-    """The cluster id that all of these say. Raises `SnapshotError`."""
-    ids: dict[str, str] = {}
-    for where, cluster_id in said.items():
-        if cluster_id:
-            ids.setdefault(cluster_id, where)
-    if len(ids) > 1:
-        told = ", ".join(f"{where} says {cluster_id}" for cluster_id, where in ids.items())
-        raise SnapshotError(
-            f"These are log dirs of {len(ids)} clusters: {told}. Keep one cluster to a snapshot: check the paths."
-        )
-    return next(iter(ids), "")
 
 
 def check_name(name: str, option: str) -> None:
@@ -139,13 +159,32 @@ def _must_be_apart(paths: Sequence[tuple[int, Path]]) -> None:
                     if broker_id != other_id
                     else f"{path} is named twice for broker {broker_id}. " + "Name each log dir once."
                 )
-            if path.resolve().is_relative_to(other.resolve()) or other.resolve().is_relative_to(path.resolve()):
+            inner, outer = (path, other) if path.resolve().is_relative_to(other.resolve()) else (other, path)
+            if not inner.resolve().is_relative_to(outer.resolve()):
+                continue
+            if broker_id != other_id or not is_metadata_log_dir(outer):
                 raise SnapshotError(
                     f"Of {other} and {path} one is inside the other; a broker's log dirs never are. Check the paths."
                 )
 
 
-def _meta(broker_id: int, path: Path) -> MetaProperties:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Said:
+    """What a log dir's meta.properties says; else why it says nothing."""
+
+    meta: MetaProperties | None
+    problem: str = ""
+
+
+def _said(paths: Mapping[int, Sequence[Path]]) -> dict[Path, _Said]:
+    """What each log dir says of itself. Raises `SnapshotError` for what is no log dir, or if none says anything."""
+    found = {path: _meta(broker_id, path) for broker_id, of_broker in paths.items() for path in of_broker}
+    if not any(said.meta is not None for said in found.values()):
+        raise SnapshotError(next(said.problem for said in found.values()))
+    return found
+
+
+def _meta(broker_id: int, path: Path) -> _Said:
     if not path.exists():
         raise SnapshotError(
             f"{path}, said to be a log dir of broker {broker_id}, does not exist. Name what log.dirs of that broker "
@@ -155,43 +194,97 @@ def _meta(broker_id: int, path: Path) -> MetaProperties:
         raise SnapshotError(f"{path}, said to be a log dir of broker {broker_id}, is not a directory.")
     try:
         with log_directory(path) as log_dir, log_dir.open(META_PROPERTIES) as file:
-            data = os.pread(file.fd, _MAX_META_BYTES, 0)
+            return _Said(meta=parse_meta_properties(os.pread(file.fd, _MAX_META_BYTES, 0)))
     except FileNotFoundError as error:
-        raise SnapshotError(
-            f"{path} has no {META_PROPERTIES}, so it is no log dir of a Kafka broker. Name the directory that "
-            "log.dirs of the broker names, not one above or below it."
-        ) from error
+        if not is_log_dir(path):
+            raise SnapshotError(_no_log_dir(path)) from error
+        return _Said(
+            meta=None,
+            problem=f"{path} has no {META_PROPERTIES}, so nothing says that it is broker {broker_id}'s; a broker does "
+            "not start with it.",
+        )
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EINVAL):
-            raise SnapshotError(
-                f"{path / META_PROPERTIES} is a link or no regular file: it is not read, and {path} is taken for no "
-                "log dir. Name the directory that log.dirs of the broker names."
-            ) from error
-        raise SnapshotError(
+            return _Said(
+                meta=None,
+                problem=f"{path / META_PROPERTIES} is a link or no regular file: it is not read, and nothing says that "
+                f"{path} is broker {broker_id}'s. Name the directory that log.dirs of the broker names.",
+            )
+        problem = (
             f"{path} cannot be read: {error.strerror or error}. Run the capture as a user who may read the broker's "
             "log dirs; it never needs to write there."
-        ) from error
-    meta = parse_meta_properties(data)
-    if meta.node_id is not None and meta.node_id != broker_id:
-        raise SnapshotError(
-            f"{path} belongs to broker {meta.node_id} (its {META_PROPERTIES} says node.id={meta.node_id}), not to "
-            f"broker {broker_id}. Name it with the right id."
         )
-    return meta
+        if not os.access(path, os.R_OK | os.X_OK):
+            raise SnapshotError(problem) from error
+        return _Said(meta=None, problem=problem)
 
 
-def _must_differ(said: dict[Path, MetaProperties]) -> None:
-    """A directory.id names one directory; twice, one is a copy of the other."""
-    seen: dict[str, Path] = {}
-    for path, meta in said.items():
-        if meta.directory_id is None:
-            continue
-        if meta.directory_id in seen:
-            raise SnapshotError(
-                f"{seen[meta.directory_id]} and {path} have the same directory.id, {meta.directory_id}: one is a copy "
-                "of the other. Name the one that the broker uses."
+def _in(path: Path) -> Iterator[Path]:
+    """What lies in a log dir."""
+    with suppress(OSError):
+        yield from path.iterdir()
+
+
+def _no_log_dir(path: Path) -> str:
+    """Why a directory is none, what it is instead, and which one may be meant."""
+    words = f"{path} has no {META_PROPERTIES}, so it is no log dir of a Kafka broker: it {what_it_holds(path)}"
+    words += "" if words.endswith("?") else "."
+    likely = log_dirs_below(path)
+    if likely:
+        more = " and elsewhere below it" if len(likely) > _TOLD else ""
+        return f"{words} Log dirs lie at {', '.join(map(str, likely[:_TOLD]))}{more}: name these."
+    return f"{words} Name the directory that log.dirs of the broker names, not one above or below it."
+
+
+def _doubts(claims: Iterable[Claim], settled: Settled) -> Iterator[str]:
+    for claim in claims:
+        if claim.place in settled.foreign:
+            yield (
+                f"{claim.path}: {settled.foreign[claim.place]}. It is captured, and an audit will not count it: check "
+                "--broker, or put the file right."
             )
-        seen[meta.directory_id] = path
+        elif claim.place in settled.wrong:
+            yield f"{claim.path} says {settled.wrong[claim.place]}; by its directory id the log dir is the node's own."
+
+
+def _without_metadata(sources: Iterable[BrokerSource], said: Mapping[Path, _Said]) -> Iterator[str]:
+    for source in sources:
+        paths = [str(log_dir.path) for log_dir in source.log_dirs]
+        of_kraft = is_kraft(said[log_dir.path].meta for log_dir in source.log_dirs)
+        if of_kraft and not any((log_dir.path / METADATA_DIR).is_dir() for log_dir in source.log_dirs):
+            left_out = without_metadata_log(source.directory)
+            yield (
+                f"{left_out.path}: {left_out.reason}. Name that directory too: --broker {source.broker_id}="
+                f"{','.join(paths)},<metadata.log.dir>"
+            )
+
+
+def _owners(log_dirs: Iterable[Path]) -> Owners:
+    """By the furthest of the metadata logs in these log dirs."""
+    found = []
+    for path in log_dirs:
+        with suppress(OSError), log_directory(path) as log_dir, log_dir.directory(METADATA_DIR) as directory:
+            found.append(leaders_of(directory, Meter(throttle=Throttle(None))))
+    return max(found, key=lambda leaders: leaders.reach, default=Leaders()).owners
+
+
+def _directory_id(meta: MetaProperties | None) -> str | None:
+    return meta.directory_id if meta is not None else None
+
+
+def _must_differ(claims: Iterable[Claim]) -> None:
+    """A directory.id names one directory; twice, one is a copy of the other."""
+    seen: dict[str, str] = {}
+    for claim in claims:
+        directory_id = _directory_id(claim.said)
+        if directory_id is None:
+            continue
+        if directory_id in seen:
+            raise SnapshotError(
+                f"{seen[directory_id]} and {Path(claim.path).parent} have the same directory.id, {directory_id}: one "
+                "is a copy of the other. Name the one that the broker uses."
+            )
+        seen[directory_id] = str(Path(claim.path).parent)
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

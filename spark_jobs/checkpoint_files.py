@@ -29,6 +29,7 @@ from kafka_log.log_dir import (
     REPLICATION_OFFSET_CHECKPOINT,
 )
 from kafka_log.properties import (
+    MetaProperties,
     parse_clean_shutdown,
     parse_meta_properties,
     parse_partition_metadata,
@@ -40,7 +41,7 @@ from snapshots.manifest import FileEntry, LeftOut
 from spark_jobs.facts.context import PartitionKey, Row
 
 Offsets = dict[tuple[str, int], int]
-_OFFSET_FILES: Final = (
+OFFSET_FILES: Final = (
     REPLICATION_OFFSET_CHECKPOINT,
     RECOVERY_POINT_OFFSET_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -56,8 +57,9 @@ class Checkpoints:
     recovery_points: Offsets
     log_starts: Offsets
     cleaner_offsets: Offsets
-    cluster_id: str | None
-    node_id: int | None
+    meta: MetaProperties | None
+    meta_path: str | None
+    """Where meta.properties lies in the snapshot; None if it does not."""
     clean_shutdown_broker_epoch: int | None
     rows: list[Row]
 
@@ -66,7 +68,10 @@ def log_dir_checkpoints(root: Location, log_dir: LogDirListing, unread: list[Lef
     """Reads a log dir's own files."""
     offsets: dict[str, Offsets] = {}
     rows = []
-    for name in _OFFSET_FILES:
+    for name in OFFSET_FILES:
+        if log_dir.only_metadata:  # Nobody writes checkpoints there, so none is missing.
+            offsets[name] = {}
+            continue
         file = log_dir.files.get(name)
         data = _read(root, file, unread)
         parsed = parse_offset_checkpoint(data) if data is not None else None
@@ -91,8 +96,8 @@ def log_dir_checkpoints(root: Location, log_dir: LogDirListing, unread: list[Lef
         recovery_points=offsets[RECOVERY_POINT_OFFSET_CHECKPOINT],
         log_starts=offsets[LOG_START_OFFSET_CHECKPOINT],
         cleaner_offsets=offsets[CLEANER_OFFSET_CHECKPOINT],
-        cluster_id=getattr(said.get(META_PROPERTIES), "cluster_id", None),
-        node_id=getattr(said.get(META_PROPERTIES), "node_id", None),
+        meta=said.get(META_PROPERTIES),
+        meta_path=file.path if (file := log_dir.files.get(META_PROPERTIES)) is not None else None,
         clean_shutdown_broker_epoch=getattr(said.get(CLEAN_SHUTDOWN), "broker_epoch", None),
         rows=rows,
     )

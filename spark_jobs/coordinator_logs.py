@@ -15,6 +15,7 @@ import pyarrow.dataset as ds
 
 from kafka_log.coordinator_records import TransactionState
 from kafka_log.internal_topics import CONSUMER_OFFSETS, REMOTE_LOG_METADATA, SHARE_GROUP_STATE, TRANSACTION_STATE
+from spark_jobs.facts.commit_falls import CommitCourse
 from spark_jobs.facts.context import PartitionKey, Row
 from spark_jobs.facts.coordinator_rows import (
     CoordinatorLog,
@@ -22,7 +23,7 @@ from spark_jobs.facts.coordinator_rows import (
     decisions_by_partition,
     reached_by_partition,
 )
-from spark_jobs.facts.coordinator_tables import CoordinatorTable, merge_tables, transaction_states
+from spark_jobs.facts.coordinator_tables import CoordinatorTable, commit_courses, merge_tables, transaction_states
 from spark_jobs.facts.metadata import MetadataHistory
 from spark_jobs.facts.settings import Settings
 from spark_jobs.facts.share_rows import LARGEST_DELIVERY_COUNT_LIMIT, PlacedShare, share_row
@@ -31,6 +32,7 @@ from spark_jobs.run import ReadSnapshot
 TOPICS: Final = (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, REMOTE_LOG_METADATA)
 _NO_EPOCH: Final = -1
 _DELIVERY_COUNT_LIMIT: Final = "group.share.max.delivery.count.limit"
+_ISOLATION_LEVEL: Final = ("share.isolation.level", "read_uncommitted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,7 @@ class Coordinators:
     transactions: Mapping[int, TransactionState]
     decisions: Mapping[PartitionKey, tuple[Decided, ...]]
     reached: Mapping[PartitionKey, Mapping[str, Mapping[int, int]]]
+    courses: Mapping[PartitionKey, Mapping[str, CommitCourse]]
     shares: Mapping[PartitionKey, tuple[PlacedShare, ...]]
     unplaced_shares: Sequence[PlacedShare]
     """Of topics that the metadata log does not have."""
@@ -92,7 +95,7 @@ def read_coordinators(
     names = {t.topic_id: t.name for t in history.topics.values() if not t.deleted}
     placed: dict[PartitionKey, list[PlacedShare]] = defaultdict(list)
     unplaced: list[PlacedShare] = []
-    for share in _shares([log for log in logs if log.topic == SHARE_GROUP_STATE], limit):
+    for share in _shares([log for log in logs if log.topic == SHARE_GROUP_STATE], limit, settings):
         topic = names.get(share.topic_id)
         (unplaced if topic is None else placed[topic, share.partition]).append(share)
     return Coordinators(
@@ -100,14 +103,16 @@ def read_coordinators(
         transactions=transaction_states(log.table for log in states),
         decisions=decisions_by_partition(states),
         reached=reached_by_partition(log for log in logs if log.topic == CONSUMER_OFFSETS),
+        courses=commit_courses(log.table for log in logs if log.topic == CONSUMER_OFFSETS),
         shares={key: tuple(of_partition) for key, of_partition in placed.items()},
         unplaced_shares=unplaced,
     )
 
 
-def _shares(logs: Iterable[CoordinatorLog], limit: int) -> Iterator[PlacedShare]:
+def _shares(logs: Iterable[CoordinatorLog], limit: int, settings: Settings) -> Iterator[PlacedShare]:
     for log in logs:
         for (group, topic_id, partition), history in sorted(log.table.history.shares.items()):
+            isolation = settings.of_group(group, *_ISOLATION_LEVEL)
             yield PlacedShare(
                 group=group,
                 topic_id=topic_id,
@@ -116,6 +121,7 @@ def _shares(logs: Iterable[CoordinatorLog], limit: int) -> Iterator[PlacedShare]
                 expected_state_partition=log.place_of(f"{group}:{topic_id}:{partition}"),
                 names_hashed=log.names_hashed,
                 delivery_count_limit=limit,
+                read_committed=isolation.ever("read_committed") or (None if not isolation.reaches() else False),
                 broker_quiet=log.broker_quiet,
                 history=history,
             )
@@ -157,6 +163,7 @@ def _logs(
             names_hashed=snapshot.manifest.hashed_topics,
             broker_quiet=snapshot_quiet or broker_id in quiet_brokers,
             snapshot_quiet=snapshot_quiet,
+            metadata_log_captured=history.captured,
         )
 
 

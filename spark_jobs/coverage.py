@@ -13,22 +13,28 @@ import pyarrow.dataset as ds
 
 from snapshots.manifest import LeftOut
 from spark_jobs.gather import SnapshotContext
+from spark_jobs.missing_evidence import kept, unread_segments
 from spark_jobs.run import ReadSnapshot
 
 
 def coverage_of(
     snapshot: ReadSnapshot, context: SnapshotContext, segments: Iterable[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """All but the batches. `segments`: the index step's rows of this snapshot, with `path`, `error`, `bytes_read`."""
+    """All but the batches. `segments`: the index step's rows of this snapshot, with `path`, `directory`, `error`,
+    `bytes_read`.
+    """
     rows = list(segments)
     unread = [*context.unread, *(LeftOut(path=r["path"], reason=r["error"]) for r in rows if r["error"])]
     return {
-        "brokers": len(snapshot.manifest.brokers),
+        "brokers": len(context.nodes.brokers),
+        "controllers": len(context.nodes.controllers),
         "replicas": sum(len(of_partition) for of_partition in context.replicas.values()),
         "segments": sum(not row["error"] for row in rows),
         "segments_reused": 0,
         "bytes": sum(row["bytes_read"] or 0 for row in rows),
         "captured_at_ms": context.captured_at_ms,
+        "missing": kept((*context.missing, *unread_segments(rows))),
+        "evidence": [{"evidence": each.evidence.value, "what": each.what} for each in context.evidence],
         "unread": [{"path": each.path, "reason": each.reason} for each in unread],
     }
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from snapshots.location import Location, location
+from snapshots.location import Location
 from spark_jobs.coverage import coverage_of, write_coverage
 from spark_jobs.fact_files import (
     PartWriter,
@@ -38,9 +38,11 @@ from spark_jobs.facts.posture_rows import PostureContext, posture_rows
 from spark_jobs.facts.remote_tier import RemoteObjects
 from spark_jobs.facts.replica_set import replica_set
 from spark_jobs.facts.storage_rows import StoredBytes, no_keys
+from spark_jobs.failures import Failures, surviving
 from spark_jobs.gather import SnapshotContext, gather
 from spark_jobs.key_reading import key_reader
 from spark_jobs.look import Look
+from spark_jobs.mounts import handed_over, seen
 from spark_jobs.pairs import check_order, check_topic_names, is_timed
 from spark_jobs.remote_store import Stored, remote_objects
 from spark_jobs.replica_files import ReplicaWork, batch_reader, replica_input
@@ -93,26 +95,33 @@ class SnapshotWork:
 
 
 def derive_by_partition(spark: "SparkSession", run: Run) -> None:
-    """Derives the facts of every snapshot of a run whose segments were read."""
+    """Derives the facts of every snapshot of a run whose segments were read; one that fails is noted."""
     works = Works(directory=str(run.work / "gathered"))
-    told = {snapshot.key: _gathered(snapshot, summaries, works, run.look) for snapshot, summaries in by_snapshot(run)}
+    failures = run.failures
+    told: dict[str, _Told] = {}
+    for snapshot, summaries in by_snapshot(run):
+        with failures.of("derive", snapshot.key, root=snapshot.root):
+            told[snapshot.key] = _gathered(snapshot, summaries, works, run.look)
     # An earlier snapshot may be audited itself, and be compared with by many.
-    audits = [(read, snapshot.key) for snapshot in run.snapshots for read in keys_of(snapshot)]
+    audits = [(read, s.key) for s in surviving(run).snapshots for read in keys_of(s)]
+    if not audits:
+        return
     derived = (
         spark.read.parquet(str(run.summaries))
         .drop("coordinator_records")
         .join(_broadcast(spark.createDataFrame(audits, "snapshot string, audited string")), "snapshot")
         .groupBy("audited", "topic", "partition")
-        .applyInArrow(_derive_group(works), schema=_PACKED_DDL)
+        .applyInArrow(_derive_group(works, failures), schema=_PACKED_DDL)
         .mapInArrow(_write_parts(works), schema=_WRITTEN_DDL)
     )
     derived.collect()
-    for snapshot in run.snapshots:
-        write_empty_relations(snapshot.target / "facts")
-        if not run.look.partitions:
-            _write_posture(snapshot, told[snapshot.key].posture)
-            _write_whole_cluster(snapshot, told[snapshot.key].transactional_ids)
-        write_coverage(snapshot.target, told[snapshot.key].coverage)
+    for snapshot in surviving(run).snapshots:
+        with failures.of("derive", snapshot.key):
+            write_empty_relations(snapshot.target / "facts")
+            if not run.look.partitions:
+                _write_posture(snapshot, told[snapshot.key].posture)
+                _write_whole_cluster(snapshot, told[snapshot.key].transactional_ids)
+            write_coverage(snapshot.target, told[snapshot.key].coverage)
 
 
 def _broadcast(frame: Any) -> Any:
@@ -140,7 +149,7 @@ def _gathered(snapshot: AuditedSnapshot, summaries: ds.Dataset, works: "Works", 
     work = snapshot_work(snapshot, context, earlier, facts)
     works.keep(snapshot.key, work)
     rows = summaries.to_table(
-        columns=["snapshot", "topic", "partition", "path", "bytes_read", "error"],
+        columns=["snapshot", "topic", "partition", "directory", "path", "bytes_read", "error"],
         filter=ds.field("snapshot").isin(keys_of(snapshot)),
     ).to_pylist()
     _write_cluster(context, work, {(row["topic"], row["partition"]) for row in rows})
@@ -196,7 +205,8 @@ class Works:
     def of(self, key: str) -> SnapshotWork:
         """Reads one snapshot's; those last asked for are at hand."""
         path = self._path(key)
-        return _work_at(str(path), path.stat().st_mtime_ns)
+        written_ns = path.stat().st_mtime_ns if path.exists() else 0
+        return _work_at(str(path), written_ns)
 
     def _path(self, key: str) -> Path:
         return Path(self.directory, f"{hashlib.sha256(key.encode()).hexdigest()}.pickle")
@@ -204,7 +214,7 @@ class Works:
 
 @lru_cache(maxsize=4)
 def _work_at(path: str, written_ns: int) -> SnapshotWork:
-    work: SnapshotWork = pickle.loads(Path(path).read_bytes())
+    work: SnapshotWork = pickle.loads(handed_over(Path(path)))
     return work
 
 
@@ -275,35 +285,41 @@ def _topic_names(context: SnapshotContext) -> dict[str, str]:
     return {row["topic_id"]: row["topic"] for row in context.rows["topics"]}
 
 
-def _derive_group(works: Works) -> Any:
+def _derive_group(works: Works, failures: Failures) -> Any:
     def derive_group(table: pa.Table) -> pa.Table:
         rows = table.to_pylist()
         audited: str = rows[0]["audited"]
         work = works.of(audited)
-        key = (rows[0]["topic"], rows[0]["partition"])
-        own = {row["path"]: row for row in rows if row["snapshot"] == audited}
-        earlier = {row["path"]: row for row in rows if row["snapshot"] != audited}
-        if key in work.partitions:
-            derived = derive_partition(work, work.partitions[key], own, earlier)
-        elif key in work.gone:
-            derived = derive_gone(work, key, earlier)
-        else:  # Read for what it says of others, and not asked for.
-            derived = {}
-        return _packed_rows(audited, work, derived)
+        try:
+            return _packed_rows(audited, work, _derived(work, rows, audited))
+        except Exception as error:
+            failures.take("derive", audited, error, root=work.root)
+            return _PACKED.empty_table()
 
     return derive_group
+
+
+def _derived(work: SnapshotWork, rows: list[Row], audited: str) -> Rows:
+    key = (rows[0]["topic"], rows[0]["partition"])
+    own = {row["path"]: row for row in rows if row["snapshot"] == audited}
+    earlier = {row["path"]: row for row in rows if row["snapshot"] != audited}
+    if key in work.partitions:
+        return derive_partition(work, work.partitions[key], own, earlier)
+    if key in work.gone:
+        return derive_gone(work, key, earlier)
+    return {}  # Read for what it says of others, and not asked for.
 
 
 def derive_partition(
     work: SnapshotWork, partition: PartitionWork, rows: IndexRows, earlier_rows: IndexRows = MappingProxyType({})
 ) -> Rows:
     """The facts of one partition; `rows` are its segments' rows of the index step, by path."""
-    root = location(work.root)
+    root = seen(work.root)
     inputs = [replica_input(root, replica, rows) for replica in partition.replicas]
     earlier = _earlier(work.earlier, partition.context, earlier_rows) if work.earlier is not None else None
     stored = StoredBytes(
         keys=key_reader(root),
-        earlier_keys=key_reader(location(work.earlier.root)) if work.earlier is not None else no_keys,
+        earlier_keys=key_reader(seen(work.earlier.root)) if work.earlier is not None else no_keys,
         objects=_remote_objects(root, partition),
     )
     return partition_rows(partition.context, inputs, read=batch_reader(root), earlier=earlier, stored=stored)
@@ -322,7 +338,7 @@ def derive_gone(work: SnapshotWork, key: tuple[str, int], earlier_rows: IndexRow
 
 
 def _earlier(earlier: EarlierWork, context: PartitionContext, rows: IndexRows) -> Earlier:
-    root = location(earlier.root)
+    root = seen(earlier.root)
     partition = earlier.partitions.get((context.topic, context.partition))
     if partition is None:  # It did not exist then.
         partition = PartitionWork(context=replace(context, changes=(), commits=()), replicas=())

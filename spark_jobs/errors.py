@@ -5,7 +5,16 @@ Each carries one text, so it comes through pickle (Spark's workers, Airflow's ta
 
 from snapshots.errors import AuditError, SnapshotError
 
-__all__ = ["AuditError", "EvaluationError", "SnapshotError", "SparkError", "StoreError", "UnavailableError"]
+__all__ = [
+    "AuditError",
+    "EvaluationError",
+    "OwnError",
+    "RefusedError",
+    "SnapshotError",
+    "SparkError",
+    "StoreError",
+    "UnavailableError",
+]
 
 
 class UnavailableError(AuditError):
@@ -16,9 +25,17 @@ class StoreError(UnavailableError):
     """Results could not be read or published, or the store could not be started. Retried."""
 
 
+class RefusedError(StoreError):
+    """The store is well, and refuses rows as they are: what one snapshot made of them concerns no other."""
+
+
 class SparkError(UnavailableError):
     """Spark, or the Java below it, could not be started. Retried."""
 
 
 class EvaluationError(AuditError):
     """An invariant's predicate failed, so there is no verdict on anything (blame: Tidegauge). Never retried."""
+
+
+class OwnError(AuditError):
+    """A mistake of ours, met while a snapshot was audited, so there is no verdict on that one (blame: Tidegauge)."""

@@ -20,6 +20,7 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 
 from expectations import errors as expectation_errors
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity
 from expectations.catalogue.registry import CATALOGUE, RULESET_VERSION
 from expectations.data_docs import write_data_docs
@@ -30,7 +31,9 @@ from snapshots.errors import SnapshotError
 from spark_jobs import store
 from spark_jobs.errors import EvaluationError, StoreError
 from spark_jobs.fact_files import batches_of, read_relation
+from spark_jobs.failures import going_on, is_its_own
 from spark_jobs.look import Look
+from spark_jobs.missing_evidence import missing_in, told_coverage
 from spark_jobs.relations import LOSSES, RELATIONS
 from spark_jobs.run import AuditedSnapshot, Run
 
@@ -40,6 +43,7 @@ JUDGED_TOGETHER: Final = 2500
 
 Progress = Callable[[str], None]
 
+NOTHING_MISSING: Final[Mapping[str, Mapping[Evidence, int]]] = {}
 _STAGED: Final = "staged.json"
 _OPEN_TRANSACTIONS_TOLD: Final = 1000
 _RISKS_TOLD: Final = 2000
@@ -62,12 +66,32 @@ SELECT run_id, topic, partition, captured_replicas FROM tidegauge.partitions WHE
 
 
 def evaluate(run: Run, url: str, *, progress: Progress = lambda _: None) -> None:
-    """Stages the facts, judges them in Postgres, writes reports and data docs. Raises StoreError, EvaluationError."""
+    """Stages the facts, judges them in Postgres, writes reports and data docs. Raises StoreError; and what the
+    snapshots failed of, EvaluationError among it, where none is left.
+    """
     store.migrate(url)
-    for at in range(0, len(run.snapshots), JUDGED_TOGETHER):
-        together = run.snapshots[at : at + JUDGED_TOGETHER]
+    run.failures.begin("evaluate")
+    left = going_on(run)
+    for at in range(0, len(left.snapshots), JUDGED_TOGETHER):
+        together = left.snapshots[at : at + JUDGED_TOGETHER]
         progress(f"evaluate: {_named(together)}")
-        _evaluate(together, run, url)
+        _evaluate_or_note(together, run, url)
+    going_on(run)
+
+
+def _evaluate_or_note(snapshots: Sequence[AuditedSnapshot], run: Run, url: str) -> None:
+    """Judges snapshots together; where that fails, by halves, until it is known which of them it is."""
+    try:
+        _evaluate(snapshots, run, url)
+    except Exception as error:
+        if not is_its_own(error, None):
+            raise
+        if len(snapshots) == 1:
+            run.failures.note("evaluate", snapshots[0].key, error)
+            return
+        middle = len(snapshots) // 2
+        for half in (snapshots[:middle], snapshots[middle:]):
+            _evaluate_or_note(half, run, url)
 
 
 def _named(snapshots: Sequence[AuditedSnapshot]) -> str:
@@ -83,7 +107,8 @@ def _evaluate(snapshots: Sequence[AuditedSnapshot], run: Run, url: str) -> None:
         for name in RELATIONS:
             if name in run.look.relations():
                 store.stage_together(url, name, {i: batches_of(s.target / "facts", name) for i, s in by_run.items()})
-        judged = judge(url, run_ids, run.look.judged())
+        missing = {run_id: missing_in(_coverage(snapshot)) for run_id, snapshot in by_run.items()}
+        judged = judge(url, run_ids, run.look.judged(), missing=missing)
         for run_id, snapshot in by_run.items():
             report = _report(snapshot, run, run_id, judged[run_id])
             _write(snapshot.target / "report.json", report)
@@ -106,7 +131,7 @@ def _forget_earlier_try(snapshots: Sequence[AuditedSnapshot], url: str) -> None:
 
 def _new_run(snapshot: AuditedSnapshot, run: Run) -> store.NewRun:
     manifest = snapshot.manifest
-    captured = json.loads((snapshot.target / "coverage.json").read_text(encoding="utf-8"))["captured_at_ms"]
+    captured = _coverage(snapshot)["captured_at_ms"]
     return store.NewRun(
         key=store.RunKey(cluster=manifest.cluster, snapshot_id=manifest.snapshot_id, ruleset_version=RULESET_VERSION),
         consistency=manifest.consistency.value,
@@ -116,6 +141,12 @@ def _new_run(snapshot: AuditedSnapshot, run: Run) -> store.NewRun:
         previous_snapshot_id=_previous_id(snapshot),
         place=str(snapshot.root.absolute() if isinstance(snapshot.root, Path) else snapshot.root),
     )
+
+
+def _coverage(snapshot: AuditedSnapshot) -> dict[str, Any]:
+    """What the derive step read of it, and what it did not."""
+    coverage: dict[str, Any] = json.loads((snapshot.target / "coverage.json").read_text(encoding="utf-8"))
+    return coverage
 
 
 def _previous_id(snapshot: AuditedSnapshot) -> str | None:
@@ -132,14 +163,18 @@ class Judged:
 
 
 def judge(
-    url: str, run_ids: Sequence[str], invariants: Sequence[Invariant] = tuple(CATALOGUE.values())
+    url: str,
+    run_ids: Sequence[str],
+    invariants: Sequence[Invariant] = tuple(CATALOGUE.values()),
+    *,
+    missing: Mapping[str, Mapping[Evidence, int]] = NOTHING_MISSING,
 ) -> Mapping[str, Judged]:
     """Judges what is staged under runs, by our own queries and by Great Expectations. Raises StoreError, and
-    EvaluationError where the two do not agree.
+    EvaluationError where the two do not agree. `missing`: by run, the evidence that its snapshot lacks.
     """
     try:
         validations = validate(url, run_ids, invariants=invariants)
-        judged = _judge(url, run_ids, invariants, validations)
+        judged = _judge(url, run_ids, invariants, validations, missing)
         for run_id in run_ids:
             confirm(judged[run_id].verdicts, validations[run_id])
     except expectation_errors.EvaluationError as error:
@@ -154,6 +189,7 @@ def _judge(
     run_ids: Sequence[str],
     judged: Sequence[Invariant],
     validations: Mapping[str, Mapping[str, Validation]],
+    missing: Mapping[str, Mapping[Evidence, int]],
 ) -> Mapping[str, Judged]:
     verdicts: dict[str, list[InvariantResult]] = {run_id: [] for run_id in run_ids}
     breaches: dict[str, list[Breach]] = {run_id: [] for run_id in run_ids}
@@ -162,7 +198,7 @@ def _judge(
             counts = {row["run_id"]: row for row in _rows(connection, count_query(relation, invariants), run_ids)}
             breached = set()
             for run_id in run_ids:
-                found = results(invariants, counts.get(run_id))
+                found = results(invariants, counts.get(run_id), missing.get(run_id, {}))
                 verdicts[run_id] += found
                 breached |= {r.code for r in found if r.breached}
             for invariant in invariants:
@@ -216,7 +252,7 @@ def _report(snapshot: AuditedSnapshot, run: Run, run_id: str, judged: Judged) ->
             "source": manifest.source.value,
             **_restriction(run.look),
         },
-        "coverage": json.loads((snapshot.target / "coverage.json").read_text(encoding="utf-8")),
+        "coverage": told_coverage(_coverage(snapshot), judged.verdicts),
         "invariants": [asdict(v) for v in judged.verdicts],
         "breaches": [asdict(b) for b in judged.breaches],
         "losses": _told(facts, LOSSES.name),
@@ -285,29 +321,39 @@ def publish(run: Run, url: str, *, progress: Progress = lambda _: None) -> None:
     """Makes the evaluated runs visible, one by one. Each report then names the run that is: an equal one published
     before stays.
     """
-    staged = [(snapshot, _staged_run(snapshot)) for snapshot in run.snapshots]
+    run.failures.begin("publish")
+    staged = [(snapshot, _staged_run(snapshot)) for snapshot in going_on(run).snapshots]
     store.keep(url, *(run_id for _, run_id in staged))
     for snapshot, run_id in staged:
         progress(f"publish: {snapshot.key}")
-        report = read_report(snapshot.target / "report.json")
-        visible = store.publish(
-            url,
-            run_id,
-            store.Report(
-                finished_at=datetime.fromisoformat(report["run"]["finished_at"]),
-                invariants=report["invariants"],
-                breaches=report["breaches"],
-                losses=report["losses"],
-                coverage=report["coverage"],
-            ),
-        )
-        report["run"]["run_id"] = visible
-        _write(snapshot.target / "report.json", report)
+        try:
+            _publish(snapshot, run_id, url)
+        except Exception as error:
+            run.failures.take("publish", snapshot.key, error)
+            store.discard(url, run_id)
+    going_on(run)
+
+
+def _publish(snapshot: AuditedSnapshot, run_id: str, url: str) -> None:
+    report = read_report(snapshot.target / "report.json")
+    visible = store.publish(
+        url,
+        run_id,
+        store.Report(
+            finished_at=datetime.fromisoformat(report["run"]["finished_at"]),
+            invariants=report["invariants"],
+            breaches=report["breaches"],
+            losses=report["losses"],
+            coverage=report["coverage"],
+        ),
+    )
+    report["run"]["run_id"] = visible
+    _write(snapshot.target / "report.json", report)
 
 
 def discard(run: Run, url: str) -> None:
     """Gives up the staged runs, where nothing is to be published."""
-    store.discard(url, *(_staged_run(snapshot) for snapshot in run.snapshots))
+    store.discard(url, *(_staged_run(snapshot) for snapshot in going_on(run).snapshots))
 
 
 def _staged_run(snapshot: AuditedSnapshot) -> str:
@@ -325,8 +371,8 @@ def read_report(path: Path) -> dict[str, Any]:
 
 
 def worst_at_or_above(report: Mapping[str, Any], fail_on: str) -> bool:
-    """Whether any breach is as severe as `fail_on`, or more; "never" is never reached."""
+    """Whether any breach is as severe as `fail_on`, or more, or records may be lost; "never" is never reached."""
     if fail_on not in _SEVERITIES:
         return False
     severe = _SEVERITIES[: _SEVERITIES.index(fail_on) + 1]
-    return any(b["severity"] in severe for b in report["breaches"])
+    return any(b["severity"] in severe for b in report["breaches"]) or bool(report["losses"])

@@ -7,11 +7,10 @@ the metadata log and the coordinators' tables are read here; the logs were read 
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 import pyarrow.dataset as ds
 
-from kafka_log.coordinator_records import OffsetCommit, RemoteSegment, TransactionState
+from kafka_log.coordinator_records import OffsetCommit, RemoteSegment
 from kafka_log.internal_topics import CLUSTER_METADATA, CONSUMER_OFFSETS, REMOTE_LOG_METADATA, TRANSACTION_STATE
 from kafka_log.log_dir import (
     CLEANER_OFFSET_CHECKPOINT,
@@ -26,42 +25,45 @@ from kafka_log.log_dir import (
 )
 from snapshots.listing import LogDirListing, ReplicaFiles, SnapshotListing, listing
 from snapshots.location import Location, unreadable
-from snapshots.manifest import Consistency, LeftOut
+from snapshots.manifest import LeftOut
 from spark_jobs.answers_file import read_answers
 from spark_jobs.broker_rows import BrokerFiles, broker_rows
+from spark_jobs.captured_nodes import CapturedNodes, captured_nodes
 from spark_jobs.checkpoint_files import Checkpoints, log_dir_checkpoints, newest_epochs, partition_file_rows
 from spark_jobs.coordinator_copies import led_copies, replicated, waiting_commits
 from spark_jobs.coordinator_logs import TOPICS as COORDINATORS
-from spark_jobs.coordinator_logs import Coordinators, read_coordinators
+from spark_jobs.coordinator_logs import read_coordinators
+from spark_jobs.evidence_of import Gathered, at_hand, missing
 from spark_jobs.facts.answers import Recomputed, cluster_answer_rows
-from spark_jobs.facts.asked import PartitionAnswers, answers_by_partition
+from spark_jobs.facts.asked import answers_by_partition
 from spark_jobs.facts.broker_history import broker_change_rows
-from spark_jobs.facts.context import PartitionContext, PartitionKey, Release, Row, Rows
+from spark_jobs.facts.context import (
+    PartitionContext,
+    PartitionKey,
+    Row,
+    Rows,
+)
 from spark_jobs.facts.coordinator_tables import committed_offsets, forgotten_offsets, remote_segments
 from spark_jobs.facts.directories import partition_directory_rows
 from spark_jobs.facts.fencing import cluster_epochs
 from spark_jobs.facts.metadata import (
     MetadataHistory,
     PartitionState,
-    TopicState,
 )
+from spark_jobs.facts.node_knowledge import NodeKnowledge
 from spark_jobs.facts.posture_rows import PostureContext, posture_context
-from spark_jobs.facts.producers import PRODUCER_EXPIRATION_MS
-from spark_jobs.facts.row_basics import json_list
 from spark_jobs.facts.settings import Settings
-from spark_jobs.facts.upkeep_context import UpkeepContext, log_settings, oldest_releases
+from spark_jobs.facts.upkeep_context import oldest_releases
+from spark_jobs.instant import captured_at_ms
 from spark_jobs.metadata_log import read_metadata
 from spark_jobs.metadata_nodes import last_seen, metadata_rows, metadata_segments
+from spark_jobs.missing_evidence import AtHand, Missing
+from spark_jobs.partition_contexts import Known, partition_context, topic_row
 from spark_jobs.remote_store import Stored, stored_files
 from spark_jobs.replica_files import ReplicaWork
 from spark_jobs.reused_names import is_of_this_log
-from spark_jobs.run import ReadSnapshot
-from spark_jobs.truth_file import Ledger, read_ledger
-
-MAX_TRANSACTION_TIMEOUT_MS: Final = 900_000
-"""transaction.max.timeout.ms, Kafka's default."""
-
-_YEAR_10000_MS: Final = 253_402_300_800_000
+from spark_jobs.run import AuditedSnapshot, ReadSnapshot
+from spark_jobs.truth_file import read_ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,33 +77,13 @@ class SnapshotContext:
     rows: Rows
     unread: tuple[LeftOut, ...]
     captured_at_ms: int | None
+    nodes: CapturedNodes = field(default_factory=CapturedNodes)
     stored: Stored | None = None
     """Files in the remote store, by segment id; None if the snapshot does not have it."""
     posture: PostureContext = field(default_factory=PostureContext)
     transactional_ids: tuple[Row, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
-    """What holds for the whole snapshot."""
-
-    history: MetadataHistory
-    metadata_committed_end_offset: int | None
-    quiet_brokers: frozenset[int]
-    snapshot_quiet: bool
-    cluster_stopped: bool
-    coordinators: Coordinators
-    transactions: Mapping[int, TransactionState]
-    transactions_known: bool
-    commits: Mapping[PartitionKey, tuple[OffsetCommit, ...]]
-    remote: Mapping[PartitionKey, tuple[RemoteSegment, ...]]
-    captured_at_ms: int | None
-    answers: Mapping[PartitionKey, PartitionAnswers]
-    settings: Settings
-    names_hashed: bool
-    remote_records_whole: bool
-    oldest_releases: Mapping[int, Release]
-    ledger: Ledger | None
+    missing: tuple[Missing, ...] = ()
+    evidence: tuple[AtHand, ...] = ()
 
 
 def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[PartitionKey] = ()) -> SnapshotContext:
@@ -111,11 +93,8 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
     checkpoints = {id(d): log_dir_checkpoints(snapshot.root, d, unread) for d in files.log_dirs}
     metadata = read_metadata(snapshot.root, files, unread)
     history = metadata.history
-    quiet = _quiet_brokers(snapshot, files)
-    stopped = bool(history.brokers) and not history.alive_brokers
-    one_moment = snapshot.manifest.consistency is not Consistency.FUZZY or (
-        stopped and all(b.broker_id in quiet for b in snapshot.manifest.brokers)
-    )
+    nodes = captured_nodes(snapshot.manifest, files, checkpoints, history)
+    quiet, one_moment, stopped = nodes.quiet, nodes.one_moment, nodes.stopped
     answers = read_answers(snapshot.root, snapshot.manifest, unread)
     settings = Settings(history, answers)
     coordinators = read_coordinators(
@@ -127,19 +106,20 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
         quiet_brokers=quiet,
         snapshot_quiet=one_moment,
     )
-    known = _Known(
+    known = Known(
         history=history,
+        nodes=NodeKnowledge(history=history, known_until=metadata.known_until, islands=metadata.islands),
+        brokers_of=_brokers_of(files),
+        confluent_tier=frozenset((r.topic, r.partition) for r in files.replicas() if r.confluent_tier),
+        captured=nodes,
         metadata_committed_end_offset=max((s.file.end_offset for s in metadata.snapshots), default=None),
-        quiet_brokers=quiet,
-        snapshot_quiet=one_moment,
-        cluster_stopped=stopped,
         coordinators=coordinators,
         transactions=coordinators.transactions,
         transactions_known=bool(coordinators.tables(TRANSACTION_STATE)),
         commits=_by_partition(committed_offsets(coordinators.tables(CONSUMER_OFFSETS))),
         remote=_remote_by_partition(remote_segments(coordinators.tables(REMOTE_LOG_METADATA))),
-        captured_at_ms=_captured_at(snapshot, summaries),
-        answers=answers_by_partition(answers) if answers is not None else {},
+        captured_at_ms=captured_at_ms(snapshot.manifest, summaries, key=snapshot.key),
+        answers=answers_by_partition(answers, history.last_record_at_ms) if answers is not None else {},
         settings=settings,
         names_hashed=snapshot.manifest.hashed_topics,
         remote_records_whole=_from_the_start(files, REMOTE_LOG_METADATA),
@@ -150,7 +130,7 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
     rows: Rows = {"checkpoint_files": []}
     for log_dir in files.log_dirs:
         listed = checkpoints[id(log_dir)]
-        broker_quiet = known.snapshot_quiet or log_dir.broker_id in quiet
+        broker_quiet = nodes.is_quiet(log_dir.broker_id)
         rows["checkpoint_files"] += _with_capture(listed.rows, known, broker_quiet=broker_quiet)
         for replica in log_dir.replicas:
             if replica.state not in ("live", "future"):
@@ -175,30 +155,36 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
         | known.remote.keys()
         | {(t.name, p) for t in history.topics.values() if not t.deleted for p in t.partitions}
     )
-    partitions = {key: _context(key, known) for key in sorted(keys)}
+    partitions = {key: partition_context(key, known) for key in sorted(keys)}
     segments = metadata_segments(summaries, snapshot.key)
-    rows |= metadata_rows(snapshot.root, files, metadata, segments, quiet=quiet, snapshot_quiet=one_moment)
+    rows |= metadata_rows(
+        snapshot.root, files, metadata, segments, quiet=quiet, snapshot_quiet=nodes.metadata_one_moment
+    )
     rows["brokers"] = broker_rows(
         BrokerFiles(
-            brokers=snapshot.manifest.brokers,
+            nodes=nodes,
             files=files,
+            foreign=snapshot.manifest.foreign,
+            cluster_id=snapshot.manifest.cluster_id,
             checkpoints={
                 b.broker_id: [checkpoints[id(d)] for d in files.of_broker(b.broker_id)]
                 for b in snapshot.manifest.brokers
             },
-            quiet=quiet,
             seen_until_ms=last_seen(files, segments),
         ),
         history,
     )
     rows |= coordinators.rows(snapshot_quiet=one_moment)
-    rows["topics"] = [_topic_row(t, known) for t in history.topics.values() if not t.deleted]
+    rows["topics"] = [topic_row(t, known) for t in history.topics.values() if not t.deleted]
     rows["broker_changes"] = broker_change_rows(history.broker_changes)
-    unread += _absent(history, replicas, frozenset(b.broker_id for b in snapshot.manifest.brokers))
+    unread += nodes.left_out
     rows["partition_directories"] = [
         {**row, "broker_quiet": one_moment or row["broker_id"] in quiet, "snapshot_quiet": one_moment}
         for row in partition_directory_rows(
-            files, delete_delay_ms=lambda topic: int(settings.of_topic(topic, "file.delete.delay.ms")), unread=unread
+            files,
+            # Who renames a file decides then when it goes.
+            delete_delay_ms=lambda topic: max(settings.course(topic, "file.delete.delay.ms").numbers()),
+            unread=unread,
         )
     ]
     if answers is not None:
@@ -217,46 +203,54 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
         )
         rows["cluster_answers"] = cluster_answer_rows(answers, recomputed)
     rows["fencing_epochs"] = cluster_epochs(rows)
+    stored = stored_files(snapshot.root) if known.remote else None
+    gathered = Gathered(
+        manifest=snapshot.manifest,
+        previous=snapshot.previous.manifest if isinstance(snapshot, AuditedSnapshot) and snapshot.previous else None,
+        files=files,
+        checkpoints=checkpoints,
+        nodes=nodes,
+        metadata=metadata,
+        answers=answers,
+        held=replicas.keys(),
+        coordinators=[t for t in COORDINATORS if coordinators.tables(t)],
+        remote_topics={topic for topic, _ in known.remote},
+        remote_store=stored is not None,
+        captured_at_ms=known.captured_at_ms,
+    )
     return SnapshotContext(
         partitions=partitions,
-        gone={key: _context(key, known) for key in sorted(also) if key not in partitions},
+        gone={key: partition_context(key, known) for key in sorted(also) if key not in partitions},
         replicas={key: tuple(value) for key, value in replicas.items()},
         rows=rows,
         unread=tuple(unread),
         captured_at_ms=known.captured_at_ms,
-        stored=stored_files(snapshot.root) if known.remote else None,
-        posture=posture_context(history, known.settings, stopped=stopped),
+        nodes=nodes,
+        stored=stored,
+        posture=posture_context(
+            history,
+            known.settings,
+            topics={topic for topic, _ in replicas if topic != CLUSTER_METADATA},
+            stopped=stopped,
+        ),
         transactional_ids=coordinators.transactional_id_rows(),
+        missing=tuple(missing(gathered)),
+        evidence=tuple(at_hand(gathered)),
     )
+
+
+def _brokers_of(files: SnapshotListing) -> dict[PartitionKey, set[int]]:
+    """Which brokers hold a replica of each partition."""
+    found: dict[PartitionKey, set[int]] = {}
+    for replica in files.replicas():
+        found.setdefault((replica.topic, replica.partition), set()).add(replica.broker_id)
+    return found
 
 
 def _from_the_start(files: SnapshotListing, topic: str) -> bool:
     """No replica of a topic has lost the head of its log."""
     replicas = [r for r in files.replicas() if r.topic == topic]
     return bool(replicas) and all(r.segments and r.segments[0].base_offset == 0 for r in replicas)
-
-
-def _absent(
-    history: MetadataHistory, replicas: Mapping[PartitionKey, list[ReplicaWork]], captured: frozenset[int]
-) -> list[LeftOut]:
-    """Brokers and replicas that the metadata log names and the copy lacks: nothing can be said of them."""
-    found = [
-        LeftOut(path=f"broker-{broker}", reason="registered with the controller, and not in the snapshot")
-        for broker in sorted(history.brokers.keys() - captured)
-    ]
-    for topic in history.topics.values():
-        for number, partition in sorted(topic.partitions.items()):
-            held = {r.broker_id for r in replicas.get((topic.name, number), ()) if not r.is_future}
-            settled = set(partition.replicas) - set(partition.adding_replicas)
-            if not topic.deleted:
-                found += [
-                    LeftOut(
-                        path=f"broker-{broker}/{topic.name}-{number}",
-                        reason="assigned to this broker by the metadata log, and not in its log directories",
-                    )
-                    for broker in sorted(settled & captured - held)
-                ]
-    return found
 
 
 def _unreadable(root: Location, replica: ReplicaFiles) -> Iterator[LeftOut]:
@@ -267,19 +261,8 @@ def _unreadable(root: Location, replica: ReplicaFiles) -> Iterator[LeftOut]:
         yield LeftOut(path=path, reason=f"cannot be read: {reason}")
 
 
-def _quiet_brokers(snapshot: ReadSnapshot, files: SnapshotListing) -> frozenset[int]:
-    """Brokers whose files are of one moment: stopped cleanly, so nothing was written while they were copied."""
-    if snapshot.manifest.consistency is not Consistency.FUZZY:
-        return frozenset(b.broker_id for b in snapshot.manifest.brokers)
-    return frozenset(
-        b.broker_id
-        for b in snapshot.manifest.brokers
-        if files.of_broker(b.broker_id) and all(d.clean_shutdown for d in files.of_broker(b.broker_id))
-    )
-
-
-def _with_capture(rows: Iterable[Row], known: _Known, *, broker_quiet: bool) -> list[Row]:
-    return [{**row, "broker_quiet": broker_quiet, "snapshot_quiet": known.snapshot_quiet} for row in rows]
+def _with_capture(rows: Iterable[Row], known: Known, *, broker_quiet: bool) -> list[Row]:
+    return [{**row, "broker_quiet": broker_quiet, "snapshot_quiet": known.captured.one_moment} for row in rows]
 
 
 def _by_partition(commits: Iterable[OffsetCommit]) -> dict[PartitionKey, tuple[OffsetCommit, ...]]:
@@ -294,22 +277,6 @@ def _remote_by_partition(segments: Iterable[RemoteSegment]) -> dict[PartitionKey
     for segment in segments:
         found.setdefault((segment.topic, segment.partition), []).append(segment)
     return {key: tuple(value) for key, value in found.items()}
-
-
-def _captured_at(snapshot: ReadSnapshot, summaries: ds.Dataset) -> int | None:
-    """When the capture ended.
-
-    Of a plain copy no file tells it, so the newest batch timestamp stands for it: the metadata log's where it was
-    captured (the controller's own clock, twice a second), since clients may write any time they like.
-    """
-    finished = [b.read_finished_at_ms for b in snapshot.manifest.brokers if b.read_finished_at_ms is not None]
-    if finished:
-        return max(finished)
-    rows = summaries.to_table(columns=["topic", "max_timestamp_ms"], filter=ds.field("snapshot") == snapshot.key)
-    known = [(r["topic"], r["max_timestamp_ms"]) for r in rows.to_pylist() if r["max_timestamp_ms"] is not None]
-    by_controller = [at for topic, at in known if topic == CLUSTER_METADATA]
-    # An instant that no calendar has was written by a client, or by damage.
-    return max((at for at in by_controller or [at for _, at in known] if 0 <= at < _YEAR_10000_MS), default=None)
 
 
 def _replica_work(
@@ -371,6 +338,10 @@ def _replica_work(
         checkpoint_older_than_log=older,
         log_read_at_ms=(min(logs), max(logs)) if logs else None,
         ignore_sequences=replica.topic == CONSUMER_OFFSETS,
+        epoch_checkpoints_copied=log_dir.has_epoch_checkpoints,
+        cleaner_offsets_copied=CLEANER_OFFSET_CHECKPOINT in log_dir.files,
+        log_starts_copied=log_dir.only_metadata or LOG_START_OFFSET_CHECKPOINT in log_dir.files,
+        producer_snapshots_copied=log_dir.has_producer_snapshots,
         unread_bases=unread_bases,
     )
 
@@ -388,107 +359,3 @@ def _unread_bases(replica: ReplicaFiles, unread: Iterable[LeftOut]) -> tuple[int
 def _state(history: MetadataHistory, key: PartitionKey) -> PartitionState | None:
     topic = history.topic_named(key[0])
     return topic.partitions.get(key[1]) if topic is not None else None
-
-
-def _context(key: PartitionKey, known: _Known) -> PartitionContext:
-    history = known.history
-    topic = history.topic_named(key[0])
-    state = topic.partitions.get(key[1]) if topic is not None else None
-
-    def config(name: str) -> str:
-        return known.settings.of_topic(key[0], name)
-
-    policy = config("cleanup.policy")
-    return PartitionContext(
-        topic=key[0],
-        partition=key[1],
-        topic_id=topic.topic_id if topic is not None else None,
-        metadata_known=state is not None,
-        topic_deleted=topic is not None and topic.deleted,
-        topic_ids_deleted={t.topic_id: t.deleted for t in history.lives(key[0])},
-        leader_id=state.leader_id if state is not None else None,
-        last_leader_id=state.last_leader_id if state is not None else None,
-        leader_epoch=state.leader_epoch if state is not None else None,
-        partition_epoch=state.partition_epoch if state is not None else None,
-        replicas=state.replicas if state is not None else (),
-        isr=state.isr if state is not None else (),
-        elr=state.elr if state is not None else (),
-        last_known_elr=state.last_known_elr if state is not None else (),
-        adding_replicas=state.adding_replicas if state is not None else (),
-        removing_replicas=state.removing_replicas if state is not None else (),
-        changes=tuple(state.changes) if state is not None else (),
-        writer_releases=history.releases_by_epoch(state) if state is not None else {},
-        metadata_committed_end_offset=known.metadata_committed_end_offset if key[0] == CLUSTER_METADATA else None,
-        epoch_leaders=dict(state.epoch_leaders) if state is not None else {},
-        min_insync_replicas=known.settings.min_insync_replicas(key[0]),
-        cleanup_policy=policy,
-        topic_compacted="compact" in policy or key[0] in history.ever_compacted,
-        unclean_leader_election_enable=config("unclean.leader.election.enable") == "true",
-        remote_storage_enable=config("remote.storage.enable") == "true",
-        preallocate=config("preallocate") == "true",
-        producer_expiration_ms=known.settings.of_brokers("producer.id.expiration.ms", PRODUCER_EXPIRATION_MS),
-        alive_brokers=history.alive_brokers,
-        cluster_stopped=known.cluster_stopped,
-        snapshot_quiet=known.snapshot_quiet,
-        next_producer_id=history.next_producer_id,
-        transactions_by_producer=known.transactions,
-        transaction_states_known=known.transactions_known,
-        max_transaction_timeout_ms=known.settings.of_brokers("transaction.max.timeout.ms", MAX_TRANSACTION_TIMEOUT_MS),
-        commits=known.commits.get(key, ()),
-        decisions=known.coordinators.decisions.get(key, ()),
-        shares=known.coordinators.shares.get(key, ()),
-        reached=known.coordinators.reached.get(key, {}),
-        names_hashed=known.names_hashed,
-        remote_log_start_offset=min(
-            (s.start_offset for s in known.remote.get(key, ()) if s.start_offset is not None and _readable(s)),
-            default=None,
-        ),
-        captured_at_ms=known.captured_at_ms,
-        answers=known.answers.get(key),
-        acknowledged=known.ledger.get(key, ()) if known.ledger is not None else None,
-        upkeep=_upkeep_context(key, known),
-    )
-
-
-def _upkeep_context(key: PartitionKey, known: _Known) -> UpkeepContext:
-    history, topic = known.history, known.history.topic_named(key[0])
-    topic_id = topic.topic_id if topic is not None else None
-    return UpkeepContext(
-        settings=log_settings(history, known.settings, key[0]),
-        oldest_releases=known.oldest_releases,
-        history_whole=history.start_offset == 0,
-        remote=tuple(s for s in known.remote.get(key, ()) if topic_id is None or s.topic_id == topic_id),
-        remote_known=bool(known.coordinators.tables(REMOTE_LOG_METADATA)),
-        remote_records_whole=known.remote_records_whole,
-    )
-
-
-def _readable(segment: RemoteSegment) -> bool:
-    return segment.state == "COPY_SEGMENT_FINISHED"
-
-
-def _topic_row(topic: TopicState, known: _Known) -> Row:
-    history = known.history
-
-    def config(name: str) -> str:
-        return known.settings.of_topic(topic.name, name)
-
-    policy = config("cleanup.policy")
-    first = topic.partitions.get(0)
-    return {
-        "topic": topic.name,
-        "topic_id": topic.topic_id,
-        "partition_count": len(topic.partitions),
-        "replication_factor": len(first.replicas) if first is not None else None,
-        "cleanup_policy": policy,
-        "min_insync_replicas": known.settings.min_insync_replicas(topic.name),
-        "unclean_leader_election_enable": config("unclean.leader.election.enable") == "true",
-        "remote_storage_enable": config("remote.storage.enable") == "true",
-        "ever_compacted": "compact" in policy or topic.name in history.ever_compacted,
-        "missing_partitions": sorted(set(range(max(topic.partitions, default=-1) + 1)) - topic.partitions.keys()),
-        "namesakes": sum(1 for t in history.lives(topic.name) if not t.deleted and t is not topic),
-        "metadata_damaged": bool(history.damaged_offsets),
-        "configs": json_list(
-            {"name": name, "value": value} for name, value in sorted(history.configs.get((2, topic.name), {}).items())
-        ),
-    }

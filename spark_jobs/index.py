@@ -1,8 +1,8 @@
 """The index step: every segment of the snapshots read once, where Spark puts the task, into one row of summaries.
 
 In: `SegmentTask`s. Out: rows of `INDEX_SCHEMA`. The rule that must hold: a segment that cannot be read gives a row
-that says so; nothing is skipped silently. The bytes are read in one pass with bounded memory, but for Kafka's
-internal topics, whose records are decoded on the way.
+that says so; nothing is skipped silently; where the whole snapshot is not to be seen, no row is right. The bytes are
+read in one pass with bounded memory, but for Kafka's internal topics, whose records are decoded on the way.
 """
 
 import json
@@ -16,6 +16,8 @@ import pyarrow as pa
 
 from snapshots.holes import read_written
 from snapshots.location import Location, location, open_bytes
+from spark_jobs.failures import Failures
+from spark_jobs.mounts import must_see
 
 TARGET_PARTITION_BYTES: Final = 128 << 20
 """Bytes that one Spark task reads, about."""
@@ -52,13 +54,16 @@ log's; `bytes_read` tells how much of the log is accounted for. `records` is nul
 """
 
 _LOG: Final = logging.getLogger(__name__)
+_LARGEST_ENTRY: Final = 12
+"""Bytes of an entry of .timeindex, which are more than one of .index has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentTask:
     """One segment to read. Paths are below `root`; `cuts` are the producer snapshots' offsets inside it.
 
-    `path` and `size_bytes` are the log's; what is at hand is `stored_path` with its `stored_bytes`.
+    `path` and `size_bytes` are the log's; what is at hand is `stored_path` with its `stored_bytes`. `indexes_open`: the
+    broker was still appending to the indexes, and `clean_shutdown`: until it was stopped cleanly.
     """
 
     snapshot: str
@@ -75,8 +80,8 @@ class SegmentTask:
     index_path: str | None
     time_index_path: str | None
     cuts: tuple[int, ...]
-    is_active: bool
-    tail_may_be_stale: bool
+    indexes_open: bool
+    clean_shutdown: bool
     ignore_sequences: bool
     with_records: bool
 
@@ -96,13 +101,22 @@ def by_bytes(tasks: Iterable[SegmentTask], *, at_least: int) -> list[list[Segmen
     return groups
 
 
-def index_rows(tasks: Iterable[SegmentTask]) -> Iterator[pa.RecordBatch]:
-    """Reads segments, one record batch per segment."""
+def index_rows(tasks: Iterable[SegmentTask], *, failures: Failures | None = None) -> Iterator[pa.RecordBatch]:
+    """Reads segments, one record batch per segment. `failures`: where to note whose segment made us fail, to go on
+    with the others; without it, what is raised is the caller's.
+    """
     for task in tasks:
         try:
             row = _index_segment(task)
         except OSError as error:
+            must_see(task.root)
             row = _unreadable(task, error)
+        except Exception as error:
+            if failures is None:
+                raise
+            error.add_note(f"in {task.path}")
+            failures.take("index", task.snapshot, error)
+            continue
         yield pa.RecordBatch.from_pylist([row], schema=INDEX_SCHEMA)
 
 
@@ -138,16 +152,23 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
 
     root = location(task.root)
     offsets = times = None
-    active = task.is_active or task.tail_may_be_stale
-    if (read := _index_bytes(root, task.index_path, active=active)) is not None:
-        data, zeros = read
+    paths = (task.index_path, task.time_index_path)
+    found = [_index_bytes(root, path, may_have_room=task.indexes_open) for path in paths]
+    preallocated = _preallocated(task, found)
+    trimmed = task.indexes_open and not preallocated
+    if found[0] is not None:
+        data, zeros = found[0]
         offsets = parse_offset_index(
-            data, base_offset=task.base_offset, log_size_bytes=task.size_bytes, active=active, zeros_behind=zeros
+            data,
+            base_offset=task.base_offset,
+            log_size_bytes=None if trimmed else task.size_bytes,
+            active=preallocated,
+            zeros_behind=zeros,
         )
-    if (read := _index_bytes(root, task.time_index_path, active=active)) is not None:
-        data, zeros = read
-        times = parse_time_index(data, base_offset=task.base_offset, active=active, zeros_behind=zeros)
-    check = SegmentIndexCheck(offsets, times, tail_may_be_stale=task.tail_may_be_stale)
+    if found[1] is not None:
+        data, zeros = found[1]
+        times = parse_time_index(data, base_offset=task.base_offset, active=preallocated, zeros_behind=zeros)
+    check = SegmentIndexCheck(offsets, times, tail_may_be_stale=preallocated, log_may_be_cut=trimmed)
     records = RecordChecker(log_size_bytes=task.size_bytes)
     fold = SummaryFold(ignore_sequences=task.ignore_sequences)
     cuts = sorted(c for c in task.cuts if c > task.base_offset)
@@ -182,7 +203,7 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
     if source.broken is not None:
         return {**_identity(task), "error": source.broken, "bytes_read": 0}
     summaries.append(encode_summary(fold.summary()))
-    indexes = check.finish(sealed=not active)
+    indexes = check.finish(sealed=not preallocated)
     return {
         **_identity(task),
         "valid_bytes": break_position if break_position is not None else source.log_bytes,
@@ -206,8 +227,19 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
     }
 
 
-def _index_bytes(root: Location, path: str | None, *, active: bool) -> tuple[bytes, int] | None:
-    """An index file, and how many zeros follow what was read: an active one ends in preallocated room.
+def _preallocated(task: SegmentTask, found: Iterable[tuple[bytes, int] | None]) -> bool:
+    """Whether the indexes are as a broker has them in memory: with room at the end, in which stale entries may stand.
+
+    A clean stop trims them to their entries (LogSegment#close, AbstractIndex#trimToValidSize); since 4.4 it leaves out
+    the metadata log's. So what has no room at its end after one was closed.
+    """
+    if not task.indexes_open or not task.clean_shutdown:
+        return task.indexes_open
+    return any(zeros or not any(data[-_LARGEST_ENTRY:]) for data, zeros in filter(None, found) if data or zeros)
+
+
+def _index_bytes(root: Location, path: str | None, *, may_have_room: bool) -> tuple[bytes, int] | None:
+    """An index file, and how many zeros follow what was read: one that was not closed ends in preallocated room.
 
     None if it is not there or cannot be read, which the gathering of small files has told of.
     """
@@ -215,7 +247,7 @@ def _index_bytes(root: Location, path: str | None, *, active: bool) -> tuple[byt
         return None
     file = root / path
     try:
-        return read_written(file) if active and isinstance(file, Path) else (file.read_bytes(), 0)
+        return read_written(file) if may_have_room and isinstance(file, Path) else (file.read_bytes(), 0)
     except OSError as error:
         _LOG.warning("index %s cannot be read: %s", path, error)
         return None

@@ -1,7 +1,8 @@
 """What spark-submit runs: `job.py index derive --run RUN`, one or more Spark steps of an audit in one application.
 
-The exit code says how it ended: 0 done, 2 a run directory or a snapshot that cannot be used, 3 the environment. An
-error is one paragraph on standard error.
+The exit code says how it ended: 0 done, 2 a run directory or a snapshot that cannot be used, 3 the environment, 70 an
+error of our own. An error is one paragraph on standard error. Of several snapshots, one that cannot be audited is named
+there, and the others go on: the step publish ends with its error.
 """
 
 import argparse
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from snapshots.errors import AuditError, SnapshotError
 from spark_jobs import session
+from spark_jobs.errors import OwnError
 from spark_jobs.jobs import derive, index
 from spark_jobs.run import Run, load
 
@@ -38,7 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             spark.stop()
     except AuditError as error:
         print(f"{'+'.join(options.steps)}: {error}", file=sys.stderr)
-        return 2 if isinstance(error, SnapshotError) else 3
+        return 70 if isinstance(error, OwnError) else 2 if isinstance(error, SnapshotError) else 3
+    for failure in run.failures.all():
+        print(f"{failure.step}: {failure.snapshot} is left out: {failure.text}", file=sys.stderr)
     return 0
 
 

@@ -8,7 +8,9 @@ import shutil
 from typing import TYPE_CHECKING
 
 from spark_jobs.derive import derive_by_partition
-from spark_jobs.plan import segment_tasks
+from spark_jobs.failures import going_on, surviving
+from spark_jobs.index import SegmentTask
+from spark_jobs.plan import reads, tasks_of
 from spark_jobs.run import Run
 from spark_jobs.source import KafkaSegments, write_plan
 from spark_jobs.whole_snapshots import derive_whole, divided
@@ -18,26 +20,39 @@ if TYPE_CHECKING:
 
 
 def index(spark: "SparkSession", run: Run) -> None:
-    """Reads every segment once and writes `RUN/work/summaries`; but for snapshots that the next step takes whole."""
+    """Reads every segment once and writes `RUN/work/summaries`; but for snapshots that the next step takes whole.
+
+    Raises what the snapshots failed of where none is left.
+    """
+    run.failures.begin("index")
     by_segment, _ = divided(run)
     shutil.rmtree(run.summaries, ignore_errors=True)
     if not by_segment.snapshots:
         return
-    write_plan(run.plan, segment_tasks(by_segment))
+    tasks: list[SegmentTask] = []
+    for read in reads(by_segment):
+        with run.failures.of("index", read.key, root=read.root):
+            tasks += tasks_of(read, run.look)
+    write_plan(run.plan, tasks)
     spark.dataSource.register(KafkaSegments)
     frame = (
         spark.read.format("kafka_segments")
         .option("plan", str(run.plan))
+        .option("failures", run.failures.directory)
         .option("at_least", str(spark.sparkContext.defaultParallelism))
         .load()
     )
     frame.write.parquet(str(run.summaries))
+    going_on(run)
 
 
 def derive(spark: "SparkSession", run: Run) -> None:
-    """Derives the facts of every snapshot. Raises `SnapshotError` for one that cannot be used."""
+    """Derives the facts of every snapshot that does not fail. Raises what they failed of where none is left."""
+    run.failures.begin("derive")
     by_segment, whole = divided(run)
-    if by_segment.snapshots:
-        derive_by_partition(spark, by_segment)
+    left = surviving(by_segment)
+    if left.snapshots:
+        derive_by_partition(spark, left)
     if whole.snapshots:
         derive_whole(spark, whole)
+    going_on(run)

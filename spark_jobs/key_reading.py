@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kafka_log.batch import CONTROL_BIT, DELETE_HORIZON_BIT, TRANSACTIONAL_BIT
+from kafka_log.batch import CONTROL_BIT, CURRENT_MAGIC, DELETE_HORIZON_BIT, MIN_RECORD_BYTES, TRANSACTIONAL_BIT
+from kafka_log.old_formats import digest_entry, of_old_format
 from kafka_log.record_kernel import RECORD_DIGEST, digest_records
 from snapshots.location import Location, open_bytes
 from spark_jobs.facts.key_table import NO_INSTANT, KeyTable, KeyTableBuilder
@@ -64,26 +65,41 @@ class _Taker:
     def take(self, rows: NDArray[Any], data: memoryview, first_position: int) -> None:
         data_rows = rows[
             (rows["crc_valid"] != 0)
-            & (rows["magic"] == 2)
+            & ((rows["magic"] == CURRENT_MAGIC) | of_old_format(rows))
             & ((rows["attributes"] & CONTROL_BIT) == 0)
             & (rows["record_count"] > 0)
         ]
-        counts = data_rows["record_count"].astype(np.int64)
-        out = np.zeros(int(counts.sum()), dtype=RECORD_DIGEST)
-        whole = np.zeros(len(out), dtype=bool)
-        at = 0
-        for row, count in zip(data_rows, counts.tolist(), strict=True):
+        parts: list[NDArray[Any]] = []
+        counts = np.zeros(len(data_rows), dtype=np.int64)
+        for number, row in enumerate(data_rows):
             start = int(row["position"]) - first_position
-            body = unpacked(row, data[start : start + int(row["size_bytes"])])
-            if body is not None and count <= len(body):
-                base = int(row["base_offset"])
-                whole[at : at + count] = digest_records(body, 0, len(body), count, base, out[at : at + count]) == count
-            at += count
+            digests = _digests(row, data[start : start + int(row["size_bytes"])])
+            if digests is not None:
+                parts.append(digests)
+                counts[number] = len(digests)
+        if not parts:
+            return
         horizons = np.where(data_rows["attributes"] & DELETE_HORIZON_BIT, data_rows["base_timestamp"], NO_INSTANT)
         producers = np.where(data_rows["attributes"] & TRANSACTIONAL_BIT, data_rows["producer_id"], -1)
         self._builder.add(
-            out[whole],
-            delete_horizon_ms=np.repeat(horizons, counts)[whole],
-            producer_id=np.repeat(producers, counts)[whole],
-            timestamp_ms=np.repeat(data_rows["max_timestamp"], counts)[whole],
+            np.concatenate(parts),
+            delete_horizon_ms=np.repeat(horizons, counts),
+            producer_id=np.repeat(producers, counts),
+            timestamp_ms=np.repeat(data_rows["max_timestamp"], counts),
         )
+
+
+def _digests(row: Any, batch: memoryview) -> NDArray[Any] | None:
+    """A digest of each of a batch's records; None if its bytes are not as many records as its header tells.
+
+    Room is made for records that the bytes can hold, never for as many as the header promises.
+    """
+    if of_old_format(row):
+        return digest_entry(batch, int(row["record_count"]))
+    body = unpacked(row, batch)
+    count = int(row["record_count"])
+    if body is None or count > len(body) // MIN_RECORD_BYTES:
+        return None
+    out = np.zeros(count, dtype=RECORD_DIGEST)
+    read: int = digest_records(body, 0, len(body), count, int(row["base_offset"]), out)
+    return out if read == count else None

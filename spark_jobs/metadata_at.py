@@ -64,7 +64,9 @@ def image_at(
             + (f"Ask for offset {oldest} or later." if oldest is not None else "Ask for another node.")
         )
     seen, log = _Seen(), LogRead()
-    history = replay(_below(log_records(root, copy, unread, log, start=start), offset), snapshot=begun, observer=seen)
+    ends = [f.end_offset for each in metadata_copies(files) for f in snapshot_files(each)]
+    records = _below(log_records(root, copy, unread, log, start=start), offset)
+    history = replay(records, snapshot=begun, snapshot_ends=ends, observer=seen)
     end = max(log.end_offset, start)
     if offset is not None and offset > end:
         raise SnapshotError(

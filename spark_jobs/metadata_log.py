@@ -1,12 +1,15 @@
-"""Reading the metadata logs of a snapshot: which node's copy is replayed, from where, and beside which snapshots.
+"""Reading the metadata logs of a snapshot: what they tell together, and what each node itself knew.
 
-In: a snapshot's listing. Out: `MetadataRead`: the history, the image at its end, and what each node's snapshot files
-say. The rule that must hold: the copy that reaches furthest is read, by leader epoch first; a controller's last words
-that no other node has are harmless, because they only concern itself.
+In: a snapshot's listing. Out: `MetadataRead`: the history, the image at its end, up to where each node's own copy
+reaches, and what each node's snapshot files say. The rule that must hold: the copy that reaches furthest is read, by
+leader epoch first; what is gone from its head is read from copies that still have it, as far back as they join without
+a hole. A copy that ends before that is a history of its own (`islands`): over a hole nothing can be replayed.
+
+A controller's last words that no other node has are harmless, because they only concern itself.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafka_log.control import LeaderChange, SnapshotFooter, decode_control_record
@@ -17,7 +20,7 @@ from kafka_log.metadata_records import decode_metadata_record
 from snapshots.listing import ReplicaFiles, SnapshotListing
 from snapshots.location import Location, open_bytes
 from snapshots.manifest import LeftOut
-from spark_jobs.facts.metadata import DamagedRecord, LoggedRecord, MetadataHistory
+from spark_jobs.facts.metadata import DamagedRecord, LogFiles, LoggedRecord, MetadataHistory
 from spark_jobs.facts.metadata_image import MetadataImage
 from spark_jobs.facts.metadata_replay import replay
 from spark_jobs.facts.metadata_rows import QuorumLeader
@@ -39,13 +42,37 @@ class LogRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataRead:
-    """The metadata by the furthest copy. `node_id` None: no copy can be read."""
+    """The metadata by the furthest copy, and by others where its head is gone. `node_id` None: no copy can be read.
+
+    `known_until`: node -> the offset up to which its own copy tells the same history. `islands`: node -> its own
+    history, of nodes whose copies end before `history` begins.
+    """
 
     history: MetadataHistory
     image: MetadataImage
     node_id: int | None
     log: LogRead
     snapshots: tuple[SnapshotVerdict, ...]
+    known_until: Mapping[int, int] = field(default_factory=dict)
+    islands: Mapping[int, MetadataHistory] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reach:
+    """From where a copy's log tells, how far, and the leader epoch there. Without a log: its newest snapshot's."""
+
+    start_offset: int
+    leader_epoch: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    """A stretch of the log, and the copy that it is read from. No end: to the copy's."""
+
+    copy: ReplicaFiles
+    start_offset: int
+    end_offset: int | None
 
 
 def metadata_copies(files: SnapshotListing) -> list[ReplicaFiles]:
@@ -57,31 +84,99 @@ def read_metadata(root: Location, files: SnapshotListing, unread: list[LeftOut])
     """The history by the furthest copy of `__cluster_metadata-0`; empty if no copy can be read."""
     copies = metadata_copies(files)
     if not copies:
-        return MetadataRead(history=MetadataHistory(), image=MetadataImage(), node_id=None, log=LogRead(), snapshots=())
-    furthest = furthest_copy(root, copies)
-    path, snapshot = starting_snapshot(root, furthest, unread)
-    start = snapshot[0].offset if snapshot else 0
-    log = LogRead()
-    records = log_records(root, furthest, unread, log, start=start)
+        return MetadataRead(
+            history=MetadataHistory(captured=False), image=MetadataImage(), node_id=None, log=LogRead(), snapshots=()
+        )
+    reaches = {id(copy): _reach(root, copy) for copy in copies}
+    furthest = _furthest(copies, reaches)
+    pieces = _pieces(copies, furthest, reaches)
+    path, snapshot = starting_snapshot(root, pieces[0].copy, unread)
+    first = pieces[0].start_offset
+    start = snapshot[0].offset if snapshot else first
+    ends = [f.end_offset for copy in copies for f in snapshot_files(copy)]
+    log = LogRead(transactions=TransactionMarks(snapshot_ends=ends))
+    log.transactions.begins_with([logged.record for logged in snapshot])
+    records = _read_pieces(root, pieces, unread, log, start=start)
 
     def read(file: SnapshotFile) -> SnapshotContents | None:
         return snapshot_contents(root, file.path, file.end_offset, unread)
 
     check = SnapshotCheck([f for copy in copies for f in snapshot_files(copy)], read, begins_with=path)
-    history = replay(records, snapshot=snapshot, observer=check)
+    history = replay(records, snapshot=snapshot, start_offset=start, snapshot_ends=ends, observer=check)
+    # Without its head, and without a snapshot that stands for it, nothing in it has a place.
+    history.captured = bool(snapshot) or start == 0
     check.finish()
+    lost = [c for c in copies if c is not furthest and reaches[id(c)].end_offset < first]
+    history.files = LogFiles(
+        node_id=furthest.broker_id,
+        segments=tuple((s.base_offset, log_name(s.log.path)) for s in furthest.segments),
+        begun_with=path,
+    )
     return MetadataRead(
         history=history,
         image=check.image,
         node_id=furthest.broker_id,
         log=log,
         snapshots=tuple(check.verdicts),
+        known_until={c.broker_id: _shared_end(reaches[id(c)], log.leaders) for c in copies if c not in lost},
+        islands={c.broker_id: _island(root, c, unread) for c in lost if reaches[id(c)].end_offset > 0},
     )
+
+
+def _island(root: Location, copy: ReplicaFiles, unread: list[LeftOut]) -> MetadataHistory:
+    """A copy's own history."""
+    _, snapshot = starting_snapshot(root, copy, unread)
+    start = snapshot[0].offset if snapshot else _first_base(copy)
+    return replay(
+        log_records(root, copy, unread, LogRead(), start=start),
+        snapshot=snapshot,
+        start_offset=start,
+        snapshot_ends=[f.end_offset for f in snapshot_files(copy)],
+    )
+
+
+def _first_base(copy: ReplicaFiles) -> int:
+    return copy.segments[0].base_offset if copy.segments else 0
+
+
+def _pieces(
+    copies: Sequence[ReplicaFiles], furthest: ReplicaFiles, reaches: Mapping[int, _Reach]
+) -> tuple[_Piece, ...]:
+    """The furthest copy's log, and before it what other copies still have of the head that it lacks."""
+    pieces = [_Piece(copy=furthest, start_offset=_first_base(furthest), end_offset=None)]
+    while (start := pieces[0].start_offset) > 0:
+        older = [c for c in copies if c.segments and _first_base(c) < start <= reaches[id(c)].end_offset]
+        if not older:
+            break
+        reaching = min(older, key=_first_base)
+        pieces.insert(0, _Piece(copy=reaching, start_offset=_first_base(reaching), end_offset=start))
+    return tuple(pieces)
+
+
+def _read_pieces(
+    root: Location, pieces: Sequence[_Piece], unread: list[LeftOut], log: LogRead, *, start: int
+) -> Iterator[LoggedRecord | DamagedRecord]:
+    for piece in pieces:
+        yield from log_records(root, piece.copy, unread, log, start=start, end=piece.end_offset)
+
+
+def _shared_end(reach: _Reach, leaders: Sequence[QuorumLeader]) -> int:
+    """Up to where a copy tells what the whole log does: a deposed controller's last words are not in it."""
+    later = (leader.offset for leader in leaders if leader.leader_epoch > reach.leader_epoch)
+    return min((reach.end_offset, *later))
 
 
 def furthest_copy(root: Location, copies: Sequence[ReplicaFiles]) -> ReplicaFiles:
     """The copy that reaches furthest; of several the one whose log reaches back furthest."""
-    return max(copies, key=lambda r: (*_reach(root, r), -r.segments[0].base_offset if r.segments else 0))
+    return _furthest(copies, {id(copy): _reach(root, copy) for copy in copies})
+
+
+def _furthest(copies: Sequence[ReplicaFiles], reaches: Mapping[int, _Reach]) -> ReplicaFiles:
+    def rank(copy: ReplicaFiles) -> tuple[int, int, int]:
+        reach = reaches[id(copy)]
+        return reach.leader_epoch, reach.end_offset, -reach.start_offset
+
+    return max(copies, key=rank)
 
 
 def snapshot_files(copy: ReplicaFiles) -> list[SnapshotFile]:
@@ -150,9 +245,17 @@ def snapshot_contents(root: Location, path: str, end_offset: int, unread: list[L
 
 
 def log_records(
-    root: Location, replica: ReplicaFiles, unread: list[LeftOut], log: LogRead, *, start: int = 0
+    root: Location,
+    replica: ReplicaFiles,
+    unread: list[LeftOut],
+    log: LogRead,
+    *,
+    start: int = 0,
+    end: int | None = None,
 ) -> Iterator[LoggedRecord | DamagedRecord]:
-    """A copy's records from an offset on, and where some cannot be read; the rest of what it tells goes to `log`."""
+    """A copy's records from an offset on, up to another one, and where some cannot be read; the rest of what it tells
+    goes to `log`.
+    """
     expected: int | None = None
     for segment in replica.segments:
         before = log.undecoded
@@ -164,6 +267,8 @@ def log_records(
             continue  # The next segment's first batch tells that some are missing.
         for row, records in batches:
             base, last = int(row["base_offset"]), int(row["last_offset"])
+            if end is not None and base >= end:
+                break
             if expected is not None and base > expected:
                 log.transactions.damaged()
                 if base > start:
@@ -187,7 +292,7 @@ def log_records(
                     log.undecoded += 1
                     yield DamagedRecord(offset=record.offset)
                 elif record.offset >= start:
-                    log.transactions.record(record.offset, decoded.name)
+                    log.transactions.record(record.offset, decoded)
                     yield LoggedRecord(
                         offset=record.offset, timestamp_ms=record.timestamp, record=decoded, batch_offset=base
                     )
@@ -199,8 +304,8 @@ def _name_undecoded(unread: list[LeftOut], path: str, count: int) -> None:
     unread.append(LeftOut(path=log_name(path), reason=f"{count} metadata records could not be decoded"))
 
 
-def _reach(root: Location, replica: ReplicaFiles) -> tuple[int, int]:
-    """(last leader epoch, log end offset) of a copy; of one without a log, those of its newest snapshot."""
+def _reach(root: Location, replica: ReplicaFiles) -> _Reach:
+    start = _first_base(replica)
     for segment in reversed(replica.segments):
         last = None
         try:
@@ -210,6 +315,8 @@ def _reach(root: Location, replica: ReplicaFiles) -> tuple[int, int]:
         except OSError:
             continue  # Named as unread when its segments are indexed.
         if last is not None:
-            return int(last["partition_leader_epoch"]), int(last["last_offset"]) + 1
+            epoch, end = int(last["partition_leader_epoch"]), int(last["last_offset"]) + 1
+            return _Reach(start_offset=start, leader_epoch=epoch, end_offset=end)
     named = snapshot_files(replica)
-    return (named[-1].leader_epoch, named[-1].end_offset) if named else (-1, 0)
+    epoch, end = (named[-1].leader_epoch, named[-1].end_offset) if named else (-1, 0)
+    return _Reach(start_offset=max(start, end), leader_epoch=epoch, end_offset=end)

@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 
 from kafka_log.control import ControlType
 from kafka_log.internal_topics import CLUSTER_METADATA
-from kafka_log.log_dir import QUORUM_STATE
+from kafka_log.log_dir import QUORUM_STATE, log_name
 from kafka_log.properties import QuorumState, parse_quorum_state
 from snapshots.listing import ReplicaFiles, SnapshotListing
 from snapshots.location import Location, open_bytes
@@ -104,6 +104,7 @@ def _node(
         damaged=any(s["error"] or s["corruptions"] not in (None, "[]") for s in segments),
         quorum_state=_quorum_state(root, copy),
         broker_quiet=quiet,
+        segments=tuple((s.base_offset, log_name(s.log.path)) for s in copy.segments),
     )
     doubtful = [r.start_offset for r in epochs_to_announce(node) if (r.leader_epoch, r.start_offset) not in announced]
     return (

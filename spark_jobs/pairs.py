@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from snapshots.errors import SnapshotError
 from snapshots.manifest import Manifest
+from spark_jobs.instant import finished_at_ms
 
 
 def check_pair(manifest: Manifest, previous: Manifest) -> None:
@@ -28,7 +29,7 @@ def check_pair(manifest: Manifest, previous: Manifest) -> None:
             f"Only one of {then} and {now} has its topics' names hashed, so they cannot be matched. Compare snapshots "
             "that were captured alike."
         )
-    finished, finished_before = _finished(manifest), _finished(previous)
+    finished, finished_before = finished_at_ms(manifest), finished_at_ms(previous)
     if finished is not None and finished_before is not None:
         check_order(now, finished, then, finished_before)
 
@@ -58,10 +59,4 @@ def _name(manifest: Manifest) -> str:
 
 def is_timed(manifest: Manifest) -> bool:
     """Whether the manifest says when it was captured."""
-    return _finished(manifest) is not None
-
-
-def _finished(manifest: Manifest) -> int | None:
-    """When the last broker of a capture had been read; None for a plain copy."""
-    instants = [b.read_finished_at_ms for b in manifest.brokers]
-    return max((at for at in instants if at is not None), default=None)
+    return finished_at_ms(manifest) is not None

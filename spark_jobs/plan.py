@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from kafka_log.internal_topics import (
-    CLUSTER_METADATA,
     CONSUMER_OFFSETS,
     REMOTE_LOG_METADATA,
     SHARE_GROUP_STATE,
@@ -20,7 +19,7 @@ from snapshots.listing import LogDirListing, ReplicaFiles, SegmentFiles, listing
 from snapshots.manifest import Consistency, FileEntry
 from spark_jobs.index import SegmentTask
 from spark_jobs.look import Look
-from spark_jobs.run import AuditedSnapshot, ReadSnapshot, Run
+from spark_jobs.run import ReadSnapshot, Run
 
 DECODED_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, REMOTE_LOG_METADATA})
 """Internal topics whose records are decoded while their segments are read."""
@@ -28,15 +27,16 @@ DECODED_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GR
 
 def segment_tasks(run: Run) -> list[SegmentTask]:
     """One task per segment of every replica that is judged, and of those that it is compared with, each once."""
-    read = {snapshot.key: snapshot for audited in run.snapshots for snapshot in _read_for(audited)}
-    return [task for snapshot in read.values() for task in _of_snapshot(snapshot, run.look)]
+    return [task for snapshot in reads(run) for task in tasks_of(snapshot, run.look)]
 
 
-def _read_for(snapshot: AuditedSnapshot) -> tuple[ReadSnapshot, ...]:
-    return (snapshot, snapshot.previous) if snapshot.previous is not None else (snapshot,)
+def reads(run: Run) -> tuple[ReadSnapshot, ...]:
+    """Every snapshot that a run reads, each once."""
+    return tuple({snapshot.key: snapshot for audited in run.snapshots for snapshot in audited.reads}.values())
 
 
-def _of_snapshot(snapshot: ReadSnapshot, look: Look) -> Iterator[SegmentTask]:
+def tasks_of(snapshot: ReadSnapshot, look: Look) -> Iterator[SegmentTask]:
+    """One task per segment of one snapshot."""
     for log_dir in listing(snapshot.manifest).log_dirs:
         for replica in log_dir.replicas:
             read = look.reads(replica.topic, replica.partition)
@@ -57,7 +57,6 @@ def _task(
     rolled_meanwhile: bool,
 ) -> SegmentTask:
     quiet = log_dir.clean_shutdown or snapshot.manifest.consistency is not Consistency.FUZZY
-    is_active = next_base is None
     return SegmentTask(
         snapshot=snapshot.key,
         root=str(snapshot.root),
@@ -73,11 +72,10 @@ def _task(
         index_path=_path(segment.index),
         time_index_path=_path(segment.timeindex),
         cuts=tuple(o for o, _ in replica.snapshots if segment.base_offset < o and (next_base is None or o < next_base)),
-        is_active=is_active,
-        # The metadata log's indexes are not trimmed even by a clean stop. In a live copy the last segment but one may
-        # have been the active one when its log was copied, and rolled before its indexes were.
-        tail_may_be_stale=(is_active and (not log_dir.clean_shutdown or replica.topic == CLUSTER_METADATA))
-        or (rolled_meanwhile and not quiet),
+        # In a live copy the last segment but one may have been the active one when its log was copied, and rolled
+        # before its indexes were.
+        indexes_open=next_base is None or (rolled_meanwhile and not quiet),
+        clean_shutdown=log_dir.clean_shutdown,
         ignore_sequences=replica.topic == CONSUMER_OFFSETS,
         with_records=replica.topic in DECODED_TOPICS and replica.state == "live",
     )

@@ -60,6 +60,10 @@ class ReplicaWork:
     checkpoint_older_than_log: bool | None
     log_read_at_ms: tuple[int, int] | None
     ignore_sequences: bool
+    epoch_checkpoints_copied: bool
+    cleaner_offsets_copied: bool
+    log_starts_copied: bool
+    producer_snapshots_copied: bool
     unread_bases: tuple[int, ...] = ()
 
 
@@ -103,6 +107,10 @@ def replica_input(root: Location, work: ReplicaWork, rows: Mapping[str, Mapping[
         checkpoint_older_than_log=work.checkpoint_older_than_log,
         log_read_at_ms=work.log_read_at_ms,
         ignore_sequences=work.ignore_sequences,
+        epoch_checkpoints_copied=work.epoch_checkpoints_copied,
+        cleaner_offsets_copied=work.cleaner_offsets_copied,
+        log_starts_copied=work.log_starts_copied,
+        producer_snapshots_copied=work.producer_snapshots_copied,
         unread_bases=(
             *work.unread_bases,
             *(rows[p]["base_offset"] for p in work.segment_paths if p in rows and rows[p]["error"] is not None),

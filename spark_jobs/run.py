@@ -6,6 +6,7 @@ rule that must hold: a step reads only what the steps before it wrote here, so t
 
     RUN/run.json            options and snapshots, written by the snapshot step
     RUN/work/               plan and segment summaries; removed when the run is published
+    RUN/failed/<step>/      a note for each snapshot that could not be audited
     RUN/[<cluster>/<snapshot id>/]facts/<relation>/*.parquet, coverage.json, report.json, data_docs/
 """
 
@@ -19,11 +20,16 @@ from typing import Any, Final
 
 from snapshots.adopt import Snapshot, open_snapshot
 from snapshots.errors import SnapshotError
-from snapshots.listing import listing
+from snapshots.listing import has_replicas, listing
 from snapshots.location import Location, location
 from snapshots.manifest import Manifest, from_json, to_json
+from snapshots.other_directories import log_dirs_below, what_it_holds
+from spark_jobs.failures import Failures
 from spark_jobs.look import EVERYTHING, Look, Place, check_there
 from spark_jobs.pairs import check_pair
+
+FAILED: Final = "failed"
+"""Below a run directory: notes of the snapshots that could not be audited."""
 
 _RUN_FILE: Final = "run.json"
 
@@ -48,6 +54,11 @@ class AuditedSnapshot(ReadSnapshot):
     target: Path
     previous: ReadSnapshot | None = None
 
+    @property
+    def reads(self) -> tuple[ReadSnapshot, ...]:
+        """What is read to audit it: itself, and the one that it is compared with."""
+        return (self,) if self.previous is None else (self, self.previous)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
@@ -68,6 +79,11 @@ class Run:
     def work(self) -> Path:
         """Where the steps keep what is not a result."""
         return self.directory / "work"
+
+    @property
+    def failures(self) -> Failures:
+        """Which snapshots could not be audited, beside the results: they tell why one is missing."""
+        return Failures(directory=str(self.directory / FAILED))
 
     @property
     def plan(self) -> Path:
@@ -94,31 +110,31 @@ def new_run(
 ) -> Run:
     """Opens the snapshots and writes `run.json`. Raises `SnapshotError` for what cannot be audited.
 
-    `cluster` names the cluster of a plain copy; a manifest says its own. `previous` is an earlier snapshot of the same
-    cluster, for a run of one snapshot; or one for each of the inputs that it names.
+    Of several, one that cannot be used is noted as a failure of its own, and the others make the run. `cluster` names
+    the cluster of a plain copy; a manifest says its own. `previous` is an earlier snapshot of the same cluster, for a
+    run of one snapshot; or one for each of the inputs that it names.
     """
     if isinstance(previous, str) and len(inputs) != 1:
         raise SnapshotError(
             f"--previous compares one snapshot with an earlier one, and {len(inputs)} are to be audited. "
             "Name one SNAPSHOT with it, or audit them one after the other."
         )
-    opened = [open_snapshot(location(given), cluster=cluster) for given in inputs]
+    named = {inputs[0]: previous} if isinstance(previous, str) else previous or {}
+    pairs = _opened(inputs, named, cluster, Failures(directory=str(directory / FAILED)))
+    opened = [snapshot for snapshot, _ in pairs]
     for key, times in Counter(f"{s.manifest.cluster}/{s.manifest.snapshot_id}" for s in opened).items():
         if times > 1:
             raise SnapshotError(
                 f"Two of the snapshots are both {key}. Name each once, or adopt them with different --id."
             )
-    named = {inputs[0]: previous} if isinstance(previous, str) else previous or {}
-    pairs = [(snapshot, _earlier(named.get(given), cluster)) for given, snapshot in zip(inputs, opened, strict=True)]
-    for snapshot, earlier in pairs:
+    for _, earlier in pairs:
         if earlier is not None:
-            check_pair(snapshot.manifest, earlier.manifest)
             _same_place(earlier, opened)
     if look.partitions:
         check_there(look, _held(pairs))
     run = Run(
         directory=directory,
-        snapshots=tuple(_audited(directory, snapshot, earlier, alone=len(opened) == 1) for snapshot, earlier in pairs),
+        snapshots=tuple(_audited(directory, snapshot, earlier, alone=len(inputs) == 1) for snapshot, earlier in pairs),
         store_url=store_url,
         fail_on=fail_on,
         started_at_ms=started_at_ms,
@@ -127,6 +143,46 @@ def new_run(
     )
     save(run)
     return run
+
+
+def _must_hold_replicas(snapshot: Snapshot) -> None:
+    """Without one replica every verdict would be "not known", which says nothing about a cluster."""
+    nodes = snapshot.manifest.brokers
+    if any(has_replicas(node) for node in nodes):
+        return
+    there = [snapshot.root / node.directory for node in nodes]
+    held = "; ".join(f"{path.name} {what_it_holds(path)}" for path in there if isinstance(path, Path))
+    likely = [below for path in there if isinstance(path, Path) for below in log_dirs_below(path)]
+    raise SnapshotError(
+        f"{snapshot.root} holds no replica of Kafka, so there is nothing to audit{f': {held}' if held else ''}. "
+        + (f"Log dirs lie at {', '.join(map(str, likely[:3]))}: adopt these." if likely else "")
+        + ("" if likely else "Copy what log.dirs of the brokers hold, and adopt that.")
+    )
+
+
+def _opened(
+    inputs: tuple[str, ...], previous: Mapping[str, str], cluster: str | None, failures: Failures
+) -> list[tuple[Snapshot, Snapshot | None]]:
+    """Every snapshot that can be used, with its earlier one. Raises `SnapshotError` where there is none."""
+    failures.begin("snapshot")
+    pairs = []
+    refused: Exception | None = None
+    for given in inputs:
+        try:
+            snapshot = open_snapshot(location(given), cluster=cluster)
+            _must_hold_replicas(snapshot)
+            earlier = _earlier(previous.get(given), cluster)
+            if earlier is not None:
+                check_pair(snapshot.manifest, earlier.manifest)
+            pairs.append((snapshot, earlier))
+        except Exception as error:
+            if len(inputs) == 1:
+                raise
+            failures.take("snapshot", given, error, root=given)
+            refused = refused or error
+    if refused is not None and not pairs:
+        raise refused
+    return pairs
 
 
 def _held(pairs: list[tuple[Snapshot, Snapshot | None]]) -> frozenset[Place]:

@@ -5,15 +5,19 @@ hold: who asks cannot tell which of the two it was, but for a user's records, wh
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import IO, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from kafka_log.batch import CURRENT_MAGIC
 from kafka_log.corruption import Corruption
 from kafka_log.headers_file import HEADERS_FILE_DAMAGE, HeadersBlock, HeadersReader, kept_records
 from kafka_log.log_dir import is_headers_file
+from kafka_log.old_formats import of_old_format
 from kafka_log.records import Record, records_in
-from kafka_log.scan import BATCH_HEADER, OnRows, ScanBlock, scan_batches, scan_buffer
+from kafka_log.scan import BATCH_HEADER, OnRows, ScanBlock, scan_batches
 
 BatchRecords = tuple[np.void, tuple[Record, ...] | Corruption]
 """A batch's row, and its records or why there are none."""
@@ -53,20 +57,30 @@ class SegmentFile:
             yield ScanBlock(headers=block.headers, corruptions=block.corruptions)
 
     def records(self) -> Iterator[BatchRecords]:
-        """The records of every batch of message format 2, of an internal topic's log, which is held in memory."""
+        """The records of every batch, of an internal topic's log: a block in memory at a time."""
         if self._headers is None:
-            data = self._file.read() if self._left is None else self._file.read(self._left)
-            headers, _ = scan_buffer(data)
-            readable = headers[headers["magic"] == 2]
-            for at, records in records_in(data, readable):
-                yield readable[at], records
+            yield from self._records_of_log()
             return
         for block in HeadersReader(self._readinto).blocks():
             for row, records in kept_records(block):
-                if row["magic"] == 2:
+                if _has_its_magic(row):
                     yield row, records
             if block.corruptions and _own_damage(block) is not None:
                 yield _UNREADABLE[0], block.corruptions[0]
+
+    def _records_of_log(self) -> Iterator[BatchRecords]:
+        found: list[BatchRecords] = []
+
+        def take(rows: NDArray[Any], data: memoryview, first_position: int) -> None:
+            readable = rows[_has_its_magic(rows)]
+            there = readable.copy()
+            there["position"] -= first_position
+            for at, records in records_in(data, there):
+                found.append((readable[at].copy(), _moved(records, first_position)))
+
+        for _ in scan_batches(self._readinto, on_rows=take):
+            yield from found
+            found.clear()
 
     def _readinto(self, buffer: memoryview) -> int:
         wanted = len(buffer) if self._left is None else min(len(buffer), self._left - self._given)
@@ -75,6 +89,18 @@ class SegmentFile:
         size: int = self._file.readinto(buffer[:wanted])
         self._given += size
         return size
+
+
+def _moved(records: tuple[Record, ...] | Corruption, by: int) -> tuple[Record, ...] | Corruption:
+    """What keeps a batch from being read, at its place in the file."""
+    if not isinstance(records, Corruption):
+        return records
+    return replace(records, position=records.position + by, end_position=records.end_position + by)
+
+
+def _has_its_magic(rows: Any) -> Any:
+    """Whether the magic is that of the batch's format; what is read of one whose magic changed would be a guess."""
+    return (rows["magic"] == CURRENT_MAGIC) | of_old_format(rows)
 
 
 def _own_damage(block: HeadersBlock) -> str | None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from snapshots.errors import StorageError
 from spark_jobs import class_archive
-from spark_jobs.errors import SparkError
+from spark_jobs.errors import SparkError, UnavailableError
 from spark_jobs.java import Java, find_java
 from spark_jobs.spark_home import spark_home
 
@@ -64,6 +64,8 @@ _ENVIRONMENT_SIGNS: Final = (
 
 _STORAGE_ERROR: Final = re.compile(r"^snapshots\.errors\.StorageError: (.+)$", re.MULTILINE)
 """How an object store's silence ends a Python worker's traceback, which is all that the driver gets to see."""
+_UNAVAILABLE_ERROR: Final = re.compile(r"^spark_jobs\.errors\.UnavailableError: (.+)$", re.MULTILINE)
+"""How a worker's missing mount does."""
 
 _STORE_VARIABLES: Final = ("AWS_", "FSSPEC_")
 
@@ -80,6 +82,8 @@ def spark_errors(doing: str) -> Iterator[None]:
         text = str(error)
         if told := _STORAGE_ERROR.search(text):
             raise StorageError(told[1]) from error
+        if told := _UNAVAILABLE_ERROR.search(text):
+            raise UnavailableError(told[1]) from error
         sign = next((sign for sign in _ENVIRONMENT_SIGNS if sign in text), None)
         if sign is None:
             raise

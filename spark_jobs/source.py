@@ -1,8 +1,9 @@
 """The Spark data source `kafka_segments`: a plan of segments in, summaries out as Arrow batches, partitioned by bytes.
 
 In: option `plan`, the path of a JSON file with `SegmentTask`s; option `at_least`, how many partitions are worth
-having. Out: rows of `INDEX_SCHEMA`. The rule that must hold: this module imports nothing heavy, because Spark's
-planner starts a Python process of its own to list the partitions.
+having; option `failures`, where to note whose segments made us fail. Out: rows of `INDEX_SCHEMA`. The rule that must
+hold: this module imports nothing heavy, because Spark's planner starts a Python process of its own to list the
+partitions.
 """
 
 import json
@@ -16,6 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from spark_jobs.failures import Failures
 from spark_jobs.index import INDEX_SCHEMA, SegmentTask, by_bytes, index_rows
 
 
@@ -43,6 +45,7 @@ class SegmentReader(DataSourceReader):
     def __init__(self, options: dict[str, Any]) -> None:
         self._plan = Path(options["plan"])
         self._at_least = int(options.get("at_least", "1"))
+        self._failures = Failures(directory=options["failures"]) if "failures" in options else None
 
     def partitions(self) -> list[InputPartition]:
         """One partition per group of about equal bytes."""
@@ -51,7 +54,7 @@ class SegmentReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The partition's summaries."""
         assert isinstance(partition, SegmentPartition)
-        yield from index_rows(partition.tasks)
+        yield from index_rows(partition.tasks, failures=self._failures)
 
 
 class KafkaSegments(DataSource):

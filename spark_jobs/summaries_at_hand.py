@@ -36,4 +36,4 @@ def by_snapshot(run: Run) -> Iterator[tuple[AuditedSnapshot, ds.Dataset]]:
 
 def keys_of(snapshot: AuditedSnapshot) -> list[str]:
     """The snapshots that the audit of one needs: itself, and the one that it is compared with."""
-    return [snapshot.key] if snapshot.previous is None else [snapshot.key, snapshot.previous.key]
+    return [read.key for read in snapshot.reads]

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from snapshots.errors import SnapshotError
 from snapshots.listing import listing
 from snapshots.manifest import Manifest
 from spark_jobs.coverage import coverage_of, write_coverage
 from spark_jobs.fact_files import PartWriter, write_empty_relations
+from spark_jobs.failures import Failures
 from spark_jobs.in_process import derive_here
+from spark_jobs.mounts import handed_over
 from spark_jobs.run import AuditedSnapshot, Run
 
 if TYPE_CHECKING:
@@ -33,14 +34,14 @@ MANY: Final = 8
 """Small snapshots in a run from which on they are taken whole: enough to keep some cores busy."""
 
 _TASKS_A_CORE: Final = 16
-_SAID_DDL: Final = "error string"
+_DONE_DDL: Final = "number bigint"
 
 
 def divided(run: Run) -> tuple[Run, Run]:
     """The run with the snapshots that are read segment by segment, and with those that are taken whole."""
     if run.look.is_restricted or len(run.snapshots) < MANY:
         return run, replace(run, snapshots=())
-    small = [snapshot for snapshot in run.snapshots if _bytes_of(snapshot) <= SMALL_BYTES]
+    small = [snapshot for snapshot in run.snapshots if _is_small(snapshot)]
     if len(small) < MANY:
         small = []
     names = {snapshot.key for snapshot in small}
@@ -49,7 +50,7 @@ def divided(run: Run) -> tuple[Run, Run]:
 
 
 def derive_whole(spark: "SparkSession", run: Run) -> None:
-    """Derives every snapshot of the run, each in one task. Raises `SnapshotError` for the first that cannot be used."""
+    """Derives every snapshot of the run, each in one task. One that cannot be derived is noted as a failure."""
     work = run.work / "whole"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
@@ -57,14 +58,14 @@ def derive_whole(spark: "SparkSession", run: Run) -> None:
         (work / f"{number}.pickle").write_bytes(pickle.dumps(snapshot, protocol=pickle.HIGHEST_PROTOCOL))
     many = len(run.snapshots)
     tasks = min(many, _TASKS_A_CORE * spark.sparkContext.defaultParallelism)
-    said = spark.range(0, many, 1, tasks).mapInArrow(_derive_each(str(work)), schema=_SAID_DDL).collect()
-    for row in said:
-        raise SnapshotError(row["error"])
+    spark.range(0, many, 1, tasks).mapInArrow(_derive_each(str(work), run.failures), schema=_DONE_DDL).collect()
 
 
-def _bytes_of(snapshot: AuditedSnapshot) -> int:
-    previous = snapshot.previous
-    return _size(snapshot.manifest) + (_size(previous.manifest) if previous is not None else 0)
+def _is_small(snapshot: AuditedSnapshot) -> bool:
+    try:
+        return sum(_size(read.manifest) for read in snapshot.reads) <= SMALL_BYTES
+    except Exception:  # whatever it is, it is told where the snapshot is read
+        return False
 
 
 def _size(manifest: Manifest) -> int:
@@ -73,17 +74,14 @@ def _size(manifest: Manifest) -> int:
     return sum(segment.log.size_bytes for replica in replicas for segment in replica.segments)
 
 
-def _derive_each(work: str) -> "ArrowMapIterFunction":
+def _derive_each(work: str, failures: Failures) -> "ArrowMapIterFunction":
     def derive_each(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            errors = []
             for number in batch.column(0).to_pylist():
-                snapshot = pickle.loads(Path(work, f"{number}.pickle").read_bytes())
-                try:
+                snapshot: AuditedSnapshot = pickle.loads(handed_over(Path(work, f"{number}.pickle")))
+                with failures.of("derive", snapshot.key, root=snapshot.root):
                     derive_and_write(snapshot)
-                except SnapshotError as error:  # Spark would tell of it as of any failure of its own
-                    errors.append(str(error))
-            yield pa.RecordBatch.from_pydict({"error": pa.array(errors, pa.string())})
+            yield batch
 
     return derive_each
 

@@ -67,8 +67,9 @@ def chromium() -> Iterator["Browser"]:
         found = find(playwright)
         # As root Chromium starts only without its sandbox; it opens nothing but pages of these tests.
         arguments = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--force-color-profile=srgb"]
+        # Where LANG is C, Chromium calls its language en-US@posix, which its own Intl refuses.
         browser = playwright.chromium.launch(
-            executable_path=found.path, args=arguments, env={**os.environ, **found.environ}
+            executable_path=found.path, args=arguments, env={**os.environ, "LANG": "en_US.UTF-8", **found.environ}
         )
         try:
             yield browser

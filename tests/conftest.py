@@ -29,6 +29,7 @@ LONGEST_FIRST = (
     "tests/tidegauge/test_everyday_dag.py",
     "tests/tidegauge/test_demo.py",
     "tests/real_kafka/test_faults.py",
+    "tests/spark_jobs/test_each_evidence_removed.py",
     "tests/sim_engine/test_worlds.py",
     "tests/real_kafka/test_cluster_answers.py",
     "tests/tidegauge/test_audit.py",
@@ -37,6 +38,7 @@ LONGEST_FIRST = (
     "tests/object_store/test_audit_from_url.py",
     "tests/tidegauge/test_capture_dag.py",
     "tests/real_kafka/test_two_log_dirs.py",
+    "tests/real_kafka/test_transactions_by_hand.py",
     "tests/sim_engine/explore/test_explore.py",
     "tests/spark_jobs/test_whole_snapshots.py",
 )

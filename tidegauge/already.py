@@ -23,7 +23,7 @@ def not_yet(inputs: Sequence[str], *, url: str, cluster: str | None) -> tuple[st
     with connect(url, "look for earlier audits") as connection, connection.cursor() as cursor:
         left = []
         for given in inputs:
-            manifest = open_snapshot(location(given), cluster=cluster).manifest
+            manifest = open_snapshot(location(given), cluster=cluster, settle=False).manifest
             cursor.execute(_JUDGED, (manifest.cluster, manifest.snapshot_id, RULESET_VERSION))
             if cursor.fetchone() is None:
                 left.append(given)

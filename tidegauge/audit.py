@@ -34,10 +34,11 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditResult:
-    """The reports written, and the exit code they come to."""
+    """The reports written, and the exit code they come to. `several`: more than one snapshot was to be audited."""
 
     reports: tuple[Path, ...]
     exit_code: int
+    several: bool = False
 
 
 def begin(
@@ -73,7 +74,7 @@ def begin(
                 say=progress,
                 since=since if previous == BEFORE else None,
             )
-    return new_run(
+    run = new_run(
         out,
         inputs,
         store_url=store or settings.store_url(),
@@ -84,10 +85,14 @@ def begin(
         data_docs=data_docs,
         look=look,
     )
+    _say_failures(run, "snapshot", progress)
+    return run
 
 
 def step(name: str, run_dir: Path, *, progress: Progress) -> AuditResult | None:
-    """One later step of a run, in this process."""
+    """One later step of a run, in this process. A snapshot that fails is said, and raised by the last step, `publish`,
+    when the others are done.
+    """
     run = load(run_dir)
     match name:
         case "index" | "derive":
@@ -98,7 +103,17 @@ def step(name: str, run_dir: Path, *, progress: Progress) -> AuditResult | None:
                 return _evaluate(run, url, progress)
         case _:
             with store_at(run.store_url) as url:
-                return _publish(run, url, progress)
+                result = _publish(run, url, progress)
+            raise_failures(run)
+            return result
+
+
+def raise_failures(run: Run) -> None:
+    """Raises what snapshots of a run failed of, if any did."""
+    from spark_jobs.failures import failed_error
+
+    if run.failures.all():
+        raise failed_error(run)
 
 
 def audit(
@@ -115,11 +130,13 @@ def audit(
     look: Look = EVERYTHING,
     snapshots_root: str | None = None,
     since: datetime | None = None,
+    show: Callable[[AuditResult], None] = lambda _: None,
 ) -> AuditResult:
     """All steps in one process. Postgres and Great Expectations get ready while Spark starts and works.
 
     `previous`: an earlier snapshot to compare with, or one for each of the inputs that it names. `master` SUBMITTED:
-    the session that spark-submit started for this very process.
+    the session that spark-submit started for this very process. `show` gets the result, also where some of several
+    snapshots failed; what they failed of is raised then, when the others are published.
     """
     from spark_jobs.store import migrate
 
@@ -143,7 +160,10 @@ def audit(
         _spark_steps(run, master or settings.spark_master(), progress)
         warm.join()
         _evaluate(run, url, progress)
-        return _publish(run, url, progress)
+        result = _publish(run, url, progress)
+    show(result)
+    raise_failures(run)
+    return result
 
 
 class _Warm(threading.Thread):
@@ -204,6 +224,7 @@ def _index(session: "SparkSession", run: Run, progress: Progress) -> None:
     progress(f"index: {sum(1 for _ in run.snapshots)} snapshot(s)")
     with spark_errors("read the segments"):
         index(session, run)
+    _say_failures(run, "index", progress)
 
 
 def _derive(session: "SparkSession", run: Run, progress: Progress) -> None:
@@ -213,12 +234,14 @@ def _derive(session: "SparkSession", run: Run, progress: Progress) -> None:
     progress("derive: facts")
     with spark_errors("derive the facts"):
         derive(session, run)
+    _say_failures(run, "derive", progress)
 
 
 def _evaluate(run: Run, url: str, progress: Progress) -> AuditResult:
     from spark_jobs.evaluate import evaluate
 
     evaluate(run, url, progress=progress)
+    _say_failures(run, "evaluate", progress)
     return _result(run)
 
 
@@ -235,9 +258,20 @@ def _publish(run: Run, url: str, progress: Progress) -> AuditResult:
     return _result(run)
 
 
+def _say_failures(run: Run, step: str, progress: Progress) -> None:
+    """Says at once which snapshots a step lost: the error comes when the others are done."""
+    for failure in run.failures.all():
+        if failure.step == step:
+            progress(f"{step}: {failure.snapshot} is left out: {failure.text}")
+
+
 def _result(run: Run) -> AuditResult:
     from spark_jobs.evaluate import read_report, worst_at_or_above
+    from spark_jobs.failures import failed_snapshots, surviving
 
-    reports = tuple(s.target / "report.json" for s in run.snapshots)
+    for snapshot in failed_snapshots(run):  # What an earlier run left there is not this one's.
+        (snapshot.target / "report.json").unlink(missing_ok=True)
+    reports = tuple(s.target / "report.json" for s in surviving(run).snapshots)
     breached = any(worst_at_or_above(read_report(path), run.fail_on) for path in reports)
-    return AuditResult(reports=reports, exit_code=1 if breached else 0)
+    several = len(run.snapshots) > 1 or bool(run.failures.all())
+    return AuditResult(reports=reports, exit_code=1 if breached else 0, several=several)

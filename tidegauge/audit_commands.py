@@ -95,11 +95,22 @@ def audit_command(
     with an earlier one: committed records that are on no replica any more are told as lost. With --previous auto each
     SNAPSHOT is compared with the newest of its cluster that was captured before it and has been audited into the same
     store, if there is one.
+
+    Of several SNAPSHOTs, one that cannot be audited is named at the end with its error, and the exit code is that
+    error's (2, 3 or 70) whatever the others breach; they are judged and published all the same.
     """
     from spark_jobs.look import look
-    from tidegauge.audit import audit
+    from tidegauge.audit import AuditResult, audit
     from tidegauge.latest import instant, resolve_all
     from tidegauge.present import print_report
+
+    def show(result: AuditResult) -> None:
+        if as_json:
+            reports = [json.loads(path.read_text(encoding="utf-8")) for path in result.reports]
+            click.echo(json.dumps(reports if result.several else reports[0], indent=1))
+            return
+        for path in result.reports:
+            print_report(path, path.parent / "data_docs" / "index.html")
 
     result = audit(
         resolve_all(directories, chosen["cluster"], _when(chosen), root=chosen["root"]),
@@ -113,13 +124,8 @@ def audit_command(
         store=store,
         master=master,
         progress=progress,
+        show=show,
     )
-    if as_json:
-        reports = [json.loads(path.read_text(encoding="utf-8")) for path in result.reports]
-        click.echo(json.dumps(reports[0] if len(reports) == 1 else reports, indent=1))
-    else:
-        for path in result.reports:
-            print_report(path, path.parent / "data_docs" / "index.html")
     sys.exit(result.exit_code)
 
 

@@ -20,6 +20,7 @@ from snapshots.capture import Ask, Capture, Captured, capture, default_id, finis
 from snapshots.copying import Meter
 from snapshots.errors import AuditError, SnapshotError
 from snapshots.file_taking import Way
+from snapshots.listing import only_metadata
 from snapshots.location import Location, location
 from snapshots.manifest import Consistency, Mode
 from snapshots.reuse import Earlier, earlier
@@ -73,15 +74,18 @@ def run(options: Options, *, say: Callable[[str], None]) -> dict[str, Any]:
     )
     if options.finish:
         return _told(wanted, finish(wanted))
-    sources, cluster_id = broker_sources(options.brokers)
+    warnings: list[str] = []
+    sources, cluster_id = broker_sources(options.brokers, part=options.part, warn=warnings.append)
     must_not_hold(sources, out)
     wanted = replace(wanted, sources=sources, cluster_id=cluster_id or None)
     wanted = replace(wanted, earlier=_earlier(options, root, wanted, say))
+    for warning in warnings:
+        say(f"Warning: {warning}")
     for other in unfinished(root / options.cluster):
         if other != snapshot_id:
             say(f"{root / options.cluster / other} is unfinished: go on with it by --id {other}, or remove it.")
     total = sources_bytes(sources)
-    say(f"Capturing about {total / 1e6:.0f} MB of {len(sources)} brokers as --id {snapshot_id} into {out}")
+    say(f"Capturing about {total / 1e6:.0f} MB of {len(sources)} nodes as --id {snapshot_id} into {out}")
     throttle = Throttle(options.max_mb_per_s * 1e6 if options.max_mb_per_s is not None else None)
     with _progress(total, say) as tick:
         try:
@@ -98,19 +102,24 @@ def run(options: Options, *, say: Callable[[str], None]) -> dict[str, Any]:
             ) from error
     for path in captured.rotten:
         say(f"{path}: other bytes than the earlier snapshot's, though nobody has written to the file since; copied.")
-    return _told(wanted, captured)
+    return _told(wanted, captured, warnings)
 
 
 def summary(result: dict[str, Any]) -> str:
     """What came of it, in words."""
     words = (
-        f"{result['cluster']}/{result['snapshot_id']}: {len(result['brokers'])} brokers, {result['files']} files, "
+        f"{result['cluster']}/{result['snapshot_id']}: {_counted(result)}, {result['files']} files, "
         f"{result['bytes'] / 1e6:.1f} MB; {result['bytes_read'] / 1e6:.1f} MB read, "
         f"{result['linked_bytes'] / 1e6:.1f} MB linked, {len(result['left_out'])} left out."
     )
     if not result["finished"]:
         return f"{words} Next, when every broker's share is there: the same command with --finish and no --broker"
     return f"{words} Next: tidegauge audit {result['snapshot']} --out OUT"
+
+
+def _counted(result: dict[str, Any]) -> str:
+    words = f"{len(result['brokers'])} brokers"
+    return f"{words} and {len(result['controllers'])} controllers" if result["controllers"] else words
 
 
 def sources_bytes(sources: Sequence[BrokerSource]) -> int:
@@ -128,13 +137,16 @@ def sources_bytes(sources: Sequence[BrokerSource]) -> int:
     return total
 
 
-def _told(wanted: Capture, captured: Captured) -> dict[str, Any]:
+def _told(wanted: Capture, captured: Captured, warnings: Sequence[str] = ()) -> dict[str, Any]:
+    controllers = [b.broker_id for b in captured.brokers if only_metadata(b)]
     return {
         "snapshot": str(wanted.out),
         "cluster": wanted.cluster,
         "snapshot_id": wanted.snapshot_id,
         "finished": captured.manifest is not None,
-        "brokers": [b.broker_id for b in captured.brokers],
+        "brokers": [b.broker_id for b in captured.brokers if b.broker_id not in controllers],
+        "controllers": controllers,
+        "warnings": list(warnings),
         "mode": str((captured.manifest or wanted.way).mode),
         "files": captured.files,
         "bytes": captured.size_bytes,
@@ -202,7 +214,7 @@ def _earlier(options: Options, root: Location, wanted: Capture, say: Callable[[s
     if where is None:
         return None
     try:
-        manifest = open_snapshot(where).manifest
+        manifest = open_snapshot(where, settle=False).manifest
     except SnapshotError as error:
         if options.previous is not None:
             raise

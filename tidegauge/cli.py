@@ -79,7 +79,9 @@ def snapshot() -> None:
 def adopt_command(given: str, cluster: str, consistency: str, snapshot_id: str | None) -> None:
     """Make DIRECTORY, a plain copy of log directories (broker-<id>/ each), a snapshot: writes its MANIFEST.json."""
     from snapshots.adopt import adopt
+    from snapshots.listing import counted
     from snapshots.location import is_url
+    from snapshots.settled import settled
 
     if is_url(given):
         raise SnapshotError(
@@ -97,9 +99,11 @@ def adopt_command(given: str, cluster: str, consistency: str, snapshot_id: str |
             progress=tick,
         )
     manifest = adopted.manifest
+    for foreign in settled(directory, manifest).foreign:
+        _progress(f"Warning: {foreign.path}: {foreign.reason}. An audit will not count it.")
     files = sum(len(b.files) for b in manifest.brokers)
     click.echo(
-        f"{manifest.cluster}/{manifest.snapshot_id}: {len(manifest.brokers)} brokers, {files} files, "
+        f"{manifest.cluster}/{manifest.snapshot_id}: {counted(manifest)}, {files} files, "
         f"{len(manifest.left_out)} left out. Next: tidegauge audit {directory} --out OUT"
     )
 
@@ -112,7 +116,7 @@ def verify_command(directory: str) -> None:
     from snapshots.adopt import open_snapshot, verify
     from snapshots.location import location
 
-    opened = open_snapshot(location(directory))
+    opened = open_snapshot(location(directory), settle=False)
     with _bar("Verifying") as tick:
         problems = verify(opened, progress=tick)
     for problem in problems:
@@ -143,7 +147,11 @@ class _bar:  # noqa: N801 - reads as a verb where it is used
 @main.command("capture")
 @click.option("--cluster", required=True, help="The cluster's name in reports and in the store.")
 @click.option(
-    "--broker", "brokers", multiple=True, metavar="ID=LOG_DIR[,LOG_DIR]", help="A broker and its log dirs; repeatable."
+    "--broker",
+    "brokers",
+    multiple=True,
+    metavar="ID=LOG_DIR[,LOG_DIR]",
+    help="A node (broker or controller) and its directories: log.dirs and metadata.log.dir; repeatable.",
 )
 @click.option("--out", required=True, metavar="ROOT", help="Directory or URL; the snapshot is ROOT/CLUSTER/ID.")
 @click.option("--id", "snapshot_id", help="Snapshot id; by default the instant, UTC. Goes on with an unfinished one.")

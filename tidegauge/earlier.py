@@ -22,6 +22,8 @@ from snapshots.errors import SnapshotError
 from snapshots.listing import listing
 from snapshots.location import Location, location
 from snapshots.manifest import LeftOut
+from snapshots.settled import settled
+from spark_jobs.instant import finished_at_ms
 from spark_jobs.metadata_log import read_metadata
 from spark_jobs.pairs import check_pair
 from spark_jobs.store import connect, migrate
@@ -112,11 +114,11 @@ def _lying(home: Location, snapshot: Snapshot, before: datetime) -> Iterator[_Ca
 
 def captured_at(snapshot: Snapshot) -> datetime | None:
     """When a snapshot was captured: by its manifest, else by the last record of its metadata log."""
-    finished = [b.read_finished_at_ms for b in snapshot.manifest.brokers if b.read_finished_at_ms is not None]
     unread: list[LeftOut] = []
-    at = max(finished, default=None)
+    at = finished_at_ms(snapshot.manifest)
     if at is None:
-        at = read_metadata(snapshot.root, listing(snapshot.manifest), unread).history.last_record_at_ms
+        manifest = settled(snapshot.root, snapshot.manifest)
+        at = read_metadata(snapshot.root, listing(manifest), unread).history.last_record_at_ms
     return None if at is None else datetime.fromtimestamp(at / 1000, UTC)
 
 

@@ -9,6 +9,9 @@ mistake of ours.
     3   the environment: store, Spark, disk
     70  an error of our own
     99  nothing to do (`job snapshot --unless-published`), which Airflow takes for skipped
+
+Of several snapshots that are audited together, one that cannot be audited makes it 2, 3 or 70, whatever the others
+breach, and they are published before that.
 """
 
 import os
@@ -21,12 +24,15 @@ from typing import Any, Final
 import click
 
 from snapshots.errors import AuditError, SnapshotError
+from spark_jobs.errors import OwnError
 
 EXIT_BREACHES: Final = 1
 EXIT_UNUSABLE: Final = 2
 EXIT_ENVIRONMENT: Final = 3
 EXIT_OUR_FAULT: Final = 70
 EXIT_NOTHING_NEW: Final = 99
+
+_REPORT: Final = "Please report it with the output of the same command after `tidegauge --debug`."
 
 
 def told(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -37,9 +43,9 @@ def told(command: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return command(*args, **kwargs)
         except AuditError as error:
-            click.echo(f"tidegauge: {error}", err=True)
+            click.echo(_paragraph(error), err=True)
             _traceback()
-            sys.exit(EXIT_UNUSABLE if isinstance(error, SnapshotError) else EXIT_ENVIRONMENT)
+            sys.exit(_code(error))
         except BrokenPipeError:
             # Who read the output has left (`| head`): there is nobody to tell, and Python's own flush would complain.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -58,14 +64,25 @@ def told(command: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:
             # Never 1: a breach is a result, this is a mistake of ours.
             click.echo(
-                f"tidegauge: an error of its own ({type(error).__name__}: {error}). Nothing was published. "
-                "Please report it with the output of the same command after `tidegauge --debug`.",
+                f"tidegauge: an error of its own ({type(error).__name__}: {error}). Nothing was published. {_REPORT}",
                 err=True,
             )
             _traceback()
             sys.exit(EXIT_OUR_FAULT)
 
     return run
+
+
+def _paragraph(error: AuditError) -> str:
+    if not isinstance(error, OwnError):
+        return f"tidegauge: {error}"
+    return f"tidegauge: an error of its own ({error}). {_REPORT}"
+
+
+def _code(error: AuditError) -> int:
+    if isinstance(error, OwnError):
+        return EXIT_OUR_FAULT
+    return EXIT_UNUSABLE if isinstance(error, SnapshotError) else EXIT_ENVIRONMENT
 
 
 def _traceback() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sim_engine.explore.layout import Constants
-from sim_engine.explore.render_state import disks_of
+from sim_engine.explore.render_state import STARTED_AT_MS, disks_of
 from sim_engine.explore.rules import Model
 from sim_engine.explore.search import Explorer
 from sim_engine.explore.state_truth import document, violations
@@ -76,6 +76,7 @@ def explore(
                 snapshot_id=f"{model}-{'-'.join(str(n) for n in _numbers(constants))}",
                 consistency=Consistency.ATOMIC,
                 truth=document(explorer.layout, steps[-1].fields),
+                at_ms=STARTED_AT_MS,
             )
             told_of[-1]["snapshot"] = str(out)
     result = {

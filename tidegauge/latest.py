@@ -135,7 +135,7 @@ def _captured(place: Location, written: float) -> float:
     from tidegauge.earlier import captured_at
 
     try:
-        at = captured_at(open_snapshot(place))
+        at = captured_at(open_snapshot(place, settle=False))
     except SnapshotError:
         return written
     return written if at is None else at.timestamp()

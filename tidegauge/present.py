@@ -6,7 +6,7 @@ all) is data, and cannot write to the terminal as anything else.
 
 import json
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,11 @@ _COLOURS: Final = {"critical": "red", "warning": "yellow", "info": "cyan", "unkn
 _WIDTH: Final = 118
 BREACHES_SHOWN: Final = 20
 """Breaches below warning are counted, not printed; the rest up to this many, roots first."""
+
+_TELLING: Final = frozenset({"C10", "D06", "D18", "H03", "J02", "K07"})
+"""Invariants whose breaches are losses."""
+_HIDING: Final = frozenset({"metadata_log", "metadata_log_start", "broker", "log_dir", "replica", "segment"})
+"""Evidence without which a loss may not be seen. Without an earlier snapshot none is looked for."""
 
 _TRANSACTIONS_SHOWN: Final = 10
 _RISKS_SHOWN: Final = 5
@@ -42,6 +47,7 @@ def lines(report: Report) -> Iterator[str]:
     if restricted := run.get("restricted_to"):
         asked = ", ".join((*restricted["partitions"], *restricted["invariants"]))
         yield f"A look at {safe(asked)} only: no verdict on the cluster, and not published."
+    yield from _missing(report)
     yield from _coverage(report)
     yield ""
     yield from _table(report)
@@ -70,6 +76,27 @@ def _coverage(report: Report) -> Iterator[str]:
         yield f"  not read: {safe(entry['path'])}: {safe(entry['reason'])}"
     if len(unread) > 5:
         yield f"  … and {len(unread) - 5} more, in the report."
+
+
+def _missing(report: Report) -> Iterator[str]:
+    """What evidence is missing, which verdicts that leaves open, and what would bring it back."""
+    pieces = [p for p in report["coverage"].get("missing_evidence", ()) if p["blinds"]]
+    if not pieces:
+        return
+    blind = {code for piece in pieces for code in piece["blinds"]}
+    total = len(report["invariants"])
+    yield click.style(f"Missing evidence leaves {len(blind)} of {total} verdicts open:", bold=True)
+    for piece in pieces:
+        name = click.style(piece["evidence"].replace("_", " "), fg=_COLOURS["unknown"])
+        yield from textwrap.wrap(
+            f"{name}: {safe(piece['why'])}. Open: {' '.join(piece['blinds'])}.",
+            _WIDTH,
+            initial_indent="  ",
+            subsequent_indent="    ",
+        )
+        yield from textwrap.wrap(
+            f"To bring it back: {piece['remedy']}.", _WIDTH, initial_indent="    ", subsequent_indent="    "
+        )
 
 
 def _size(n: int) -> str:
@@ -163,12 +190,15 @@ def _losses(report: Report) -> Iterator[str]:
     losses = report["losses"]
     yield ""
     if not losses:
-        yield "Losses: none found."
+        yield f"Losses: none found{_as_far_as(report)}."
         return
-    total = sum(loss["records"] for loss in losses)
-    yield click.style(f"Losses: {total} records in {len(losses)} ranges", bold=True)
+    certain = [loss for loss in losses if loss["state"] != "possible"]
+    possible = [loss for loss in losses if loss["state"] == "possible"]
+    told = [f"{sum(x['records'] for x in certain)} records in {_ranges(certain)}"] if certain else []
+    told += [f"{sum(x['records'] for x in possible)} records possible in {_ranges(possible)}"] if possible else []
+    yield click.style(f"Losses: {', '.join(told)}", bold=True)
     for loss in losses:
-        held = f"held by broker {', '.join(map(str, loss['held_by']))}" if loss["held_by"] else "held by no broker"
+        held = f"held by broker {', '.join(map(str, loss['held_by']))}" if loss["held_by"] else "on no disk in the copy"
         yield (
             f"  {safe(loss['topic'])}-{loss['partition']} [{loss['start_offset']}, {loss['end_offset']})  "
             f"{loss['records']} records, {loss['state'].replace('_', ' ')}, {held}, "
@@ -177,6 +207,17 @@ def _losses(report: Report) -> Iterator[str]:
         yield from textwrap.wrap(safe(loss["cause"]), _WIDTH, initial_indent="    ", subsequent_indent="    ")
         if loss["groups_affected"]:
             yield f"    Groups that had read past it: {', '.join(map(safe, loss['groups_affected']))}"
+
+
+def _as_far_as(report: Report) -> str:
+    """What the lack of evidence may hide, of those verdicts that tell of losses."""
+    pieces = report["coverage"].get("missing_evidence", ())
+    hidden = {code for p in pieces if p["evidence"] in _HIDING for code in p["blinds"]} & _TELLING
+    return f" in what was read; not known are {' '.join(sorted(hidden))}" if hidden else ""
+
+
+def _ranges(losses: Sequence[Mapping[str, Any]]) -> str:
+    return f"{len(losses)} range{'s' if len(losses) != 1 else ''}"
 
 
 def _risks(report: Report) -> Iterator[str]:

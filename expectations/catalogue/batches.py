@@ -102,26 +102,30 @@ BATCH_MAGIC = Invariant(
     name="BatchMagic",
     severity=Severity.WARNING,
     relation="segments",
-    statement="Every batch is of message format 2, the only one that brokers since 4.0 write.",
+    statement=(
+        "A batch's magic is that of the message format it is written in, and behind a batch of one format comes none "
+        "of an older."
+    ),
     because=(
-        "The format's byte is not under the checksum, and one batch of an older format makes the broker throw away the "
-        "replica's leader epochs: its next truncation falls back to the high watermark."
+        "Of format 2 the magic is not under the checksum, and one batch of an older format behind newer ones makes the "
+        "broker throw away the replica's leader epochs: its next truncation falls back to the high watermark."
     ),
     applies_when="batch_count > 0",
-    unknown=(
-        Unknown(
-            reason="may have been written before message format 2",
-            when="magic_errors > 0 AND (magic_errors = batch_count OR ever_compacted)",
-        ),
+    breach_when="magic_errors > 0 OR format_falls > 0",
+    derived=(
+        ("changed", "CASE WHEN magic_errors > 0 THEN magic_errors END"),
+        ("fallen", "CASE WHEN format_falls > 0 THEN format_falls END"),
     ),
-    breach_when="magic_errors > 0",
-    evidence=("magic_errors", "batch_count", "first_leader_epoch", "last_leader_epoch"),
+    start_offset="format_fall_offset",
+    evidence=("magic_errors", "format_falls", "older_format_batches", "batch_count", "last_leader_epoch"),
     details=("magic",),
     explanation=(
-        "{magic_errors} of the {batch_count} batches in {path} claim a message format older than 2.",
-        "The others are of format 2 (leader epochs {first_leader_epoch} to {last_leader_epoch}), and Kafka does not "
-        "go back.",
-        "Either the format byte rotted, which no checksum shows, or something other than a Kafka 4 broker wrote here.",
+        "{changed} of the {batch_count} batches in {path} have the checksum of message format 2, and a magic that is "
+        "not 2.",
+        "{fallen} batches in {path} are of an older message format than the batch before; the first begins at offset "
+        "{format_fall_offset}.",
+        "A log's format rises when a cluster is upgraded, and Kafka asks never to set it back: either the byte rotted, "
+        "or something else than the topic's leader wrote here.",
     ),
     next="kafka-dump-log.sh --files {path} | grep -v 'magic: 2'",
     implies=("B14", "B15", "D20"),
@@ -161,7 +165,7 @@ BATCH_CHECKSUM = Invariant(
         "follower fails on them.",
     ),
     next="kafka-dump-log.sh --files {path} | grep 'isvalid: false'",
-    implies=("A16", "C02", "D02", "D07", "D20"),
+    implies=("A16", "B10", "B17", "C02", "D02", "D07", "D20"),
     reference="DefaultRecordBatch#ensureValid, UnifiedLog#analyzeAndValidateRecords",
 )
 
@@ -215,7 +219,15 @@ RECORD_COUNT = Invariant(
     statement="A batch holds as many records as it spans offsets; only cleaning leaves fewer, and nothing leaves more.",
     because="The broker numbers the records of a batch one by one and refuses a batch whose count differs.",
     applies_when="batch_count > 0",
-    unknown=(Unknown(reason="copy skew", when=f"record_count_errors = 1 AND {_HALF_COPIED}"),),
+    unknown=(
+        Unknown(reason="copy skew", when=f"record_count_errors = 1 AND {_HALF_COPIED}"),
+        # It may have been compacted once, and moved here since: no cleaner's checkpoint came along.
+        Unknown(
+            reason="history of the policy not known",
+            when="NOT policy_history_known AND record_count_errors > 0 AND record_count_errors = short_batches "
+            "AND coalesce(short_batches_held_elsewhere, 0) = 0",
+        ),
+    ),
     breach_when="record_count_errors > 0",
     evidence=("record_count_errors", "batch_count", "record_count", "ever_compacted"),
     details=("record_count",),
@@ -292,13 +304,23 @@ EPOCH_PRESENT = Invariant(
     name="LeaderEpochPresent",
     severity=Severity.WARNING,
     relation="segments",
-    statement="Every batch of message format 2 carries the leader epoch under which it was appended.",
+    statement=(
+        "Every batch of message format 2 carries the leader epoch under which it was appended, those apart that a "
+        "cleaner wrote of batches of an older format."
+    ),
     because=(
         "The leader stamps it on append, outside the checksum. Without it a follower cannot tell which history a batch "
         "belongs to, and truncation goes wrong after the next election."
     ),
     applies_when="batch_count > 0",
-    unknown=(Unknown(reason="copy skew", when=f"epoch_missing_errors = 1 AND {_HALF_COPIED}"),),
+    unknown=(
+        Unknown(reason="copy skew", when=f"epoch_missing_errors = 1 AND {_HALF_COPIED}"),
+        # If the topic was compacted once, a cleaner of Kafka 4 may have written them of batches that had no epoch.
+        Unknown(
+            reason="history of the policy not known",
+            when="NOT policy_history_known AND epoch_missing_errors > 0 AND epoch_missing_errors = epochless_first",
+        ),
+    ),
     breach_when="epoch_missing_errors > 0",
     evidence=("epoch_missing_errors", "batch_count", "first_leader_epoch", "last_leader_epoch"),
     details=("epoch_missing",),

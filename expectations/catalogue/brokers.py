@@ -12,6 +12,7 @@ _OTHER_CLUSTER: Final = "cardinality(cluster_ids) > 1 OR coalesce(cluster_ids[1]
 _OTHER_NODE: Final = "cardinality(node_ids) > 1 OR coalesce(node_ids[1] <> broker_id, false)"
 _OTHER_DISK: Final = "cardinality(shared_directory_ids) > 0 OR cardinality(foreign_directory_ids) > 0"
 _UNREGISTERED: Final = "coalesce(cardinality(unregistered_directory_ids) > 0, false)"
+_WRONG: Final = "coalesce(cardinality(wrong_properties) > 0, false)"
 
 META_PROPERTIES = Invariant(
     code="B22",
@@ -23,32 +24,46 @@ META_PROPERTIES = Invariant(
     "own and registered for that broker.",
     because="A disk of another cluster or another broker brings logs that nobody here wrote. A directory id that two "
     "disks share makes the controller take a replica on the one for a replica on the other.",
-    applies_when="captured",
+    # A log dir that is somebody else's does not count as captured, and this is where that is said.
+    applies_when=f"captured OR {_WRONG}",
     unknown=(
         Unknown(
             reason="no meta.properties",
-            when="cardinality(cluster_ids) = 0 AND cardinality(node_ids) = 0 AND cardinality(directory_ids) = 0",
+            when="cardinality(cluster_ids) = 0 AND cardinality(node_ids) = 0 AND cardinality(directory_ids) = 0 "
+            f"AND NOT {_WRONG}",
         ),
         Unknown(
             reason="cluster id not settled",
             when=f"expected_cluster_id IS NULL AND cardinality(cluster_ids) = 1 AND NOT ({_OTHER_NODE} OR "
-            f"{_OTHER_DISK})",
+            f"{_OTHER_DISK} OR {_WRONG})",
         ),
         Unknown(
             reason="broker has not come back",
             # A new disk is registered when the broker starts with it.
-            when=f"NOT alive AND {_UNREGISTERED} AND NOT ({_OTHER_CLUSTER} OR {_OTHER_NODE} OR {_OTHER_DISK})",
+            when=f"NOT alive AND {_UNREGISTERED} AND NOT ({_OTHER_CLUSTER} OR {_OTHER_NODE} OR {_OTHER_DISK} OR "
+            f"{_WRONG})",
         ),
     ),
-    breach_when=f"{_OTHER_CLUSTER} OR {_OTHER_NODE} OR {_OTHER_DISK} OR {_UNREGISTERED}",
+    breach_when=f"{_OTHER_CLUSTER} OR {_OTHER_NODE} OR {_OTHER_DISK} OR {_UNREGISTERED} OR {_WRONG}",
     derived=(
         ("other_cluster", f"CASE WHEN {_OTHER_CLUSTER} THEN cluster_ids END"),
         ("other_node", f"CASE WHEN {_OTHER_NODE} THEN node_ids END"),
         ("shared", "CASE WHEN cardinality(shared_directory_ids) > 0 THEN shared_directory_ids END"),
         ("foreign_ids", "CASE WHEN cardinality(foreign_directory_ids) > 0 THEN foreign_directory_ids END"),
         ("unregistered", f"CASE WHEN {_UNREGISTERED} THEN unregistered_directory_ids END"),
+        ("wrong", f"CASE WHEN {_WRONG} THEN wrong_properties END"),
+        # What counts as captured is the broker's own disk, whatever the file says.
+        ("own_disk", f"CASE WHEN {_WRONG} AND captured AND NOT ({_OTHER_DISK} OR {_UNREGISTERED}) THEN true END"),
     ),
-    evidence=("cluster_ids", "expected_cluster_id", "node_ids", "directory_ids", "log_dirs"),
+    evidence=(
+        "cluster_ids",
+        "expected_cluster_id",
+        "node_ids",
+        "directory_ids",
+        "log_dirs",
+        "wrong_properties",
+        "own_disk",
+    ),
     explanation=(
         "Broker {broker_id} has log dirs {log_dirs}, with directory ids {directory_ids}.",
         "Their meta.properties name cluster {other_cluster}, while most brokers' name {expected_cluster_id}.",
@@ -56,10 +71,13 @@ META_PROPERTIES = Invariant(
         "Directory ids {shared} are also those of another log dir in the snapshot.",
         "Directory ids {foreign_ids} are registered for another broker.",
         "Directory ids {unregistered} are registered for no broker.",
+        "The files: {wrong}.",
     ),
     next="cat <each log.dir of broker {broker_id}>/meta.properties",
     reference="MetaPropertiesEnsemble#verify, KIP-858",
 )
+
+_OFFLINE: Final = "coalesce(cardinality(offline_replicas) > 0, false)"
 
 REPLICA_PLACEMENT = Invariant(
     code="D17",
@@ -80,26 +98,40 @@ REPLICA_PLACEMENT = Invariant(
         Unknown(
             reason="about to be settled, or not in the copy",
             when="unsettled_replicas > 0 AND cardinality(stray_replicas) = 0 AND cardinality(missing_replicas) = 0 "
-            "AND cardinality(misplaced_replicas) = 0",
+            f"AND cardinality(misplaced_replicas) = 0 AND NOT {_OFFLINE}",
         ),
     ),
     breach_when="cardinality(stray_replicas) > 0 OR cardinality(missing_replicas) > 0 OR "
-    "cardinality(misplaced_replicas) > 0",
+    f"cardinality(misplaced_replicas) > 0 OR {_OFFLINE}",
     severity_when=(
-        # The broker tells the controller which directory it is when it starts, and nothing is lost until then.
+        # The broker tells the controller which directory it is when it starts, and nothing is lost until then. Of a
+        # directory that failed the controller knows, and counts on none of its replicas.
         (Severity.INFO, "cardinality(stray_replicas) = 0 AND cardinality(missing_replicas) = 0"),
     ),
     derived=(
         ("stray", "CASE WHEN cardinality(stray_replicas) > 0 THEN stray_replicas END"),
         ("missing", "CASE WHEN cardinality(missing_replicas) > 0 THEN missing_replicas END"),
         ("misplaced", "CASE WHEN cardinality(misplaced_replicas) > 0 THEN misplaced_replicas END"),
+        ("offline", f"CASE WHEN {_OFFLINE} THEN offline_replicas END"),
     ),
-    evidence=("replica_count", "stray_replicas", "missing_replicas", "misplaced_replicas", "seen_until_ms"),
+    evidence=(
+        "replica_count",
+        "stray_replicas",
+        "missing_replicas",
+        "misplaced_replicas",
+        "seen_until_ms",
+        "missing",
+        "offline",
+        "stray",
+    ),
     explanation=(
         "Broker {broker_id} knew the metadata log up to {seen_until_ms}.",
         "It serves {stray}, which the metadata log has not assigned to it for more than a minute.",
         "It was in sync for {missing}, and neither holds them nor lists them in replication-offset-checkpoint.",
         "It holds {misplaced} in another log dir than the metadata log names.",
+        "Of {offline} the metadata log names a log dir that the broker has registered no longer: the disk failed, or "
+        "was taken out of log.dirs. The controller has taken them out of the ISR, and the broker makes them anew in "
+        "another log dir only when it starts without that one.",
     ),
     next="bin/kafka-log-dirs.sh --bootstrap-server <host:port> --describe --broker-list {broker_id}",
     reference="LogManager (stray replicas), ReplicaManager#applyDelta, KIP-858",

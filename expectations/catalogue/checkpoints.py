@@ -25,6 +25,10 @@ _UNLISTED: Final = "checkpoint_start_offset IS NULL AND later_checkpoint_start_o
 _LOG_START_MAY_LAG: Final = "(NOT coalesce(clean_shutdown, false) OR topic = '__cluster_metadata')"
 """The log start is checkpointed once a minute and at a clean stop; the metadata log's not at all."""
 
+_NOT_COPIED: Final = Unknown(
+    reason="leader-epoch-checkpoint not copied", when="NOT coalesce(epoch_checkpoints_copied, true)"
+)
+
 _FIRST_ENTRY_ABOVE_LOG_START: Final = (
     "is_first_entry AND checkpoint_start_offset > start_offset AND checkpoint_start_offset > log_start_offset"
 )
@@ -72,7 +76,9 @@ EPOCH_CACHE_MONOTONIC = Invariant(
         "answer to "
         "where an epoch ends depends on which line is looked at, and replicas truncate to different offsets."
     ),
-    applies_when="NOT epoch_checkpoint_missing AND epoch_checkpoint_entries IS NOT NULL",
+    applies_when="(NOT epoch_checkpoint_missing AND epoch_checkpoint_entries IS NOT NULL) "
+    "OR NOT coalesce(epoch_checkpoints_copied, true)",
+    unknown=(_NOT_COPIED,),
     breach_when="epoch_checkpoint_disorder > 0",
     evidence=(
         "epoch_checkpoint_entries",
@@ -112,6 +118,11 @@ EPOCH_CACHE_VS_LOG = Invariant(
     applies_when="checkpoint_start_offset IS NOT NULL",
     unknown=(
         Unknown(reason="copy skew", when=f"NOT broker_quiet AND {_ENTRY_WITHOUT_BATCHES}"),
+        Unknown(
+            reason="log start not checkpointed",
+            when=f"log_starts_copied IS FALSE AND {_FIRST_ENTRY_ABOVE_LOG_START} "
+            "AND checkpoint_start_offset <= log_end_offset",
+        ),
         Unknown(
             reason="log start not yet checkpointed",
             # A broker that died before it was has its deleted records back, for good; and who led, a newer epoch.
@@ -173,11 +184,17 @@ EPOCH_CACHE_NO_MISSING = Invariant(
     ),
     applies_when="start_offset IS NOT NULL AND end_offset > log_start_offset",
     unknown=(
+        _NOT_COPIED,
         Unknown(
             reason="copy skew",
             when=f"{_UNLISTED} AND NOT epoch_checkpoint_missing AND NOT broker_quiet "
             "AND leader_epoch > coalesce(checkpoint_last_leader_epoch, -1) AND "
             "(NOT coalesce(epoch_checkpoint_read_again, false) OR later_checkpoint_last_leader_epoch > leader_epoch)",
+        ),
+        Unknown(
+            reason="log start not checkpointed",
+            when=f"log_starts_copied IS FALSE AND {_UNLISTED} AND NOT epoch_checkpoint_missing "
+            "AND end_offset <= coalesce(checkpoint_first_start_offset, log_end_offset)",
         ),
         Unknown(
             reason="log start not yet checkpointed",
@@ -241,7 +258,14 @@ HIGH_WATERMARK_CHECKPOINT = Invariant(
     start_offset="CASE WHEN high_watermark > log_end_offset THEN log_end_offset END",
     end_offset="CASE WHEN high_watermark > log_end_offset THEN high_watermark END",
     records="CASE WHEN high_watermark > log_end_offset THEN high_watermark - log_end_offset END",
-    evidence=("log_start_offset", "high_watermark", "log_end_offset", "is_leader", "clean_shutdown"),
+    evidence=(
+        "log_start_offset",
+        "high_watermark",
+        "log_end_offset",
+        "is_leader",
+        "clean_shutdown",
+        "elections_on_record",
+    ),
     explanation=(
         "Broker {broker_id} declared the records of {topic}-{partition} below offset {high_watermark} committed.",
         "Its log ends at {log_end_offset}: {committed_missing} committed offsets are not on it.",
@@ -296,7 +320,7 @@ RECOVERY_POINT_CHECKPOINT = Invariant(
     start_offset="CASE WHEN recovery_point_offset > log_end_offset THEN log_end_offset END",
     end_offset="CASE WHEN recovery_point_offset > log_end_offset THEN recovery_point_offset END",
     records="CASE WHEN recovery_point_offset > log_end_offset THEN recovery_point_offset - log_end_offset END",
-    evidence=("log_start_offset", "recovery_point_offset", "log_end_offset", "clean_shutdown"),
+    evidence=("log_start_offset", "recovery_point_offset", "log_end_offset", "clean_shutdown", "elections_on_record"),
     explanation=(
         "Broker {broker_id} had forced {topic}-{partition} to disk up to offset {recovery_point_offset}.",
         "Its log ends at {log_end_offset}: {flushed_missing} offsets that were on disk are gone.",
@@ -346,7 +370,13 @@ LOG_START_CHECKPOINT = Invariant(
     ),
     start_offset="CASE WHEN checkpoint_log_start_offset > log_end_offset THEN log_end_offset ELSE high_watermark END",
     end_offset="checkpoint_log_start_offset",
-    evidence=("checkpoint_log_start_offset", "local_log_start_offset", "high_watermark", "log_end_offset"),
+    evidence=(
+        "checkpoint_log_start_offset",
+        "local_log_start_offset",
+        "high_watermark",
+        "log_end_offset",
+        "elections_on_record",
+    ),
     explanation=(
         "Broker {broker_id}'s checkpoint says that {topic}-{partition} starts at offset "
         "{checkpoint_log_start_offset}; its log "

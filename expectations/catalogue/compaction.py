@@ -6,6 +6,7 @@ that must hold here: each broker cleans by itself, so two replicas may differ in
 
 from typing import Final
 
+from expectations.catalogue.lacking import POLICY_UNTOLD
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 NO_PAYLOAD: Final = Unknown(reason="no payload", when="key_incomparable_reason = 'no payload'")
@@ -17,7 +18,10 @@ _DUMP: Final = (
 )
 
 _BEYOND: Final = (
-    "(cleaner_offset > active_base_offset OR coalesce(cleaner_offset > open_first_offset, FALSE) "
+    # Below the log start nothing is left to clean: the cleaner moves its checkpoint up to it, which DeleteRecords may
+    # have put inside the active segment (LogCleanerManager#cleanableOffsets, forceUpdateCheckpoint).
+    "cleaner_offset > log_start_offset "
+    "AND (cleaner_offset > active_base_offset OR coalesce(cleaner_offset > open_first_offset, FALSE) "
     "OR (clean_shutdown AND coalesce(cleaner_offset > high_watermark, FALSE)))"
 )
 
@@ -37,6 +41,12 @@ CLEANER_CHECKPOINT = Invariant(
     unknown=(
         Unknown(reason="log damaged", when=f"damaged AND {_BEYOND}"),
         Unknown(reason="copy skew", when=f"NOT broker_quiet AND {_BEYOND}"),
+        # The cleaner writes at once what a broker that dies within the minute has not written of its log start.
+        Unknown(
+            reason="log start not yet checkpointed",
+            when=f"NOT coalesce(clean_shutdown, FALSE) AND {_BEYOND} AND cleaner_offset <= log_end_offset "
+            "AND NOT coalesce(cleaner_offset > open_first_offset, FALSE)",
+        ),
     ),
     breach_when=_BEYOND,
     derived=(
@@ -98,6 +108,9 @@ CLEAN_SECTION_UNIQUE = Invariant(
     reference="Cleaner#cleanInto, Cleaner#shouldRetainRecord",
 )
 
+_BEFORE_THE_POLICY: Final = "coalesce(policy_changed_at_ms + 60000 >= first_unkeyed_at_ms, FALSE)"
+"""By the controller's clock and the record's, which are not the same."""
+
 NO_UNKEYED = Invariant(
     code="G04",
     key="NO_UNKEYED",
@@ -109,8 +122,10 @@ NO_UNKEYED = Invariant(
         "A broker refuses such a record from a producer, and the cleaner drops it without a word. Records that are "
         "there from before the topic was made compact will be gone after the next cleaning."
     ),
-    applies_when="unkeyed_records IS NOT NULL OR coalesce(key_incomparable_reason, 'not compacted') <> 'not compacted'",
+    applies_when="unkeyed_records IS NOT NULL OR coalesce(key_incomparable_reason, 'not compacted') <> 'not compacted' "
+    f"OR {POLICY_UNTOLD}",
     unknown=(
+        Unknown(reason="policy not known", when=POLICY_UNTOLD),
         NO_PAYLOAD,
         UNREADABLE,
         Unknown(
@@ -119,16 +134,10 @@ NO_UNKEYED = Invariant(
         ),
     ),
     breach_when="unkeyed_records > 0",
-    severity_when=((Severity.INFO, "policy_changed_at_ms >= first_unkeyed_at_ms"),),
+    severity_when=((Severity.INFO, _BEFORE_THE_POLICY),),
     derived=(
-        (
-            "flipped_at_ms",
-            "CASE WHEN policy_changed_at_ms >= first_unkeyed_at_ms THEN policy_changed_at_ms END",
-        ),
-        (
-            "while_compact",
-            "CASE WHEN NOT coalesce(policy_changed_at_ms >= first_unkeyed_at_ms, FALSE) THEN 'already compacted' END",
-        ),
+        ("flipped_at_ms", f"CASE WHEN {_BEFORE_THE_POLICY} THEN policy_changed_at_ms END"),
+        ("while_compact", f"CASE WHEN NOT {_BEFORE_THE_POLICY} THEN 'already compacted' END"),
     ),
     evidence=(
         "unkeyed_records",
@@ -164,10 +173,12 @@ PRODUCER_LAST_BATCH_KEPT = Invariant(
         "A replica without that snapshot rebuilds its producers from the log. One that finds no batch of a producer "
         "takes its next one for out of sequence, or a retry for something new."
     ),
-    applies_when="producers_without_batch IS NOT NULL",
+    applies_when=f"producers_without_batch IS NOT NULL OR {POLICY_UNTOLD}",
     unknown=(
+        Unknown(reason="policy not known", when=f"producers_without_batch IS NULL AND {POLICY_UNTOLD}"),
         Unknown(reason="log damaged", when=f"damaged AND {_WITHOUT}"),
         Unknown(reason="copy skew", when=f"NOT broker_quiet AND {_WITHOUT}"),
+        Unknown(reason="setting not known", when=f"producers_perhaps_expired > 0 AND NOT {_WITHOUT}"),
     ),
     breach_when=_WITHOUT,
     evidence=(

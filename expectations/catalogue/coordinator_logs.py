@@ -6,6 +6,7 @@ no gap in a history.
 
 from typing import Final
 
+from expectations.catalogue.lacking import NO_METADATA_LOG
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _NAMES_HASHED: Final = Unknown(
@@ -120,7 +121,7 @@ TXN_ID_PLACED = Invariant(
     "them may fence and decide for the same producer. It happens when the topic's partition count was changed, or "
     "when a "
     "directory was put in the place of another.",
-    unknown=(_NAMES_HASHED, _COUNT_NOT_KNOWN),
+    unknown=(_NAMES_HASHED, NO_METADATA_LOG, _COUNT_NOT_KNOWN),
     breach_when=_MISPLACED,
     evidence=("expected_partition", "partition_count", "record_count", "state", "updated_at_ms"),
     explanation=(
@@ -148,7 +149,7 @@ GROUP_PLACED = Invariant(
     "begins anew, or two coordinators each have one half of it. It happens when the topic's partition count was "
     "changed, "
     "or when a directory was put in the place of another.",
-    unknown=(_NAMES_HASHED, _COUNT_NOT_KNOWN),
+    unknown=(_NAMES_HASHED, NO_METADATA_LOG, _COUNT_NOT_KNOWN),
     breach_when=_MISPLACED,
     evidence=("expected_partition", "partition_count", "record_count", "kind", "committed_partitions"),
     explanation=(

@@ -7,15 +7,26 @@ ends or two high watermarks is unknown there when it looks wrong.
 
 from typing import Final
 
+from expectations.catalogue.lacking import CLEANED_END_UNTOLD, NO_METADATA_LOG
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _SOMETHING_TO_COMPARE: Final = "coalesce(incomparable_reason, '') NOT IN ('no batches', 'no common range')"
 
-_COMPACTED: Final = Unknown(reason="compacted", when="NOT comparable")
+_COMPACTED: Final = (
+    CLEANED_END_UNTOLD,
+    Unknown(reason="compacted", when="NOT comparable"),
+)
 """Cleaners rewrite batches, each broker by its own clock: nothing is left that must be equal byte for byte."""
 
+_HIDDEN: Final = Unknown(
+    reason="log damaged",
+    when="damage_hides AND first_differing_offset IS NULL AND identity_violation_offset IS NULL",
+)
+"""What stands behind a damaged place of one of the logs cannot be compared."""
+
 _ONLY_THE_END_DIFFERS: Final = (
-    "newer_epoch IS NULL AND NOT snapshot_quiet AND coalesce(follower_copied_after_leader, true)"
+    "newer_epoch IS NULL AND first_differing_offset IS NULL AND NOT snapshot_quiet "
+    "AND coalesce(follower_copied_after_leader, true)"
 )
 """No newer epoch cuts the follower off, its log is only longer: read later, it may soundly be."""
 
@@ -23,6 +34,17 @@ _SALVAGE: Final = (
     "tidegauge salvage <snapshot> --topic {topic} --partition {partition} --from {divergence_offset} --out salvaged"
 )
 _DUMP: Final = "bin/kafka-dump-log.sh --deep-iteration --files $(ls -d <log.dirs>/{topic}-{partition})/*.log"
+
+_POSSIBLE: Final = ("possible", "CASE WHEN possible_records > 0 THEN possible_records END")
+_LACKING: Final = (
+    "lacking",
+    "CASE commitment_lacks "
+    "WHEN 'metadata_log' THEN 'no metadata log at hand tells who led then, or what that broker knew of the ISR' "
+    "WHEN 'metadata_log_start' THEN 'the election is not on record, the metadata log begins behind it' "
+    "WHEN 'broker' THEN 'the disk of the broker that led then is not in the copy' "
+    "WHEN 'settings' THEN 'min.insync.replicas is not known' "
+    "WHEN 'ledger' THEN 'they are above every checkpoint, and no file tells what producers were told' END",
+)
 
 LOG_MATCHING = Invariant(
     code="D02",
@@ -35,7 +57,8 @@ LOG_MATCHING = Invariant(
     "replicas differ there, what a consumer reads depends on which of them leads.",
     applies_when=_SOMETHING_TO_COMPARE,
     unknown=(
-        _COMPACTED,
+        *_COMPACTED,
+        _HIDDEN,
         Unknown(
             reason="high watermark not known",
             when="first_differing_offset IS NOT NULL AND (follower_high_watermark IS NULL OR leader_high_watermark IS "
@@ -80,7 +103,15 @@ EPOCH_OFFSET_IDENTITY = Invariant(
     because="An epoch has one leader, and only it hands out offsets. Two batches for one offset and one epoch mean two "
     "writers in one epoch, or a replica whose bytes were changed after they were written.",
     applies_when=_SOMETHING_TO_COMPARE,
-    unknown=(_COMPACTED,),
+    unknown=(
+        *_COMPACTED,
+        _HIDDEN,
+        # Nobody can tell whether one leader wrote both, or two did, one after the other.
+        Unknown(
+            reason="message format without leader epochs",
+            when="differs_without_epochs AND identity_violation_offset IS NULL",
+        ),
+    ),
     breach_when="identity_violation_offset IS NOT NULL",
     evidence=(
         "identity_violation_offset",
@@ -111,11 +142,17 @@ DIVERGENCE_POINT = Invariant(
     statement="A follower holds no records that Kafka will truncate when it follows its leader again.",
     because="The exchange of epochs (KIP-279, KIP-320) decides what a follower keeps. What lies beyond goes without a "
     "trace; if it was never committed that is as it should be, and NoCommittedTruncation says when it is not.",
-    unknown=(Unknown(reason="copy skew", when=f"records_at_stake > 0 AND {_ONLY_THE_END_DIFFERS}"),),
+    unknown=(
+        Unknown(reason="copy skew", when=f"records_at_stake > 0 AND {_ONLY_THE_END_DIFFERS}"),
+        Unknown(reason=NO_METADATA_LOG.reason, when="leader_known IS FALSE AND records_at_stake = 0"),
+    ),
     breach_when="records_at_stake > 0",
     derived=(
         ("last_held_offset", "follower_log_end_offset - 1"),
         ("shorter_leader", "CASE WHEN newer_epoch IS NULL THEN leader_log_end_offset END"),
+        ("markers", "CASE WHEN markers_at_stake > 0 THEN markers_at_stake END"),
+        _POSSIBLE,
+        _LACKING,
     ),
     evidence=(
         "divergence_offset",
@@ -125,6 +162,10 @@ DIVERGENCE_POINT = Invariant(
         "newer_epoch",
         "newer_epoch_start_offset",
         "truncation_rounds",
+        "records_at_stake",
+        "markers_at_stake",
+        "possible_records",
+        "commitment_lacks",
     ),
     explanation=(
         "Broker {follower_id} holds offsets {divergence_offset}..{last_held_offset} of {topic}-{partition} under "
@@ -134,6 +175,8 @@ DIVERGENCE_POINT = Invariant(
         "Broker {leader_id}, which it is compared with, knows no newer epoch, but its log ends at {shorter_leader}.",
         "Broker {follower_id} will truncate to {divergence_offset} when it follows broker {leader_id}: "
         "{records_at_stake} records go.",
+        "Among what goes are {markers} end markers of transactions, which are open again without them.",
+        "{possible} of them may have been committed: {lacking}.",
     ),
     start_offset="divergence_offset",
     end_offset="follower_log_end_offset",
@@ -160,9 +203,17 @@ NO_COMMITTED_TRUNCATION = Invariant(
             when="declared_committed > 0 AND committed_proof = 'checkpoint' AND unclean_election_offset IS NULL AND "
             "follower_alive AND NOT broker_quiet",
         ),
-        Unknown(
-            reason="commitment not known",
-            when="records_at_stake > 0 AND declared_committed = 0 AND unclean_election_offset IS NOT NULL",
+        *(
+            Unknown(
+                reason=reason, when=f"declared_committed = 0 AND possible_records > 0 AND commitment_lacks = '{lack}'"
+            )
+            for lack, reason in (
+                ("metadata_log", "no metadata log tells whether they were committed"),
+                ("metadata_log_start", "the election is not on record"),
+                ("broker", "the leader of that epoch was not captured"),
+                ("settings", "min.insync.replicas not known"),
+                ("ledger", "commitment not known"),
+            )
         ),
     ),
     # A leader that holds the very same batches gives them back: nothing goes with the follower's copy.
@@ -174,14 +225,26 @@ NO_COMMITTED_TRUNCATION = Invariant(
         ("last_held_offset", "follower_log_end_offset - 1"),
         (
             "by_checkpoint",
-            "CASE WHEN committed_proof = 'checkpoint' OR follower_high_watermark > divergence_offset THEN CASE WHEN "
+            "CASE WHEN follower_high_watermark > divergence_offset THEN CASE WHEN "
             "committed_proof = 'checkpoint' THEN declared_committed WHEN follower_high_watermark < "
             "follower_log_end_offset THEN follower_high_watermark - divergence_offset ELSE follower_log_end_offset - "
             "divergence_offset END END",
         ),
+        (
+            "by_another",
+            "CASE WHEN committed_proof = 'checkpoint' AND coalesce(follower_high_watermark, 0) <= divergence_offset "
+            "THEN declared_committed END",
+        ),
         ("by_metadata", "CASE WHEN committed_proof = 'sole_isr' THEN declared_committed END"),
         ("shorter_leader", "CASE WHEN newer_epoch IS NULL THEN leader_log_end_offset END"),
-        ("no_election", "CASE WHEN unclean_election_offset IS NULL THEN 'No unclean election' END"),
+        (
+            "no_election",
+            "CASE WHEN unclean_election_offset IS NULL AND elections_on_record THEN 'No unclean election' END",
+        ),
+        ("not_on_record", "CASE WHEN NOT elections_on_record THEN 'not every' END"),
+        ("who", "CASE WHEN leader_is_elected THEN 'Leader' ELSE 'Broker' END"),
+        _POSSIBLE,
+        _LACKING,
     ),
     evidence=(
         "divergence_offset",
@@ -196,28 +259,35 @@ NO_COMMITTED_TRUNCATION = Invariant(
         "unclean_election_offset",
         "unclean_election_at_ms",
         "isr_before_election",
+        "elections_on_record",
     ),
     explanation=(
         "Broker {follower_id} holds offsets {divergence_offset}..{last_held_offset} under leader epoch "
         "{truncated_leader_epoch}.",
-        "Leader {leader_id}'s epoch {newer_epoch} starts at {newer_epoch_start_offset}, so epoch "
+        "{who} {leader_id}'s epoch {newer_epoch} starts at {newer_epoch_start_offset}, so epoch "
         "{truncated_leader_epoch} ends there for the cluster: broker {follower_id} will truncate to "
         "{divergence_offset} when it rejoins.",
         "Broker {leader_id}'s log ends at {shorter_leader}, in no newer epoch: broker {follower_id} will truncate to "
         "{divergence_offset} when it follows it.",
         "Broker {follower_id}'s checkpointed high watermark was {follower_high_watermark}: at least {by_checkpoint} of "
         "these {records_at_stake} records had been declared committed.",
-        "Broker {follower_id} led epoch {truncated_leader_epoch} and was the only in-sync replica when it lost "
-        "leadership, so each of its records was committed as it was written: {by_metadata} of {records_at_stake}.",
+        "By the checkpointed high watermark of another replica of that lineage at least {by_another} of these "
+        "{records_at_stake} records had been declared committed.",
+        "The leader of epoch {truncated_leader_epoch} was the only in-sync replica and, by its own copy of the "
+        "metadata log, knew it, so each of its records was committed as it was written: {by_metadata} of "
+        "{records_at_stake}.",
+        "{possible} more may have been committed: {lacking}.",
         "Election: offset {unclean_election_offset} of the metadata log ({unclean_election_at_ms}) made another broker "
         "leader while ISR was {isr_before_election}: unclean.",
         "{no_election} is on record that would explain it.",
+        "Of the elections since, {not_on_record} one is on record: an unclean election may have done it, a log that "
+        "lost its tail, or a disk of an earlier moment.",
     ),
     start_offset="divergence_offset",
     end_offset="follower_log_end_offset",
     records="records_at_stake",
     next="keep broker {follower_id} down; " + _SALVAGE,
-    implies=("D02", "D05", "D09", "D15", "D18", "D19", "J02"),
+    implies=("D02", "D05", "D09", "D15", "D18", "D19", "F10", "J02", "J07"),
     reference="leader completeness: Partition#maybeIncrementLeaderHW; KIP-101, KIP-966",
 )
 
@@ -231,8 +301,12 @@ BYTES_BEFORE_DIVERGENCE_EQUAL = Invariant(
     because="Truncation trusts that equal epochs mean equal bytes (KIP-101). Where they do not, a follower rejoins, "
     "enters the ISR, may lead, and serves other records than the leader did; nothing in Kafka will notice.",
     applies_when=_SOMETHING_TO_COMPARE,
-    unknown=(_COMPACTED,),
+    unknown=(*_COMPACTED, _HIDDEN),
     breach_when="first_differing_undiverged_offset IS NOT NULL",
+    derived=(
+        ("epochs_of", "CASE WHEN follower_last_leader_epoch IS NOT NULL THEN follower_id END"),
+        ("without_epochs", "CASE WHEN follower_last_leader_epoch IS NULL THEN follower_id END"),
+    ),
     evidence=(
         "first_differing_undiverged_offset",
         "divergence_offset",
@@ -243,8 +317,10 @@ BYTES_BEFORE_DIVERGENCE_EQUAL = Invariant(
         "differing_batches",
     ),
     explanation=(
-        "By leader epochs broker {follower_id} and broker {leader_id} hold the same log of {topic}-{partition} up to "
+        "By leader epochs broker {epochs_of} and broker {leader_id} hold the same log of {topic}-{partition} up to "
         "{divergence_offset}; Kafka would cut nothing below.",
+        "Broker {without_epochs} knows no leader epochs of {topic}-{partition}, and follows broker {leader_id} from "
+        "its high watermark on, {divergence_offset}; Kafka would cut nothing below.",
         "Yet from offset {first_differing_undiverged_offset} on their batches differ.",
         "So broker {follower_id} keeps what it has when it follows broker {leader_id}, and the two stay different.",
     ),
@@ -322,6 +398,10 @@ FOLLOWER_HIGH_WATERMARK = Invariant(
             when="follower_high_watermark > leader_high_watermark AND leader_high_watermark <= "
             "coalesce(leader_epoch_start_offset, leader_high_watermark)",
         ),
+        Unknown(
+            reason=NO_METADATA_LOG.reason,
+            when="leader_known IS FALSE AND follower_high_watermark <= leader_high_watermark",
+        ),
     ),
     breach_when="follower_high_watermark > leader_high_watermark",
     derived=(("above", "follower_high_watermark - leader_high_watermark"),),
@@ -344,117 +424,4 @@ FOLLOWER_HIGH_WATERMARK = Invariant(
     next="grep -H '{topic} {partition} ' <log.dirs of brokers {leader_id} and "
     "{follower_id}>/replication-offset-checkpoint",
     reference="ReplicaFetcherThread#processPartitionData, UnifiedLog#updateHighWatermark; KAFKA-14704",
-)
-
-_KNOWN_ELSEWHERE = (
-    "elsewhere",
-    "CASE WHEN known_high_watermark_broker <> leader_id THEN known_high_watermark_broker END",
-)
-
-HIGH_WATERMARK_IN_ISR = Invariant(
-    code="D10",
-    key="HW_ISR_BOUND",
-    name="InSyncReplicasHoldCommitted",
-    severity=Severity.CRITICAL,
-    relation="divergences",
-    statement="Every in-sync replica holds everything below the high watermark that any replica knows.",
-    because="The high watermark is the smallest log end over the ISR, so a member without all of it must not exist. A "
-    "clean election may choose it, and then the missing records are lost without any warning.",
-    applies_when="follower_in_isr AND known_high_watermark IS NOT NULL",
-    unknown=(
-        Unknown(
-            reason="copy skew",
-            # The ISR, the high watermark and the follower's log are of three moments; bytes that differ below both high
-            # watermarks are ReplicasMatchBelowHighWatermark's in any case.
-            when="NOT snapshot_quiet AND (follower_log_end_offset < known_high_watermark OR first_differing_offset < "
-            "known_high_watermark)",
-        ),
-    ),
-    breach_when="follower_log_end_offset < known_high_watermark OR (first_differing_offset IS NOT NULL AND "
-    "first_differing_offset < known_high_watermark)",
-    derived=(
-        (
-            "missing",
-            "CASE WHEN follower_log_end_offset < known_high_watermark THEN known_high_watermark - "
-            "follower_log_end_offset END",
-        ),
-        (
-            "differs_from",
-            "CASE WHEN first_differing_offset < known_high_watermark THEN first_differing_offset END",
-        ),
-        _KNOWN_ELSEWHERE,
-        ("unclean_stop", "CASE WHEN NOT follower_clean_shutdown THEN 'no clean stop' END"),
-    ),
-    evidence=(
-        "known_high_watermark",
-        "known_high_watermark_broker",
-        "leader_high_watermark",
-        "follower_log_end_offset",
-        "first_differing_offset",
-        "follower_clean_shutdown",
-        "follower_alive",
-    ),
-    explanation=(
-        "By broker {known_high_watermark_broker}'s checkpointed high watermark {topic}-{partition} was declared "
-        "committed up to {known_high_watermark}, which takes every in-sync replica.",
-        "Broker {leader_id} holds the same log as broker {elsewhere} up to there.",
-        "Broker {follower_id} is in the ISR, and its log ends at {follower_log_end_offset}: {missing} committed "
-        "offsets are not there.",
-        "Broker {follower_id} is in the ISR, and from offset {differs_from} on it holds other batches than the leader.",
-        "Its log directory bears the mark of {unclean_stop}: if the machine lost power, the tail may never have "
-        "reached the disk.",
-        "A clean election may make broker {follower_id} leader; those records are lost then.",
-    ),
-    start_offset="CASE WHEN first_differing_offset < known_high_watermark AND first_differing_offset < "
-    "follower_log_end_offset THEN first_differing_offset ELSE follower_log_end_offset END",
-    end_offset="known_high_watermark",
-    next="bin/kafka-topics.sh --bootstrap-server <host:port> --describe --topic {topic}",
-    reference="Partition#maybeIncrementLeaderHW",
-)
-
-ELR_COMPLETE = Invariant(
-    code="D11",
-    key="ELR_COMPLETE",
-    name="EligibleLeaderReplicasComplete",
-    severity=Severity.CRITICAL,
-    relation="divergences",
-    statement="Every eligible leader replica holds everything below the high watermark.",
-    because="The controller may elect one of them as a clean leader when the ISR is empty (KIP-966). What it lacks is "
-    "lost by that election, and nobody is told.",
-    applies_when="follower_in_elr AND known_high_watermark IS NOT NULL",
-    unknown=(
-        Unknown(reason="copy skew", when="NOT snapshot_quiet AND follower_log_end_offset < known_high_watermark"),
-        Unknown(
-            reason="stopped uncleanly and not registered since",
-            # The controller takes it out of the ELR when it registers again without a clean stop.
-            when="follower_log_end_offset < known_high_watermark AND NOT follower_alive AND NOT "
-            "follower_clean_shutdown",
-        ),
-    ),
-    breach_when="follower_log_end_offset < known_high_watermark",
-    derived=(("missing", "known_high_watermark - follower_log_end_offset"), _KNOWN_ELSEWHERE),
-    evidence=(
-        "known_high_watermark",
-        "known_high_watermark_broker",
-        "leader_high_watermark",
-        "follower_log_end_offset",
-        "follower_clean_shutdown",
-        "follower_alive",
-    ),
-    explanation=(
-        "By broker {known_high_watermark_broker}'s checkpointed high watermark {topic}-{partition} was declared "
-        "committed up to {known_high_watermark}.",
-        "Broker {leader_id} holds the same log as broker {elsewhere} up to there.",
-        "Broker {follower_id} is an eligible leader replica, and its log ends at {follower_log_end_offset}: {missing} "
-        "committed offsets are not there.",
-        "If the controller elects it, it does so as a clean election, and these records are lost.",
-    ),
-    start_offset="follower_log_end_offset",
-    end_offset="known_high_watermark",
-    next="bin/kafka-topics.sh --bootstrap-server <host:port> --describe --topic {topic}",
-    implies=(
-        "B16",
-        "B17",
-    ),
-    reference="PartitionChangeBuilder#electAnyLeader, KIP-966",
 )

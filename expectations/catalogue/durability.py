@@ -47,6 +47,7 @@ ISR_EXPANSION_EPOCH = Invariant(
         "follower_high_watermark",
         "leader_high_watermark",
         "follower_clean_shutdown",
+        "elections_on_record",
     ),
     explanation=(
         "Broker {leader_id}, leader of {topic}-{partition}, began its leader epoch at offset "

@@ -6,6 +6,7 @@ here: what cleaning, tiering and the deletion of topics do to a sound directory 
 
 from typing import Final
 
+from expectations.catalogue.lacking import NO_METADATA_LOG
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _COPIED_DURING_A_SWAP: Final = "NOT broker_quiet AND ever_compacted"
@@ -38,6 +39,7 @@ SEGMENT_RELATIVE_RANGE = Invariant(
         "The last offset is {span} above the name, more than an index entry can express.",
     ),
     next="kafka-dump-log.sh --files {path}",
+    implies=("A13",),
     reference="LogSegment#ensureOffsetInRange, LogLoader#retryOnOffsetOverflow; KAFKA-5413, KAFKA-6264",
 )
 
@@ -93,6 +95,11 @@ NO_OFFSET_GAP = Invariant(
         ),
         # A follower whose leader has no longer what it lacks begins anew behind what is in the tier.
         Unknown(reason="copy skew", when="NOT broker_quiet AND remote_storage_enable AND offset_gaps > 0"),
+        # It may have been compacted once, and moved here since: the holes came along, the cleaner's checkpoint did not.
+        Unknown(
+            reason="history of the policy not known",
+            when="NOT policy_history_known AND offset_gaps > 0 AND coalesce(gaps_held_elsewhere, 0) = 0",
+        ),
     ),
     breach_when="offset_gaps > 0",
     derived=(
@@ -100,6 +107,8 @@ NO_OFFSET_GAP = Invariant(
             "hole_start_offset",
             "CASE WHEN offset_gaps = 1 AND previous_last_offset + 1 < first_offset THEN previous_last_offset + 1 END",
         ),
+        ("never", "CASE WHEN coalesce(policy_history_known, TRUE) THEN 'never' END"),
+        ("proven", "CASE WHEN gaps_held_elsewhere > 0 THEN gaps_held_elsewhere END"),
     ),
     start_offset=(
         "CASE WHEN offset_gaps = 1 AND previous_last_offset + 1 < first_offset THEN previous_last_offset + 1 END"
@@ -112,7 +121,8 @@ NO_OFFSET_GAP = Invariant(
         "In {path} {missing_offsets} offsets are missing, in {offset_gaps} gaps.",
         "The segments before it end at {previous_last_offset}, its first batch begins at {first_offset}: "
         "nothing holds the offsets from {hole_start_offset} on.",
-        "The topic was never compacted, so nothing that Kafka does took them away.",
+        "The topic was {never} compacted, so nothing that Kafka does took them away.",
+        "In {proven} of the gaps another replica holds batches: no cleaner took them away.",
     ),
     next="kafka-dump-log.sh --files {path} | grep baseOffset",
     implies=(
@@ -169,6 +179,7 @@ TOPIC_ID_MATCH = Invariant(
     ),
     unknown=(
         Unknown(reason="no partition.metadata", when="topic_id IS NULL"),
+        NO_METADATA_LOG,
         Unknown(
             reason="topic not in the metadata log",
             when="metadata_topic_id IS NULL AND topic <> '__cluster_metadata'",
@@ -215,14 +226,17 @@ SEGMENT_SIZE = Invariant(
         "setting than the one in force, or put together by something else than a broker."
     ),
     applies_when="batch_count > 0 AND segment_limit_bytes IS NOT NULL",
-    unknown=(Unknown(reason="setting not known", when=f"NOT segment_limit_known AND {_TOO_LARGE}"),),
+    unknown=(
+        Unknown(reason="setting not known", when=f"NOT segment_limit_known AND {_TOO_LARGE}"),
+        Unknown(reason="history of the setting not known", when=f"NOT segment_limit_history_known AND {_TOO_LARGE}"),
+    ),
     breach_when=_TOO_LARGE,
     evidence=("size_bytes", "segment_limit_bytes", "batch_count", "largest_batch_bytes", "segment_limit_changed_at_ms"),
     explanation=(
-        "{path} has {size_bytes} bytes in {batch_count} batches; segment.bytes is {segment_limit_bytes}.",
-        "That was set at {segment_limit_changed_at_ms}, before the newest record in it.",
-        "Segments of one batch, those that a cleaner merged, and those from before a lower limit was set are allowed "
-        "for.",
+        "{path} has {size_bytes} bytes in {batch_count} batches; segment.bytes is {segment_limit_bytes}, and was never "
+        "more.",
+        "It was last set at {segment_limit_changed_at_ms}.",
+        "Segments of one batch, and those that a cleaner merged, are allowed for.",
     ),
     next="bin/kafka-configs.sh --bootstrap-server <host:port> --describe --entity-type topics --entity-name {topic}",
     reference="LogSegment#shouldRoll, UnifiedLog#maybeRoll",

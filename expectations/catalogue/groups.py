@@ -4,7 +4,14 @@ In: rows of `committed_offsets`. The rule that must hold here: retention may pas
 the partition never had, or has no more, is somebody's fault.
 """
 
+from typing import Final
+
+from expectations.catalogue.lacking import LOG_START_UNTOLD, OLD_LINEAGE
 from expectations.catalogue.model import Invariant, Severity, Unknown
+
+_OUT_OF_RANGE: Final = (
+    "committed_offset < log_start_offset OR committed_offset > coalesce(high_watermark_upper, log_end_offset)"
+)
 
 COMMITTED_IN_RANGE = Invariant(
     code="J01",
@@ -22,6 +29,7 @@ COMMITTED_IN_RANGE = Invariant(
         Unknown(
             reason="the partition's log was not captured", when="log_start_offset IS NULL OR log_end_offset IS NULL"
         ),
+        OLD_LINEAGE,
         Unknown(
             reason="the commit is of an earlier topic of that name",
             when="topic_id <> metadata_topic_id AND (committed_offset < log_start_offset "
@@ -33,9 +41,9 @@ COMMITTED_IN_RANGE = Invariant(
             when="NOT snapshot_quiet AND lost_from_offset IS NULL AND committed_offset > "
             "coalesce(high_watermark_upper, log_end_offset)",
         ),
+        Unknown(reason="log start not checkpointed", when=f"{LOG_START_UNTOLD} AND NOT ({_OUT_OF_RANGE})"),
     ),
-    breach_when="committed_offset < log_start_offset OR committed_offset > coalesce(high_watermark_upper, "
-    "log_end_offset)",
+    breach_when=_OUT_OF_RANGE,
     severity_when=((Severity.INFO, "committed_offset < log_start_offset"),),
     derived=(
         ("missed", "CASE WHEN committed_offset < log_start_offset THEN log_start_offset - committed_offset END"),

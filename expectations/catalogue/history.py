@@ -7,14 +7,16 @@ the replica that held them, and no other invariant implies that one: a loss is a
 
 from typing import Final
 
+from expectations.catalogue.lacking import CLEANED_END, CLEANED_END_UNTOLD
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
-_SAME_REPLICA: Final = "continuity IN ('same', 'missing', 'not captured')"
+_SAME_REPLICA: Final = "continuity IN ('same', 'missing', 'unread', 'not captured')"
 """A replica that should still be there. One of a deleted or re-created topic, or moved away and back, has no past."""
 
 _LOST: Final = "coalesce(records_lost, 0) > 0"
 
 _NOT_IN_THE_COPY: Final = Unknown(reason="replica not in the copy", when=f"continuity = 'missing' AND NOT {_LOST}")
+_NOT_READ: Final = Unknown(reason="a segment could not be read", when=f"continuity = 'unread' AND NOT {_LOST}")
 _NOT_CAPTURED: Final = Unknown(reason="broker not captured", when=f"continuity = 'not captured' AND NOT {_LOST}")
 
 _ON_RECORD: Final = (
@@ -55,6 +57,7 @@ HIGH_WATERMARK_MONOTONIC = Invariant(
     applies_when=f"topic <> '__cluster_metadata' AND {_SAME_REPLICA}",
     unknown=(
         Unknown(reason="replica not in the copy", when="continuity = 'missing'"),
+        Unknown(reason="a segment could not be read", when="continuity = 'unread'"),
         Unknown(reason="broker not captured", when="continuity = 'not captured'"),
         Unknown(reason="high watermark not known", when="previous_high_watermark IS NULL OR high_watermark IS NULL"),
         Unknown(
@@ -84,6 +87,7 @@ HIGH_WATERMARK_MONOTONIC = Invariant(
         "records_lost",
         "unclean_election_offset",
         "directory_replaced",
+        "elections_on_record",
     ),
     explanation=(
         "In snapshot {previous_snapshot_id} broker {broker_id} had checkpointed high watermark "
@@ -114,6 +118,7 @@ LOG_END_REGRESSION = Invariant(
     applies_when=_SAME_REPLICA,
     unknown=(
         Unknown(reason="replica not in the copy", when="continuity = 'missing'"),
+        Unknown(reason="a segment could not be read", when="continuity = 'unread'"),
         Unknown(reason="broker not captured", when="continuity = 'not captured'"),
         Unknown(reason="log damaged", when=f"damaged AND {_BELOW_COMMITTED} AND NOT {_LOST}"),
         Unknown(reason="log dir replaced", when=f"directory_replaced AND records_lost IS NULL AND {_BELOW_COMMITTED}"),
@@ -144,6 +149,7 @@ LOG_END_REGRESSION = Invariant(
         "loss_undecided_reason",
         "unclean_election_offset",
         "directory_replaced",
+        "elections_on_record",
     ),
     explanation=(
         "In snapshot {previous_snapshot_id} broker {broker_id}'s log of {topic}-{partition} ended at "
@@ -176,6 +182,7 @@ LOG_START_MONOTONIC = Invariant(
     applies_when=_SAME_REPLICA,
     unknown=(
         Unknown(reason="replica not in the copy", when="continuity = 'missing'"),
+        Unknown(reason="a segment could not be read", when="continuity = 'unread'"),
         Unknown(reason="broker not captured", when="continuity = 'not captured'"),
         Unknown(reason="log damaged", when="log_start_offset < previous_log_start_offset AND damaged"),
         Unknown(
@@ -232,7 +239,9 @@ COMMITTED_IMMUTABLE = Invariant(
     applies_when=f"({_LOST}) OR ({_SAME_REPLICA} AND NOT {_NOTHING_TO_COMPARE})",
     unknown=(
         _NOT_IN_THE_COPY,
+        _NOT_READ,
         _NOT_CAPTURED,
+        Unknown(reason=CLEANED_END, when=f"incomparable_reason = '{CLEANED_END}' AND {_SOUND_OR_SILENT}"),
         Unknown(reason="compacted", when=f"incomparable_reason = 'compacted' AND {_SOUND_OR_SILENT}"),
         Unknown(reason="log damaged", when=f"damaged AND {_SOUND_OR_SILENT}"),
         Unknown(
@@ -291,6 +300,7 @@ COMMITTED_IMMUTABLE = Invariant(
         "unclean_election_at_ms",
         "isr_before_election",
         "directory_replaced",
+        "elections_on_record",
     ),
     explanation=(
         "In snapshot {previous_snapshot_id} broker {broker_id} held {topic}-{partition} up to "
@@ -336,9 +346,16 @@ OFFSET_NOT_REUSED = Invariant(
     applies_when=f"{_SAME_REPLICA} AND NOT {_NOTHING_TO_COMPARE}",
     unknown=(
         Unknown(reason="replica not in the copy", when="continuity = 'missing'"),
+        Unknown(reason="a segment could not be read", when="continuity = 'unread'"),
         Unknown(reason="broker not captured", when="continuity = 'not captured'"),
+        CLEANED_END_UNTOLD,
         Unknown(reason="compacted", when="incomparable_reason = 'compacted'"),
         Unknown(reason="log damaged", when="damaged AND identity_violation_offset IS NULL"),
+        # Nobody can tell whether one leader wrote both, or two did, one after the other.
+        Unknown(
+            reason="message format without leader epochs",
+            when="changed_without_epochs AND identity_violation_offset IS NULL",
+        ),
     ),
     breach_when="identity_violation_offset IS NOT NULL",
     derived=(
@@ -357,6 +374,7 @@ OFFSET_NOT_REUSED = Invariant(
         "compared_from_offset",
         "compared_to_end_offset",
         "ever_compacted",
+        "elections_on_record",
     ),
     explanation=(
         "Broker {broker_id}'s log of {topic}-{partition} was compared with itself in snapshot {previous_snapshot_id}, "

@@ -6,6 +6,7 @@ B21. The rule that must hold here: what waits for its deletion is no debris, and
 
 from typing import Final
 
+from expectations.catalogue.lacking import NO_METADATA_LOG
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _SLACK_MS: Final = 60_000
@@ -161,6 +162,7 @@ CLEAN_SHUTDOWN_EPOCH = Invariant(
     ),
     applies_when="captured AND clean_shutdown_broker_epoch IS NOT NULL",
     unknown=(
+        NO_METADATA_LOG,
         Unknown(reason="not in the metadata log", when="broker_epoch IS NULL"),
         Unknown(reason="restarted while it was copied", when=f"NOT fenced AND {_OTHER_EPOCH}"),
     ),

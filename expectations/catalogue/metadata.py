@@ -7,9 +7,12 @@ as it should.
 
 from typing import Final
 
-from expectations.catalogue.model import Invariant, Severity
+from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _DESCRIBE: Final = "bin/kafka-topics.sh --bootstrap-server <host:port> --describe --topic {topic}"
+
+DUMP_RECORD: Final = "bin/kafka-dump-log.sh --cluster-metadata-decoder --files {path}"
+RECORD_STANDS: Final = "Record {metadata_offset} stands in {path}, node {node_id}'s copy of the metadata log."
 
 _EFFECTIVE_MIN_ISR: Final = (
     "CASE WHEN min_insync_replicas > cardinality(replicas) THEN cardinality(replicas) ELSE min_insync_replicas END"
@@ -31,15 +34,25 @@ ISR_SUBSET = Invariant(
         ("strangers", "CASE WHEN cardinality(isr_not_replicas) > 0 THEN isr_not_replicas END"),
         ("twice", "CASE WHEN cardinality(isr_and_elr) > 0 THEN isr_and_elr END"),
     ),
-    evidence=("metadata_offset", "replicas", "isr", "elr", "last_known_elr", "adding_replicas", "removing_replicas"),
+    evidence=(
+        "metadata_offset",
+        "replicas",
+        "isr",
+        "elr",
+        "last_known_elr",
+        "adding_replicas",
+        "removing_replicas",
+        "node_id",
+        "path",
+    ),
     explanation=(
         "After record {metadata_offset} of the metadata log {topic}-{partition} has replicas {replicas}, ISR {isr} "
         "and ELR {elr}.",
         "Brokers {strangers} are in one of its sets, and are no replicas of it.",
         "Brokers {twice} are in the ISR and in the ELR at once; the ELR is for those who left the ISR.",
+        RECORD_STANDS,
     ),
-    next="bin/kafka-dump-log.sh --cluster-metadata-decoder "
-    "--files <metadata.log.dir>/__cluster_metadata-0/<segment>.log",
+    next=DUMP_RECORD,
     reference="ReplicationControlManager, PartitionRegistration#merge, KIP-966",
 )
 
@@ -53,11 +66,12 @@ LEADER_IN_ISR = Invariant(
     because="A leader outside of the ISR need not hold what was committed, and everybody else truncates to it.",
     breach_when="leader_id IS NOT NULL AND NOT leader_in_isr",
     severity_when=((Severity.INFO, "topic_deleted"),),
-    evidence=("metadata_offset", "leader_id", "leader_epoch", "isr", "elr", "replicas", "at_ms"),
+    evidence=("metadata_offset", "leader_id", "leader_epoch", "isr", "elr", "replicas", "at_ms", "node_id", "path"),
     explanation=(
         "After record {metadata_offset} of the metadata log broker {leader_id} leads {topic}-{partition} in epoch "
         "{leader_epoch}.",
         "The ISR is {isr}, and broker {leader_id} is not in it: nothing vouches that it holds what was committed.",
+        RECORD_STANDS,
     ),
     next=_DESCRIBE,
     implies=("D05",),
@@ -70,16 +84,36 @@ CLEAN_ELECTION = Invariant(
     name="ElectionsAreClean",
     severity=Severity.CRITICAL,
     relation="partition_changes",
-    statement="A new leader was in the ISR before, or in the ELR where the ISR was empty, or led last where both were.",
+    statement="A new leader was in the ISR before, or in the ELR where the ISR was empty, or led last where both were "
+    "and has lost nothing since.",
     because="Any other leader may lack committed records; whatever it lacks is deleted from every replica that has it.",
-    breach_when="election = 'unclean'",
+    unknown=(
+        Unknown(
+            reason="leader not captured",
+            when="election = 'last_known' AND elected_log_captured IS FALSE AND coalesce(records_at_stake, 0) = 0",
+        ),
+        Unknown(
+            reason="what it lacked, if anything, may have been cut off since",
+            when="election = 'last_known' AND coalesce(records_at_stake, 0) = 0 AND NOT "
+            "coalesce(records_at_stake_known, false)",
+        ),
+    ),
+    # Who led last, elected after its own unclean stop, is marked as recovering: its disk may lack what it had.
+    breach_when="election = 'unclean' OR (election = 'last_known' AND coalesce(records_at_stake, 0) > 0)",
     severity_when=((Severity.INFO, "topic_deleted"),),
     derived=(
         ("at_stake", "CASE WHEN records_at_stake > 0 THEN records_at_stake END"),
         ("holders", "CASE WHEN records_at_stake > 0 THEN old_lineage_holders END"),
-        ("nothing_at_stake", "CASE WHEN records_at_stake = 0 AND records_at_stake_known THEN 'no record' END"),
+        (
+            "nothing_at_stake",
+            "CASE WHEN records_at_stake = 0 AND records_at_stake_known AND elected_log_captured IS NOT FALSE "
+            "THEN 'no record' END",
+        ),
         ("not_told", "CASE WHEN NOT records_at_stake_known THEN 'not all of them' END"),
+        ("unseen", "CASE WHEN elected_log_captured IS FALSE THEN 'is not in the copy' END"),
         ("leaderless", "CASE WHEN previous_leader_id IS NULL THEN 'no leader' END"),
+        ("outsider", "CASE WHEN election = 'unclean' THEN 'neither set' END"),
+        ("returned", "CASE WHEN election = 'last_known' THEN 'recovering' END"),
     ),
     evidence=(
         "metadata_offset",
@@ -90,16 +124,24 @@ CLEAN_ELECTION = Invariant(
         "previous_isr",
         "previous_elr",
         "isr",
+        "node_id",
+        "path",
     ),
     explanation=(
         "{topic}-{partition} was led by broker {previous_leader_id}, with ISR {previous_isr} and ELR {previous_elr}.",
         "{topic}-{partition} had {leaderless}, ISR {previous_isr} and ELR {previous_elr}.",
         "Record {metadata_offset} of the metadata log, written at {at_ms}, made broker {leader_id} leader in epoch "
-        "{leader_epoch}; "
-        "it was in neither set, so it need not hold what was committed.",
-        "{at_stake} records of the old lineage are held by brokers {holders} and not by the new leader.",
-        "The replicas of the old lineage were captured, and hold {nothing_at_stake} that the new leader lacks.",
+        "{leader_epoch}; it was in {outsider}, so it need not hold what was committed.",
+        "Record {metadata_offset} of the metadata log, written at {at_ms}, made broker {leader_id}, which had led "
+        "last, leader again in epoch {leader_epoch} and marked it as {returned}: it had stopped uncleanly, and lacks "
+        "what others hold.",
+        "{at_stake} records of the old lineage, committed or not proven otherwise, are held by brokers {holders} and "
+        "not by the new leader.",
+        "The replicas of the old lineage were captured, and hold {nothing_at_stake} that may have been committed and "
+        "that the new leader lacks.",
+        "The new leader's log {unseen}, nor one that follows from it, so what it lacks cannot be told.",
         "Of the old ISR {not_told} were captured with their old logs, so what was lost cannot be told in full.",
+        RECORD_STANDS,
     ),
     records="CASE WHEN records_at_stake > 0 THEN records_at_stake END",
     next=_DESCRIBE,

@@ -6,10 +6,10 @@ copy's last records that no majority had are nobody's loss; what a metadata snap
 
 from typing import Final
 
+from expectations.catalogue.metadata import DUMP_RECORD, RECORD_STANDS
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _LOG_DIR: Final = "<metadata.log.dir of node {broker_id}>/__cluster_metadata-0"
-_DUMP: Final = f"bin/kafka-dump-log.sh --cluster-metadata-decoder --files {_LOG_DIR}/<segment>.log"
 _QUORUM: Final = "bin/kafka-metadata-quorum.sh --bootstrap-server <host:port> describe --replication"
 
 _BEYOND_EPOCHS: Final = "differing_entries - differing_epochs"
@@ -42,7 +42,7 @@ SNAPSHOT_EQUALS_LOG = Invariant(
         "{otherwise} of its {entries} entries are not what the log below that offset makes of them.",
     ),
     details=("differences",),
-    next=f"bin/kafka-dump-log.sh --cluster-metadata-decoder --files {_LOG_DIR}/<snapshot>.checkpoint",
+    next=DUMP_RECORD,
     reference="SnapshotGenerator, MetadataLoader, RecordsSnapshotWriter, KIP-630",
 )
 
@@ -76,15 +76,25 @@ BROKER_EPOCH = Invariant(
         ("fell_from", "CASE WHEN broker_epoch < previous_broker_epoch THEN previous_broker_epoch END"),
         ("stale", "CASE WHEN stale_records > 0 THEN stale_records END"),
     ),
-    evidence=("metadata_offset", "broker_epoch", "previous_broker_epoch", "stale_records", "release", "at_ms"),
+    evidence=(
+        "metadata_offset",
+        "broker_epoch",
+        "previous_broker_epoch",
+        "stale_records",
+        "release",
+        "at_ms",
+        "node_id",
+        "path",
+    ),
     explanation=(
         "Broker {broker_id} registered by record {metadata_offset} of the metadata log, with broker epoch "
         "{broker_epoch}.",
         "That is not the offset of its registration, {no_offset}.",
         "Its epoch before was {fell_from}, higher than this one.",
         "{stale} later records about this registration carry another epoch, the first at offset {stale_record_offset}.",
+        RECORD_STANDS,
     ),
-    next=_DUMP,
+    next=DUMP_RECORD,
     implies=("K19",),
     reference="ClusterControlManager#registerBroker, #replay, KIP-903",
 )
@@ -109,11 +119,12 @@ PARTITION_IDS_DENSE = Invariant(
         ("missing", "CASE WHEN cardinality(missing_partitions) > 0 THEN missing_partitions END"),
         ("others", "CASE WHEN namesakes > 0 THEN namesakes END"),
     ),
-    evidence=("topic_id", "partition_count", "missing_partitions", "namesakes"),
+    evidence=("topic_id", "partition_count", "missing_partitions", "namesakes", "node_id", "path"),
     explanation=(
         "Topic {topic} has {partition_count} partitions by the metadata log.",
         "Partitions {missing} are not among them, while higher numbers are.",
         "{others} other topic(s) have the same name, and were not deleted.",
+        "The record that created the topic stands in {path}, node {node_id}'s copy of the metadata log.",
     ),
     next="bin/kafka-topics.sh --bootstrap-server <host:port> --describe --topic {topic}",
     reference="ReplicationControlManager#createTopic, #createPartitions, TopicsDelta",
@@ -140,15 +151,23 @@ RAFT_EPOCH_MONOTONIC = Invariant(
         ("fallen", "CASE WHEN epoch_order_errors > 0 THEN epoch_order_errors END"),
         ("silent", "CASE WHEN unannounced_epochs > 0 THEN unannounced_epochs END"),
     ),
-    evidence=("log_start_offset", "log_end_offset", "first_leader_epoch", "last_leader_epoch", "epoch_order_offset"),
+    evidence=(
+        "log_start_offset",
+        "log_end_offset",
+        "first_leader_epoch",
+        "last_leader_epoch",
+        "epoch_order_offset",
+        "path",
+    ),
     explanation=(
         "Node {broker_id}'s metadata log holds offsets from {log_start_offset} up to {log_end_offset}, of leader "
         "epochs {first_leader_epoch} to {last_leader_epoch}.",
         "{fallen} times a lower epoch stands after a higher one, first at offset {epoch_order_offset}.",
         "{silent} of its epochs begin without a LeaderChange record, first at offset {unannounced_offset}.",
+        "The first stands in {path}.",
     ),
     start_offset="coalesce(epoch_order_offset, unannounced_offset)",
-    next=_DUMP,
+    next=DUMP_RECORD,
     implies=("D01", "D02", "D03", "D07", "B13", "B14", "K15", "K16", "K19"),
     reference="KafkaRaftClient#onBecomeLeader, LeaderState#appendLeaderChangeMessage, KIP-595",
 )
@@ -192,11 +211,15 @@ METADATA_LOG_MATCHING = Invariant(
         "metadata_committed_end_offset",
         "leader_log_end_offset",
         "follower_log_end_offset",
+        "leader_segment",
+        "follower_segment",
     ),
     explanation=(
         "The metadata logs of nodes {leader_id} and {follower_id} differ from offset {first_differing_offset} on.",
         "At offset {same_epoch} both hold a batch of one leader epoch, and not the same one.",
         "Everything below {committed} is in a metadata snapshot, so it was committed.",
+        "The first difference lies in __cluster_metadata-0/{leader_segment} of node {leader_id}, and in "
+        "__cluster_metadata-0/{follower_segment} of node {follower_id}.",
     ),
     start_offset="first_differing_offset",
     details=("differing_batches",),
@@ -248,25 +271,36 @@ TRANSACTION_RECORDS = Invariant(
     name="MetadataTransactionsEnd",
     severity=Severity.WARNING,
     relation="metadata_logs",
-    statement="A metadata transaction ends or is aborted before another begins, and before another controller does "
-    "anything else.",
+    statement="A metadata transaction ends or is aborted before another begins, before another controller does "
+    "anything else, and before anything else happens that the log or a snapshot tells of.",
     because="Nodes hold a transaction's records back until it ends. One that is left open, or ended by somebody else, "
     "is applied by halves: a topic with some of its partitions.",
     applies_when="replayed",
     unknown=(
         Unknown(reason="log damaged", when="damaged AND transaction_errors > 0"),
+        # At the log's very end: nothing has come after it.
         Unknown(reason="in flight", when="transaction_errors = 0 AND open_transaction_offset IS NOT NULL"),
     ),
     breach_when="transaction_errors > 0",
-    evidence=("transactions", "transaction_errors", "transaction_error_offset", "transaction_error"),
+    evidence=(
+        "transactions",
+        "transaction_errors",
+        "transaction_error_offset",
+        "transaction_error",
+        "path",
+    ),
     explanation=(
         "Node {broker_id}'s metadata log holds {transactions} metadata transactions, and {transaction_errors} records "
         "that may not stand where they do.",
         "At offset {transaction_error_offset} {transaction_error}.",
+        "That record stands in {path}.",
     ),
+    # The log is one, whichever node's copy of it was read; where copies differ, that is MetadataLogsMatch's.
+    subject=("topic", "partition"),
     start_offset="transaction_error_offset",
-    next=_DUMP,
-    reference="QuorumController, ActivationRecordsGenerator, MetadataBatchLoader, KIP-868",
+    next=DUMP_RECORD,
+    implies=("K03",),
+    reference="QuorumController, ActivationRecordsGenerator, MetadataBatchLoader#maybeFlushBatches, KIP-868",
 )
 
 FENCING_EPOCHS = Invariant(
@@ -286,14 +320,17 @@ FENCING_EPOCHS = Invariant(
         ("of_group", "name"),
         ("holder", "CASE WHEN broker_id IS NOT NULL THEN broker_id END"),
         ("in_metadata", "CASE WHEN broker_id IS NULL THEN 'in the metadata log' END"),
+        ("log_path", "CASE WHEN node_id IS NULL THEN path END"),
     ),
-    evidence=("epoch", "regressions", "first_offset", "epoch_before", "epoch_after"),
+    evidence=("epoch", "regressions", "first_offset", "epoch_before", "epoch_after", "node_id", "path"),
     explanation=(
         "In {topic}-{partition} on broker {holder} a lower {epoch} epoch stands after a higher one, {regressions} "
         "time(s).",
         "Of {topic}-{partition} a lower {epoch} epoch stands after a higher one {in_metadata}, {regressions} time(s).",
         "It fell from {from_epoch} to {epoch_after}, at offset {first_offset}.",
         "The group is {of_group}.",
+        "It first does so in {log_path}.",
+        "The record that says so stands in {path}, node {node_id}'s copy of the metadata log.",
     ),
     start_offset="first_offset",
     next="bin/kafka-dump-log.sh --deep-iteration --files $(ls -d <log.dirs>/{topic}-{partition})/*.log",
@@ -317,12 +354,14 @@ ONE_IMAGE = Invariant(
         ("recorded", "CASE WHEN value IS NOT NULL THEN metadata_offset END"),
         ("nothing", "CASE WHEN value IS NULL THEN 'no such entry' END"),
     ),
-    evidence=("kind", "name", "value", "metadata_offset", "nodes_otherwise"),
+    evidence=("kind", "name", "value", "metadata_offset", "nodes_otherwise", "node_id", "path", "paths_otherwise"),
     explanation=(
         "By record {recorded} of the metadata log the {kind} {name} is {value}.",
         "By the metadata log there is {nothing}: {kind} {name}.",
         "Nodes {nodes_otherwise} begin with a metadata snapshot that has it otherwise, and the log behind that does "
         "not put it right.",
+        "These snapshots are {paths_otherwise}.",
+        RECORD_STANDS,
     ),
     next="bin/kafka-acls.sh --bootstrap-server <host:port of each broker> --list",
     implies=("K03",),

@@ -109,6 +109,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "partitions": ("topic", "partition"),
     "epoch_spans": ("broker_id", "topic", "partition", "leader_epoch"),
     "divergences": ("topic", "partition", "leader_id", "follower_id"),
+    "isr_members": ("topic", "partition", "leader_id", "follower_id"),
     "producers": ("broker_id", "topic", "partition", "producer_id", "producer_epoch"),
     "sequence_gaps": ("broker_id", "topic", "partition", "producer_id", "producer_epoch", "offset"),
     "transactions": ("topic", "partition", "producer_id", "producer_epoch", "first_offset"),

@@ -6,10 +6,17 @@ value from below; only what contradicts it in spite of its age is a breach.
 
 from typing import Final
 
+from expectations.catalogue.lacking import LOG_START_UNTOLD
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _SKEWED: Final = "NOT broker_quiet AND NOT coalesce(checkpoint_older_than_log, false)"
 """The checkpoint may be younger than the copy of the log, which then ends too early."""
+
+_OUT_OF_ORDER: Final = """log_start_offset > log_end_offset
+        OR (high_watermark IS NOT NULL AND high_watermark > log_end_offset)
+        OR (clean_shutdown AND high_watermark IS NOT NULL AND high_watermark < log_start_offset)
+        OR (last_stable_offset IS NOT NULL AND max_ever_high_watermark IS NOT NULL
+            AND last_stable_offset > max_ever_high_watermark)"""
 
 OFFSET_ORDER = Invariant(
     code="C01",
@@ -28,18 +35,15 @@ OFFSET_ORDER = Invariant(
             when=f"{_SKEWED} AND (log_start_offset > log_end_offset OR high_watermark > log_end_offset)",
         ),
         Unknown(
-            reason="high watermark not checkpointed yet",
+            reason="high watermark not checkpointed",
             # The metadata log's high watermark is never checkpointed: there the ends alone are judged.
             when="high_watermark IS NULL AND topic <> '__cluster_metadata' AND log_start_offset <= log_end_offset",
         ),
+        Unknown(reason="log start not checkpointed", when=f"{LOG_START_UNTOLD} AND NOT ({_OUT_OF_ORDER})"),
     ),
     # A high watermark is written every five seconds, and only a clean stop writes the last one: below the log start it
     # contradicts nothing on a running broker.
-    breach_when="""log_start_offset > log_end_offset
-        OR (high_watermark IS NOT NULL AND high_watermark > log_end_offset)
-        OR (clean_shutdown AND high_watermark IS NOT NULL AND high_watermark < log_start_offset)
-        OR (last_stable_offset IS NOT NULL AND max_ever_high_watermark IS NOT NULL
-            AND last_stable_offset > max_ever_high_watermark)""",
+    breach_when=_OUT_OF_ORDER,
     derived=(
         ("missing_committed", "CASE WHEN high_watermark > log_end_offset THEN high_watermark - log_end_offset END"),
         ("start_beyond_end", "CASE WHEN log_start_offset > log_end_offset THEN log_start_offset - log_end_offset END"),
@@ -54,7 +58,14 @@ OFFSET_ORDER = Invariant(
         ),
         ("damaged", "CASE WHEN damaged_batches > 0 THEN damaged_batches END"),
     ),
-    evidence=("log_start_offset", "last_stable_offset", "high_watermark", "log_end_offset", "damaged_batches"),
+    evidence=(
+        "log_start_offset",
+        "last_stable_offset",
+        "high_watermark",
+        "log_end_offset",
+        "damaged_batches",
+        "elections_on_record",
+    ),
     explanation=(
         "Broker {broker_id}'s log of {topic}-{partition} starts at {log_start_offset} and ends at {log_end_offset}.",
         "{damaged} batches of it are damaged; the log ends where Kafka's recovery would cut it.",

@@ -7,16 +7,27 @@ and the metadata snapshots say what it must come to.
 
 from typing import Final
 
+from expectations.catalogue.metadata import DUMP_RECORD, RECORD_STANDS
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
-_DUMP: Final = (
-    "bin/kafka-dump-log.sh --cluster-metadata-decoder --files <metadata.log.dir>/__cluster_metadata-0/<segment>.log"
-)
 _DESCRIBE: Final = "bin/kafka-topics.sh --bootstrap-server <host:port> --describe --topic {topic}"
 _DELETED: Final = ((Severity.INFO, "topic_deleted"),)
 _DAMAGED: Final = "metadata log damaged"
 _EFFECTIVE_MIN_ISR: Final = "least(min_insync_replicas, cardinality(replicas))"
+_OTHER_PARTITION_EPOCH: Final = "snapshot_partition_epoch <> partition_epoch"
+_OTHER_LEADER_EPOCH: Final = "snapshot_leader_epoch <> leader_epoch"
 _EVIDENCED: Final = "snapshot_end_offset IS NOT NULL OR (created AND NOT migrated)"
+
+
+def _alone(contradicts: str) -> str:
+    """SQL for the only node with a metadata snapshot that contradicts."""
+    return f"CASE WHEN {contradicts} AND cardinality(snapshot_nodes) = 1 THEN snapshot_nodes[1] END"
+
+
+def _several(contradicts: str) -> str:
+    """SQL for all of them where there are more."""
+    return f"CASE WHEN {contradicts} AND cardinality(snapshot_nodes) > 1 THEN snapshot_nodes END"
+
 
 PARTITION_EPOCH_STEP = Invariant(
     code="K01",
@@ -45,16 +56,31 @@ PARTITION_EPOCH_STEP = Invariant(
             "told_otherwise",
             "CASE WHEN snapshot_partition_epoch <> partition_epoch THEN snapshot_partition_epoch END",
         ),
+        ("snapshot_node", _alone(_OTHER_PARTITION_EPOCH)),
+        ("several_nodes", _several(_OTHER_PARTITION_EPOCH)),
     ),
-    evidence=("metadata_offset", "partition_epoch", "snapshot_end_offset", "snapshot_partition_epoch", "at_ms"),
+    evidence=(
+        "metadata_offset",
+        "partition_epoch",
+        "snapshot_end_offset",
+        "snapshot_partition_epoch",
+        "at_ms",
+        "node_id",
+        "path",
+        "snapshot_nodes",
+        "snapshot_paths",
+    ),
     explanation=(
         "Record {metadata_offset} of the metadata log left {topic}-{partition} with partition epoch "
         "{partition_epoch}, counted from its first record.",
         "That record created the partition, with partition epoch {begins_at} instead of 0.",
         "The metadata snapshot that ends at {snapshot_end_offset} says {told_otherwise}: the node that wrote it had "
         "counted other records.",
+        "That snapshot is {snapshot_paths}, on node {snapshot_node}.",
+        "That snapshot is {snapshot_paths}, on nodes {several_nodes}.",
+        RECORD_STANDS,
     ),
-    next=_DUMP,
+    next=DUMP_RECORD,
     implies=("K19",),
     reference="PartitionRegistration#merge, ReplicationControlManager#createTopic",
 )
@@ -82,16 +108,32 @@ LEADER_EPOCH_STEP = Invariant(
     derived=(
         ("begins_at", "CASE WHEN created AND leader_epoch <> 0 THEN leader_epoch END"),
         ("told_otherwise", "CASE WHEN snapshot_leader_epoch <> leader_epoch THEN snapshot_leader_epoch END"),
+        ("snapshot_node", _alone(_OTHER_LEADER_EPOCH)),
+        ("several_nodes", _several(_OTHER_LEADER_EPOCH)),
     ),
-    evidence=("metadata_offset", "leader_id", "leader_epoch", "snapshot_end_offset", "snapshot_leader_epoch", "at_ms"),
+    evidence=(
+        "metadata_offset",
+        "leader_id",
+        "leader_epoch",
+        "snapshot_end_offset",
+        "snapshot_leader_epoch",
+        "at_ms",
+        "node_id",
+        "path",
+        "snapshot_nodes",
+        "snapshot_paths",
+    ),
     explanation=(
         "Record {metadata_offset} of the metadata log left {topic}-{partition} in leader epoch {leader_epoch}, counted "
         "from its first record.",
         "That record created the partition, in leader epoch {begins_at} instead of 0.",
         "The metadata snapshot that ends at {snapshot_end_offset} says {told_otherwise}: the node that wrote it had "
         "counted other elections.",
+        "That snapshot is {snapshot_paths}, on node {snapshot_node}.",
+        "That snapshot is {snapshot_paths}, on nodes {several_nodes}.",
+        RECORD_STANDS,
     ),
-    next=_DUMP,
+    next=DUMP_RECORD,
     implies=("K19",),
     reference="PartitionRegistration#merge, PartitionChangeRecord.Leader",
 )
@@ -118,12 +160,23 @@ ELR_EMPTY_ABOVE_MIN_ISR = Invariant(
         ("kept", "CASE WHEN cardinality(elr) > 0 THEN elr END"),
         ("kept_last_known", "CASE WHEN cardinality(last_known_elr) > 0 THEN last_known_elr END"),
     ),
-    evidence=("metadata_offset", "isr", "elr", "last_known_elr", "min_insync_replicas", "replicas", "at_ms"),
+    evidence=(
+        "metadata_offset",
+        "isr",
+        "elr",
+        "last_known_elr",
+        "min_insync_replicas",
+        "replicas",
+        "at_ms",
+        "node_id",
+        "path",
+    ),
     explanation=(
         "Record {metadata_offset} of the metadata log left {topic}-{partition} with {in_sync} in-sync replicas, {isr}; "
         "min.insync.replicas was {min_insync_replicas}.",
         "Its ELR still is {kept}: these brokers may be elected without what was committed since.",
         "Its last known leader still is {kept_last_known}.",
+        RECORD_STANDS,
     ),
     next=_DESCRIBE,
     reference="PartitionChangeBuilder#maybePopulateTargetElr, KIP-966",
@@ -157,13 +210,14 @@ RECOVERING_ISR_ONE = Invariant(
             "CASE WHEN NOT previous_recovering AND leader_epoch = previous_leader_epoch THEN leader_epoch END",
         ),
     ),
-    evidence=("metadata_offset", "leader_id", "leader_epoch", "isr", "previous_isr", "at_ms"),
+    evidence=("metadata_offset", "leader_id", "leader_epoch", "isr", "previous_isr", "at_ms", "node_id", "path"),
     explanation=(
         "After record {metadata_offset} of the metadata log {topic}-{partition} is recovering from an unclean "
         "election, led by broker {leader_id}.",
         "Its ISR is {crowd}, while only the recovering leader may be in it.",
         "It was not recovering before, and leader epoch {unelected} did not begin with that record: nobody was "
         "elected.",
+        RECORD_STANDS,
     ),
     next=_DESCRIBE,
     reference="ReplicationControlManager#validateAlterPartitionData, KIP-704",
@@ -180,18 +234,39 @@ FENCED_NOT_IN_ISR = Invariant(
     "lacks, and it may be elected; or nothing is committed at all while everybody waits for it.",
     unknown=(
         Unknown(reason=_DAMAGED, when="after_damage AND cardinality(isr_inactive) > 0"),
-        # Many partitions of one broker may need more than one batch of records.
-        Unknown(reason="change under way", when="cardinality(isr_inactive) > 0 AND out_of_place_ms < 100"),
+        # Many partitions of one broker may need more than one batch of records. Who had gone in an earlier batch is not
+        # taken into an ISR, and not elected.
+        Unknown(
+            reason="change under way",
+            when="cardinality(isr_inactive) > 0 AND coalesce(cardinality(isr_joined_inactive), 0) = 0 "
+            "AND out_of_place_ms < 100",
+        ),
     ),
     breach_when="cardinality(isr_inactive) > 0",
     severity_when=_DELETED,
-    derived=(("seconds", "CASE WHEN out_of_place_ms IS NOT NULL THEN out_of_place_ms / 1000 END"),),
-    evidence=("metadata_offset", "isr", "isr_inactive", "leader_id", "out_of_place_offset", "out_of_place_ms"),
+    derived=(
+        ("stayed_for_ms", "out_of_place_ms"),
+        ("taken_in", "CASE WHEN cardinality(isr_joined_inactive) > 0 THEN isr_joined_inactive END"),
+    ),
+    evidence=(
+        "metadata_offset",
+        "isr",
+        "isr_inactive",
+        "isr_joined_inactive",
+        "leader_id",
+        "out_of_place_offset",
+        "out_of_place_ms",
+        "node_id",
+        "path",
+    ),
     explanation=(
         "Record {metadata_offset} of the metadata log left {topic}-{partition} with ISR {isr}.",
         "From record {out_of_place_offset} on brokers {isr_inactive} of it were fenced, in controlled shutdown or "
         "unregistered.",
-        "They stayed in the ISR for {seconds} s.",
+        "Brokers {taken_in} had gone by an earlier batch of records, before that one took them into the ISR or elected "
+        "them.",
+        "They stayed in the ISR for {stayed_for_ms}.",
+        RECORD_STANDS,
     ),
     next=_DESCRIBE,
     reference="ReplicationControlManager#handleBrokerFenced, BrokersToIsrs, KIP-841",
@@ -228,13 +303,23 @@ DIRECTORIES_ALIGNED = Invariant(
         ("miscounted", "CASE WHEN directory_count <> cardinality(replicas) THEN directory_count END"),
         ("homeless", "CASE WHEN cardinality(isr_without_directory) > 0 THEN isr_without_directory END"),
     ),
-    evidence=("metadata_offset", "replicas", "directory_count", "isr", "isr_without_directory", "out_of_place_offset"),
+    evidence=(
+        "metadata_offset",
+        "replicas",
+        "directory_count",
+        "isr",
+        "isr_without_directory",
+        "out_of_place_offset",
+        "node_id",
+        "path",
+    ),
     explanation=(
         "Record {metadata_offset} of the metadata log left {topic}-{partition} with {replica_count} replicas, "
         "{replicas}.",
         "It names {miscounted} directories for them.",
         "From record {out_of_place_offset} on brokers {homeless} of its ISR {isr} did not have the directory that it "
         "names for them.",
+        RECORD_STANDS,
     ),
     next=_DESCRIBE,
     reference="PartitionRegistration#checkDirectories, ReplicationControlManager#handleDirectoriesOffline, KIP-858",
@@ -255,6 +340,7 @@ REASSIGNMENT_ENDS = Invariant(
     unknown=(
         Unknown(reason="cluster stopped", when=f"cluster_stopped AND coalesce(reassigning_ms > {_A_DAY_MS}, true)"),
         Unknown(reason="begun before the metadata log", when="reassigning_since_ms IS NULL"),
+        Unknown(reason="the instant of the capture is not known", when="reassigning_ms IS NULL"),
     ),
     breach_when=f"reassigning_ms > {_A_DAY_MS}",
     derived=(("hours", "reassigning_ms / 3600000"),),

@@ -98,9 +98,16 @@ PRODUCER_COUNT = Invariant(
     "writes "
     "all of them into every producer snapshot. Thousands come from an application that makes a producer for each "
     "message.",
-    unknown=(Unknown(reason="the instant of the capture is not known", when="live_producer_ids IS NULL"),),
-    breach_when=f"live_producer_ids > {_LIVE_LIMIT} OR new_producer_ids > {_NEW_LIMIT}",
-    evidence=("live_producer_ids", "new_producer_ids", "log_end_offset"),
+    unknown=(
+        Unknown(reason="the instant of the capture is not known", when="new_producer_ids IS NULL"),
+        Unknown(
+            reason="setting not known",
+            when=f"live_producer_ids IS NULL AND producer_ids_unless_expired > {_LIVE_LIMIT} "
+            f"AND new_producer_ids <= {_NEW_LIMIT}",
+        ),
+    ),
+    breach_when=f"coalesce(live_producer_ids > {_LIVE_LIMIT}, false) OR new_producer_ids > {_NEW_LIMIT}",
+    evidence=("live_producer_ids", "producer_ids_unless_expired", "new_producer_ids", "log_end_offset"),
     explanation=(
         "Broker {broker_id} keeps the states of {live_producer_ids} producers of {topic}-{partition}.",
         "{new_producer_ids} of them wrote for the first time in the hour before the capture.",

@@ -7,10 +7,16 @@ cleaning may have taken away with it is not called sound either.
 
 from typing import Final
 
+from expectations.catalogue.lacking import NO_METADATA_LOG
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _CLEANED: Final = Unknown(reason="compacted", when="ever_compacted AND explained_gaps > 0")
 """The cleaner removes batches, and with them the evidence whether others were lost before it came."""
+
+_BACK_IN_EPOCH: Final = Unknown(reason="setting not known", when="unsettled_batches > 0 AND epoch_regressions = 0")
+_REPEATED: Final = Unknown(reason="setting not known", when="unsettled_batches > 0 AND duplicate_batches = 0")
+_OVERLAPPING: Final = Unknown(reason="setting not known", when="unsettled_batches > 0 AND overlapping_batches = 0")
+"""A producer that a broker had forgotten may go back; where nothing tells producer.id.expiration.ms, it may have."""
 
 _SHOW_PRODUCER: Final = (
     "kafka-transactions.sh --bootstrap-server HOST:PORT describe-producers --topic {topic} --partition {partition}"
@@ -94,6 +100,7 @@ PRODUCER_EPOCH_MONOTONIC = Invariant(
         "write that "
         "should have been refused: exactly-once is broken."
     ),
+    unknown=(_BACK_IN_EPOCH,),
     breach_when="epoch_regressions > 0",
     evidence=("epoch_regressions", "producer_epoch", "first_offset", "last_offset", "last_timestamp_ms"),
     details=("epoch_regression",),
@@ -122,6 +129,7 @@ DUPLICATE_SEQUENCE = Invariant(
         "consumer reads the records twice."
     ),
     applies_when="first_sequence IS NOT NULL",
+    unknown=(_REPEATED,),
     breach_when="duplicate_batches > 0",
     evidence=("duplicate_batches", "first_sequence", "last_sequence", "first_offset", "last_offset"),
     details=("duplicate",),
@@ -150,6 +158,7 @@ SEQUENCE_OVERLAP = Invariant(
         "some records are stored twice without anyone being able to tell by batch."
     ),
     applies_when="first_sequence IS NOT NULL",
+    unknown=(_OVERLAPPING,),
     breach_when="overlapping_batches > 0",
     evidence=("overlapping_batches", "first_sequence", "last_sequence", "first_offset", "last_offset"),
     details=("overlap",),
@@ -178,6 +187,7 @@ PRODUCER_ID_ALLOCATED = Invariant(
         "metadata log went back: then the id will be given to a second producer."
     ),
     unknown=(
+        NO_METADATA_LOG,
         Unknown(reason="the metadata log names no producer id block", when="next_producer_id IS NULL"),
         # Blocks handed out while the copy was made are in the logs and not in the metadata log read before them.
         Unknown(reason="copy skew", when="producer_id >= next_producer_id AND NOT snapshot_quiet"),

@@ -12,7 +12,7 @@ from typing import Final
 
 from expectations.catalogue.model import Invariant
 
-RULESET_VERSION: Final = "7"
+RULESET_VERSION: Final = "8"
 
 MODULES: Final = (
     "batches",
@@ -27,6 +27,7 @@ MODULES: Final = (
     "history",
     "replicas",
     "divergences",
+    "isr_members",
     "durability",
     "producers",
     "transactions",

@@ -129,6 +129,10 @@ REMOTE_LINEAGE = Invariant(
     "the partition never had, or no longer has.",
     applies_when=f"{_COPIED} AND end_offset > log_start_offset",
     unknown=(
+        Unknown(
+            reason="leader-epoch-checkpoint not copied", when="within_lineage IS NULL AND lineage_reason IS NOT NULL"
+        ),
+        Unknown(reason="not in the metadata log", when=f"lineage_cut IS NULL AND {_NOT_WITHIN}"),
         Unknown(reason="unclean election", when=f"lineage_cut AND {_NOT_WITHIN}"),
         Unknown(reason="copy skew", when=f"NOT snapshot_quiet AND {_NOT_WITHIN} AND end_offset > log_end_offset"),
     ),

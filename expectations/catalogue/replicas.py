@@ -7,6 +7,7 @@ What follower and leader hold, compared with one another, is in `divergences`.
 
 from typing import Final
 
+from expectations.catalogue.lacking import NO_METADATA_LOG
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _DUMP: Final = "bin/kafka-dump-log.sh --files $(ls -d <log.dirs of broker {broker_id}>/{topic}-{partition})/*.log"
@@ -67,6 +68,10 @@ EPOCH_BOUNDARY_AGREEMENT = Invariant(
     "coalesce(reference_high_watermark, reference_start_offset + 1)",
     unknown=(
         Unknown(reason="compacted", when="ever_compacted AND start_offset <> reference_start_offset"),
+        Unknown(
+            reason="history of the policy not known",
+            when="policy_history_known IS FALSE AND start_offset <> reference_start_offset",
+        ),
         Unknown(
             reason="high watermark not known",
             when="(high_watermark IS NULL OR reference_high_watermark IS NULL) AND start_offset <> "
@@ -143,6 +148,10 @@ LEADER_CACHE_HAS_CURRENT = Invariant(
     reference="Partition#makeLeader, UnifiedLog#assignEpochStartOffset (KAFKA-7415)",
 )
 
+_ABOVE_METADATA: Final = (
+    "(last_leader_epoch > metadata_leader_epoch OR checkpoint_last_leader_epoch > metadata_leader_epoch)"
+)
+
 EPOCH_LE_METADATA = Invariant(
     code="D14",
     key="EPOCH_LE_METADATA",
@@ -158,11 +167,10 @@ EPOCH_LE_METADATA = Invariant(
     "AND (last_leader_epoch IS NOT NULL OR checkpoint_last_leader_epoch IS NOT NULL) "
     "AND (topic_id IS NULL OR metadata_topic_id IS NULL OR topic_id = metadata_topic_id)",
     unknown=(
-        Unknown(
-            reason="copy skew",
-            when="NOT snapshot_quiet AND (last_leader_epoch > metadata_leader_epoch OR checkpoint_last_leader_epoch > "
-            "metadata_leader_epoch)",
-        ),
+        Unknown(reason="metadata log damaged", when=f"metadata_damaged AND {_ABOVE_METADATA}"),
+        # A broker that finds it when it starts takes it for a stray (LogManager#isStrayKraftReplica).
+        Unknown(reason="no partition.metadata", when=f"coalesce(may_be_earlier_topics, false) AND {_ABOVE_METADATA}"),
+        Unknown(reason="copy skew", when=f"NOT snapshot_quiet AND {_ABOVE_METADATA}"),
     ),
     breach_when="coalesce(last_leader_epoch, -1) > metadata_leader_epoch OR coalesce(checkpoint_last_leader_epoch, -1) "
     "> metadata_leader_epoch",
@@ -172,6 +180,7 @@ EPOCH_LE_METADATA = Invariant(
         "metadata_leader_epoch",
         "topic_id",
         "metadata_topic_id",
+        "elections_on_record",
     ),
     derived=(
         ("batch_epoch", "CASE WHEN last_leader_epoch > metadata_leader_epoch THEN last_leader_epoch END"),
@@ -188,8 +197,13 @@ EPOCH_LE_METADATA = Invariant(
         "So the metadata log has lost records, or this log was written in another cluster.",
     ),
     next="bin/kafka-metadata-quorum.sh --bootstrap-server <host:port> describe --replication",
-    implies=("D13", "D15"),
+    implies=("D13", "D15", "J02"),
     reference="ReplicationControlManager, PartitionRegistration#merge: an epoch only rises",
+)
+
+_NEVER_GIVEN_OUT: Final = (
+    "(elected_leader_id IS NULL AND election_known IS NOT TRUE "
+    "AND coalesce(leader_epoch > max_metadata_leader_epoch, FALSE))"
 )
 
 EPOCH_WRITER = Invariant(
@@ -199,14 +213,20 @@ EPOCH_WRITER = Invariant(
     severity=Severity.CRITICAL,
     relation="epoch_spans",
     statement="What a replica holds of a leader epoch, the leader elected for that epoch holds too, as far as it is "
-    "committed.",
+    "committed; of an epoch that nobody led no replica holds anything.",
     because="Only the elected leader hands out offsets in its epoch. Committed records of an epoch that its leader "
-    "closed earlier were written by nobody who was entitled to.",
+    "closed earlier, that had no leader or that was never given out were written by nobody who was entitled to.",
     # The quorum elects the metadata log's own leaders; no record of the controller says so.
     applies_when="start_offset IS NOT NULL AND start_offset < coalesce(high_watermark, start_offset + 1) "
     "AND start_offset >= log_start_offset AND topic <> '__cluster_metadata'",
     unknown=(
-        Unknown(reason="election not on record", when="elected_leader_id IS NULL"),
+        NO_METADATA_LOG,
+        Unknown(reason="metadata log damaged", when=f"metadata_damaged AND {_NEVER_GIVEN_OUT}"),
+        Unknown(reason="copy skew", when=f"NOT snapshot_quiet AND {_NEVER_GIVEN_OUT}"),
+        Unknown(
+            reason="election not on record",
+            when=f"elected_leader_id IS NULL AND election_known IS NOT TRUE AND NOT {_NEVER_GIVEN_OUT}",
+        ),
         Unknown(
             reason="the elected leader's log is not there, or no longer has that epoch",
             when="elected_leader_id <> broker_id AND (writer_start_offset IS NULL OR writer_end_offset IS NULL)",
@@ -233,13 +253,20 @@ EPOCH_WRITER = Invariant(
             "AND writer_end_offset >= coalesce(writer_log_end_offset, writer_end_offset)",
         ),
     ),
-    breach_when="""elected_leader_id <> broker_id AND (
+    breach_when="""elected_leader_id IS NULL OR elected_leader_id <> broker_id AND (
         start_offset < writer_start_offset
         OR (last_batch_end_offset > writer_end_offset AND high_watermark > writer_end_offset
             AND coalesce(reference_high_watermark, high_watermark) > writer_end_offset
             AND coalesce(divergence_offset, last_batch_end_offset) > writer_end_offset))""",
+    derived=(
+        ("leaderless_epoch", "CASE WHEN elected_leader_id IS NULL AND election_known THEN leader_epoch END"),
+        ("highest_epoch", f"CASE WHEN {_NEVER_GIVEN_OUT} THEN max_metadata_leader_epoch END"),
+        ("unled_epoch", "CASE WHEN elected_leader_id IS NULL THEN leader_epoch END"),
+        ("led_epoch", "CASE WHEN elected_leader_id IS NOT NULL THEN leader_epoch END"),
+    ),
     evidence=(
         "elected_leader_id",
+        "max_metadata_leader_epoch",
         "start_offset",
         "last_batch_end_offset",
         "writer_start_offset",
@@ -248,15 +275,21 @@ EPOCH_WRITER = Invariant(
         "reference_high_watermark",
     ),
     explanation=(
+        "By the metadata log {topic}-{partition} had no leader in leader epoch {leaderless_epoch}.",
+        "By the metadata log {topic}-{partition} has come to leader epoch {highest_epoch}; epoch {leader_epoch} was "
+        "never given out.",
         "By the metadata log broker {elected_leader_id} was the leader of {topic}-{partition} in leader epoch "
         "{leader_epoch}.",
         "Broker {broker_id} holds offsets [{start_offset}, {last_batch_end_offset}) under that epoch; its high "
         "watermark is {high_watermark}.",
+        "So nobody was entitled to write in epoch {unled_epoch}: a broker that only believed it led wrote them, or the "
+        "epochs in this log are wrong.",
         "Broker {elected_leader_id}'s own log has that epoch from {writer_start_offset}, and ends it at "
         "{writer_end_offset}, where a newer epoch begins.",
-        "So somebody else wrote the rest of epoch {leader_epoch}, or the epochs in one of the two logs are wrong.",
+        "So somebody else wrote the rest of epoch {led_epoch}, or the epochs in one of the two logs are wrong.",
     ),
-    start_offset="CASE WHEN start_offset < writer_start_offset THEN start_offset ELSE writer_end_offset END",
+    start_offset="coalesce(CASE WHEN start_offset < writer_start_offset THEN start_offset ELSE writer_end_offset END, "
+    "start_offset)",
     end_offset="CASE WHEN start_offset < writer_start_offset THEN writer_start_offset ELSE last_batch_end_offset END",
     next=_DUMP,
     reference="one leader per epoch: ReplicationControlManager, PartitionRegistration#merge",
@@ -268,11 +301,16 @@ UNCLEAN_LOSS_SIZE = Invariant(
     name="UncleanElectionLostNothing",
     severity=Severity.CRITICAL,
     relation="partition_changes",
-    statement="No replica of the old lineage still holds records that the leader of an unclean election does not have.",
+    statement="No replica of the old lineage still holds records that were committed, or may have been, and that the "
+    "leader of an unclean election does not have.",
     because="An unclean election makes a replica leader that was not in sync. What the replicas in sync had beyond it "
     "is cut off, and truncated as they return; until then it can be saved.",
-    applies_when="election = 'unclean' AND NOT topic_deleted",
+    applies_when="election IN ('unclean', 'last_known') AND NOT topic_deleted",
     unknown=(
+        Unknown(
+            reason="leader not captured",
+            when="elected_log_captured IS FALSE AND coalesce(records_at_stake, 0) = 0",
+        ),
         Unknown(
             reason="not every replica that was in sync was captured",
             when="coalesce(records_at_stake, 0) = 0 AND NOT coalesce(records_at_stake_known, false)",
@@ -291,10 +329,13 @@ UNCLEAN_LOSS_SIZE = Invariant(
         "records_at_stake_known",
         "old_lineage_holders",
     ),
-    derived=(("not_all", "CASE WHEN NOT records_at_stake_known THEN 'not all of these' END"),),
+    derived=(
+        ("not_all", "CASE WHEN NOT records_at_stake_known THEN 'not all of these' END"),
+        ("returned", "CASE WHEN election = 'last_known' THEN ', had led last, and came back recovering' ELSE '' END"),
+    ),
     explanation=(
         "Offset {metadata_offset} of the metadata log made broker {leader_id} leader of {topic}-{partition}, leader "
-        "epoch {leader_epoch}, while ISR was {previous_isr}: broker {leader_id} was not in it.",
+        "epoch {leader_epoch}, while ISR was {previous_isr}: broker {leader_id} was not in it{returned}.",
         "Brokers {old_lineage_holders} still hold {records_at_stake} records of the old lineage that broker "
         "{leader_id} does not have.",
         "Of the brokers that were in sync, {not_all} were captured: there may be more.",

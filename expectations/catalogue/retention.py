@@ -1,11 +1,13 @@
 """Family C, retention: what should be gone and is there, what is gone and should be there.
 
-In: the columns of `upkeep` and `upkeep_changes`. Out: invariants C04 to C06. The rule that must hold here: a setting
-that rests on Kafka's default, where a broker's properties file may say otherwise, decides nothing.
+In: the columns of `upkeep` and `upkeep_changes`. Out: invariants C04 to C06. The rules that must hold here: a setting
+that rests on Kafka's default, where a broker's properties file may say otherwise, decides nothing; and what was done is
+judged by the settings of then, which may have been changed and put back.
 """
 
 from typing import Final
 
+from expectations.catalogue.lacking import POLICY_UNTOLD
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _STOPPED: Final = "(clean_shutdown OR NOT broker_alive)"
@@ -54,6 +56,10 @@ LOG_START_VS_SEGMENTS = Invariant(
     reference="UnifiedLog#deleteLogStartOffsetBreachedSegments, LogManager#cleanupLogs",
 )
 
+_UNTOLD: Final = "overdue_segments IS NULL AND cleanup_policy LIKE '%delete%'"
+_WHEN_NOT_KNOWN: Final = f"({_UNTOLD} AND captured_at_ms IS NULL)"
+_MARK_NOT_KNOWN: Final = f"({_UNTOLD} AND high_watermark IS NULL)"
+
 RETENTION_HELD = Invariant(
     code="C05",
     key="RETENTION_HELD",
@@ -65,10 +71,15 @@ RETENTION_HELD = Invariant(
     because=(
         "What should have been deleted is still there: the disk fills, and data that must not be kept any longer are."
     ),
-    applies_when="overdue_segments IS NOT NULL AND NOT remote_storage_enable",
+    applies_when=f"(overdue_segments IS NOT NULL OR {_WHEN_NOT_KNOWN} OR {_MARK_NOT_KNOWN} OR {POLICY_UNTOLD}) "
+    "AND NOT remote_storage_enable",
     unknown=(
+        Unknown(reason="policy not known", when=POLICY_UNTOLD),
+        Unknown(reason="the instant of the capture is not known", when=_WHEN_NOT_KNOWN),
+        Unknown(reason="high watermark not checkpointed", when=_MARK_NOT_KNOWN),
         Unknown(reason="broker stopped", when=f"overdue_segments > 0 AND {_STOPPED}"),
         Unknown(reason="setting not known", when="overdue_segments > 0 AND NOT retention_known"),
+        Unknown(reason="history of the setting not known", when="overdue_segments > 0 AND NOT retention_history_known"),
     ),
     breach_when="overdue_segments > 0",
     derived=(
@@ -91,6 +102,7 @@ RETENTION_HELD = Invariant(
         "{overdue_end_offset}, should have been deleted; their newest record is of {overdue_since_at_ms}.",
         "retention.ms is {limit_ms}, the snapshot was taken at {captured_at_ms}.",
         "retention.bytes is {limit_bytes}, the log has {size_bytes} bytes.",
+        "Since they were due no larger limit was in force.",
         "Records with timestamps in the future hold back a segment and those behind it; none does here.",
     ),
     next="bin/kafka-configs.sh --bootstrap-server <host:port> --describe --entity-type topics --entity-name {topic} "
@@ -98,12 +110,16 @@ RETENTION_HELD = Invariant(
     reference="UnifiedLog#deleteRetentionMsBreachedSegments, UnifiedLog#deleteRetentionSizeBreachedSegments",
 )
 
+_CLOCKS_APART_MS: Final = 300_000
+"""Machines whose clocks nobody keeps in step are minutes apart before anybody notices."""
 _BY_TIME: Final = (
-    "(retention_ms >= 0 AND coalesce(removed_newest_at_ms <= captured_at_ms + 5000 - retention_ms, FALSE))"
+    "(retention_ms >= 0 AND "
+    f"coalesce(removed_newest_at_ms <= captured_at_ms + {_CLOCKS_APART_MS} - retention_ms, FALSE))"
 )
 _BY_SIZE: Final = "(retention_bytes >= 0 AND largest_size_bytes >= retention_bytes)"
 _UNEXPLAINED: Final = (
-    f"removed_start_offset IS NOT NULL AND NOT log_start_in_segment AND NOT {_BY_TIME} AND NOT {_BY_SIZE}"
+    "removed_start_offset IS NOT NULL AND NOT log_start_in_segment AND NOT coalesce(deleted_by_request, FALSE) "
+    f"AND NOT {_BY_TIME} AND NOT {_BY_SIZE}"
 )
 
 RETENTION_NOT_EARLY = Invariant(
@@ -123,6 +139,7 @@ RETENTION_NOT_EARLY = Invariant(
         Unknown(reason="log damaged", when=f"damaged AND {_UNEXPLAINED}"),
         Unknown(reason="log dir replaced", when=f"directory_replaced AND {_UNEXPLAINED}"),
         Unknown(reason="setting not known", when=f"NOT retention_known AND {_UNEXPLAINED}"),
+        Unknown(reason="history of the setting not known", when=f"NOT retention_history_known AND {_UNEXPLAINED}"),
         # The cleaner has made the log smaller since the deletion, so its size tells nothing of that moment.
         Unknown(reason="compacted", when=f"compacted AND retention_bytes >= 0 AND {_UNEXPLAINED}"),
         Unknown(
@@ -130,10 +147,20 @@ RETENTION_NOT_EARLY = Invariant(
             when=f"NOT broker_quiet AND NOT checkpointed_log_start AND {_UNEXPLAINED}",
         ),
         Unknown(
+            reason="the instant of the capture is not known",
+            when=f"retention_ms >= 0 AND captured_at_ms IS NULL AND {_UNEXPLAINED}",
+        ),
+        Unknown(
             reason="timestamps not known", when=f"retention_ms >= 0 AND removed_newest_at_ms IS NULL AND {_UNEXPLAINED}"
         ),
         # DeleteRecords up to the log's end leaves a new, empty segment there, as retention does that takes everything.
         Unknown(reason="deleted as a whole", when=f"removed_end_offset >= previous_log_end_offset AND {_UNEXPLAINED}"),
+        # The broker itself moved the log start, as retention makes it do and a request; only a follower that is ahead
+        # of its leader cannot have heard of a request.
+        Unknown(
+            reason="DeleteRecords up to a segment's base leaves the same",
+            when=f"deletion_by_request_possible AND {_UNEXPLAINED}",
+        ),
     ),
     breach_when=_UNEXPLAINED,
     derived=(
@@ -141,6 +168,11 @@ RETENTION_NOT_EARLY = Invariant(
         ("kept_ms", "CASE WHEN retention_ms >= 0 THEN retention_ms END"),
         ("kept_bytes", "CASE WHEN retention_bytes >= 0 THEN retention_bytes END"),
         ("last_removed_offset", "removed_end_offset - 1"),
+        ("epochs_begin_at", "CASE WHEN epochs_start_offset < removed_end_offset THEN epochs_start_offset END"),
+        (
+            "leader_begins_at",
+            "CASE WHEN leader_log_start_offset < removed_end_offset THEN leader_log_start_offset END",
+        ),
     ),
     evidence=(
         "previous_snapshot_id",
@@ -165,7 +197,9 @@ RETENTION_NOT_EARLY = Invariant(
         "retention.ms is {kept_ms} and was no smaller then: by {captured_at_ms} they were not old enough.",
         "retention.bytes is {kept_bytes}: the largest replica has only {largest_size_bytes} bytes left, so size did "
         "not ask for it.",
-        "The log starts where a segment does, which is not how DeleteRecords usually leaves it.",
+        "leader-epoch-checkpoint still begins at {epochs_begin_at}: the broker has not moved the log start, so neither "
+        "retention nor a request did; somebody took the files.",
+        "Its leader's log starts at {leader_begins_at}: no request to delete has come that way.",
     ),
     next="tidegauge salvage <snapshot {previous_snapshot_id}> --topic {topic} --partition {partition} --from "
     "{removed_start_offset} --to {removed_end_offset} --out salvaged",

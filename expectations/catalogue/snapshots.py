@@ -1,12 +1,13 @@
 """Family B, producer snapshots: the `.snapshot` files against the log that they sum up.
 
-In: the columns of `index_files`, kind snapshot. Out: invariants B08 to B11. The rule that must hold here: a restart or
-a truncation soundly leaves a snapshot at any offset that the log had reached (retention then only deletes those at
-segment bases; the next start clears up), and expired producers are soundly missing.
+In: the columns of `index_files`, kind snapshot, and of `replicas`. Out: invariants B08 to B11, and B23. The rule that
+must hold here: a restart or a truncation soundly leaves a snapshot at any offset that the log had reached (retention
+then only deletes those at segment bases; the next start clears up), and expired producers are soundly missing.
 """
 
 from typing import Final
 
+from expectations.catalogue.lacking import CLEANED_END
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _CONTENT_DIFFERS: Final = "(missing_entries > 0 OR extra_entries > 0 OR wrong_entries > 0)"
@@ -112,12 +113,17 @@ PRODUCER_SNAPSHOT_CONTENT = Invariant(
     unknown=(
         Unknown(reason="the log cannot be replayed up to it", when="NOT content_checkable"),
         Unknown(reason="compacted", when=f"ever_compacted AND {_CONTENT_DIFFERS}"),
+        Unknown(reason=CLEANED_END, when=f"cleaning_known IS FALSE AND {_CONTENT_DIFFERS}"),
         Unknown(reason="copy skew", when=f"base_offset > log_end_offset AND NOT broker_quiet AND {_CONTENT_DIFFERS}"),
-        Unknown(reason="empty, as an upgrade writes it", when=f"entries = 0 AND {_ONLY_MISSING}"),
+        Unknown(
+            reason="empty, as an upgrade writes it",
+            when=f"entries = 0 AND NOT coalesce(older_has_entries, false) AND {_ONLY_MISSING}",
+        ),
         Unknown(
             reason="records were deleted inside the first segment",
             when=f"{_ONLY_MISSING} AND log_start_offset > local_log_start_offset",
         ),
+        Unknown(reason="setting not known", when=f"undecided_entries > 0 AND NOT ({_CONTENT_DIFFERS})"),
     ),
     breach_when=_CONTENT_DIFFERS,
     derived=(
@@ -138,4 +144,47 @@ PRODUCER_SNAPSHOT_CONTENT = Invariant(
     next="kafka-dump-log.sh --files {path}",
     implies=("C03", "D16"),
     reference="UnifiedLog#rebuildProducerState, ProducerStateManager#takeSnapshot; KAFKA-12520, KIP-98",
+)
+
+PRODUCER_SNAPSHOT_AT_CLEAN_STOP = Invariant(
+    code="B23",
+    key="CLEAN_STOP_PRODUCER_SNAPSHOT",
+    name="ProducerSnapshotAtCleanStop",
+    severity=Severity.WARNING,
+    relation="replicas",
+    statement="After a clean stop a producer snapshot stands at the log end.",
+    because=(
+        "A broker writes one as it closes the log, and reads the log from its newest one on when it starts. If there "
+        "is none at all it reads nothing after a clean stop: it takes every producer for new, accepts a retry a second "
+        "time and forgets which transactions are open."
+    ),
+    applies_when=(
+        "clean_shutdown AND NOT is_future AND topic <> '__cluster_metadata' "
+        "AND (batch_count > 0 OR log_end_offset IS NULL) "
+        # One above the log end was at the end that the log had: that it no longer has it is B10's.
+        "AND NOT coalesce(newest_producer_snapshot > log_end_offset, false)"
+    ),
+    unknown=(
+        Unknown(reason="producer snapshots not copied", when="NOT producer_snapshots_copied"),
+        Unknown(reason="log damaged", when="damaged_batches > 0 AND NOT coalesce(snapshot_at_end, false)"),
+        Unknown(reason="copy skew", when="NOT broker_quiet AND NOT coalesce(snapshot_at_end, false)"),
+    ),
+    breach_when="NOT snapshot_at_end",
+    severity_when=((Severity.CRITICAL, "newest_producer_snapshot IS NULL AND producer_ids > 0"),),
+    derived=(
+        ("forgotten", "CASE WHEN newest_producer_snapshot IS NULL AND producer_ids > 0 THEN producer_ids END"),
+        ("replayed_from", "newest_producer_snapshot"),
+    ),
+    evidence=("log_start_offset", "log_end_offset", "newest_producer_snapshot", "producer_ids", "clean_shutdown"),
+    explanation=(
+        "Broker {broker_id} stopped cleanly, and its log of {topic}-{partition} ends at offset {log_end_offset}: no "
+        "producer snapshot stands there.",
+        "Its newest one is at offset {replayed_from}; the next start replays the log from there.",
+        "There is none at all: the next start does not read the log for it, and forgets the {forgotten} producers "
+        "whose batches are in it, with their sequences and open transactions.",
+        "Kafka removes one only with the records before it; somebody, or a backup tool, took it away.",
+    ),
+    next="ls -l <log.dir of broker {broker_id}>/{topic}-{partition}/*.snapshot",
+    implies=("B11", "D16"),
+    reference="UnifiedLog#close, #rebuildProducerState (reloadFromCleanShutdown); KIP-98",
 )

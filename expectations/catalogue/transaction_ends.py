@@ -9,6 +9,8 @@ from typing import Final
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _COPY_SKEW_MS: Final = 3_600_000
+_CLOCKS_APART_MS: Final = 300_000
+"""Machines whose clocks nobody keeps in step are minutes apart before anybody notices."""
 _LATE_MS: Final = 300_000
 """A transaction is late this long after the longest timeout that a client may ask for."""
 _DESCRIBE: Final = "bin/kafka-transactions.sh --bootstrap-server <host:port> describe-producers --topic {topic} "
@@ -69,7 +71,14 @@ COMPLETE_HAS_MARKERS = Invariant(
         Unknown(reason="the partition's log was not captured", when="log_end_offset IS NULL"),
         Unknown(
             reason="the topic was created again since",
-            when="marker_offset IS NULL AND coalesce(created_at_ms > completed_at_ms, FALSE)",
+            # The controller's clock against the coordinator's.
+            when="marker_offset IS NULL AND open_first_offset IS NULL AND name_reused "
+            f"AND coalesce(created_at_ms > completed_at_ms - {_CLOCKS_APART_MS}, TRUE)",
+        ),
+        Unknown(
+            reason="begun before the metadata log",
+            when="marker_offset IS NULL AND open_first_offset IS NULL AND name_reused IS NULL "
+            f"AND coalesce(created_at_ms > completed_at_ms - {_CLOCKS_APART_MS}, TRUE)",
         ),
         Unknown(
             reason="the log's head is gone, or in the remote tier",
@@ -81,9 +90,13 @@ COMPLETE_HAS_MARKERS = Invariant(
         ),
         Unknown(
             reason="an unclean election may have cut the marker off",
-            when="marker_offset IS NULL AND unclean_election_at_ms >= decided_at_ms",
+            when=f"marker_offset IS NULL AND unclean_election_at_ms >= decided_at_ms - {_CLOCKS_APART_MS}",
         ),
         Unknown(reason="the log is damaged", when="marker_offset IS NULL AND log_damaged"),
+        Unknown(
+            reason="clocks alone tell that it has no marker",
+            when="marker_offset IS NULL AND by_clocks",
+        ),
         Unknown(
             reason="copy skew",
             when=f"NOT snapshot_quiet AND (marker_offset IS NOT NULL AND marker_offset >= high_watermark_upper "

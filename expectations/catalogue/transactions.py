@@ -58,15 +58,22 @@ MARKER_EPOCH_TV2 = Invariant(
     name="MarkerEpochBumpedOnce",
     severity=Severity.CRITICAL,
     relation="transactions",
-    statement="Under transaction version 2 an end marker's producer epoch is its data's plus one.",
+    statement="Under transaction version 2 an end marker's producer epoch is its data's plus one, but for one that an "
+    "operator sent.",
     because="Version 2 bumps the epoch with every transaction, so that a late marker can be told from a right one. A "
-    "marker "
-    "of any other epoch ended a transaction that it was not meant for.",
+    "marker of any other epoch ended a transaction that it was not meant for. kafka-transactions.sh abort alone sends "
+    "the data's own epoch, for a transaction that nobody else will end.",
     applies_when="outcome <> 'open' AND coalesce(client_transaction_version, 2) >= 2",
     unknown=(
         Unknown(
+            reason="the coordinator's records were not captured",
+            when="aborted_by_hand IS NULL AND outcome = 'aborted' AND marker_producer_epoch = producer_epoch "
+            "AND NOT coordinator_known",
+        ),
+        Unknown(
             reason="transaction version not known",
-            when="client_transaction_version IS NULL AND marker_producer_epoch <> producer_epoch + 1",
+            when="client_transaction_version IS NULL AND marker_producer_epoch <> producer_epoch + 1 "
+            "AND NOT coalesce(aborted_by_hand, FALSE)",
         ),
         Unknown(
             reason="an older coordinator bumps twice when it fences (KAFKA-19367)",
@@ -74,7 +81,8 @@ MARKER_EPOCH_TV2 = Invariant(
         ),
     ),
     # A lower epoch is MarkerEpochNotBelowData's.
-    breach_when="marker_producer_epoch <> producer_epoch + 1 AND marker_producer_epoch >= producer_epoch",
+    breach_when="marker_producer_epoch <> producer_epoch + 1 AND marker_producer_epoch >= producer_epoch "
+    "AND NOT coalesce(aborted_by_hand, FALSE)",
     derived=(("expected_epoch", "producer_epoch + 1"),),
     evidence=(
         "transactional_id",
@@ -91,14 +99,15 @@ MARKER_EPOCH_TV2 = Invariant(
         "their "
         "marker must carry epoch {expected_epoch}.",
         "The marker at {marker_offset} ({outcome}) carries epoch {marker_producer_epoch}: it is another "
-        "transaction's, come late.",
+        "transaction's, come late, or was sent by hand while this one ran.",
     ),
     start_offset="first_offset",
     end_offset="marker_offset + 1",
     records="record_count",
     next="bin/kafka-transactions.sh --bootstrap-server <host:port> describe-producers --topic {topic} --partition "
     "{partition}",
-    reference="ProducerAppendInfo#checkProducerEpoch (strict at the leader since 4.2), KIP-890, KAFKA-19999",
+    reference="ProducerAppendInfo#checkProducerEpoch (strict at the leader since 4.2), TransactionsCommand, KIP-664, "
+    "KIP-890, KAFKA-19999",
 )
 
 DATA_EPOCH_AFTER_MARKER = Invariant(
@@ -216,6 +225,7 @@ HANGING_TXN = Invariant(
     "cleaner nor retention of consumer offsets gets past it.",
     unknown=(
         _COORDINATOR_NOT_CAPTURED,
+        Unknown(reason="the instant of the capture is not known", when="hanging AND captured_at_ms IS NULL"),
         Unknown(
             reason="too young to tell",
             # Until the longest timeout has passed, the coordinator may still be about to write.
@@ -229,8 +239,8 @@ HANGING_TXN = Invariant(
     ),
     breach_when="outcome = 'open' AND hanging AND captured_at_ms - last_timestamp_ms > max_transaction_timeout_ms",
     derived=(
-        ("idle_seconds", "(captured_at_ms - last_timestamp_ms) / 1000"),
-        ("timeout_seconds", "max_transaction_timeout_ms / 1000"),
+        ("idle_for_ms", "captured_at_ms - last_timestamp_ms"),
+        ("may_run_for_ms", "max_transaction_timeout_ms"),
         ("nobody", "CASE WHEN transactional_id IS NULL THEN 'No transactional id' END"),
         ("not_listed", "CASE WHEN coordinator_lists_partition IS NOT TRUE THEN 'does not list this partition' END"),
     ),
@@ -247,7 +257,7 @@ HANGING_TXN = Invariant(
         "{nobody} at any coordinator has that producer id, so no coordinator will end it.",
         "Its coordinator's record of {transactional_id} is in state {coordinator_state} and {not_listed}, so it will "
         "not end it.",
-        "Its last record is {idle_seconds} s old; no transaction may run for longer than {timeout_seconds} s.",
+        "Its last record is {idle_for_ms} old; no transaction may run for longer than {may_run_for_ms}.",
         "The last stable offset of {topic}-{partition} stays at {first_offset} until somebody aborts it.",
     ),
     start_offset="first_offset",
@@ -280,6 +290,10 @@ OPEN_TXN_KNOWN = Invariant(
                 captured_at_ms - first_timestamp_ms <= {_COPY_SKEW_MS}
                 OR NOT (coordinator_state IS NULL
                         OR (coordinator_state = 'Empty' AND coordinator_producer_epoch <= producer_epoch)))""",
+        ),
+        Unknown(
+            reason="the instant of the capture is not known",
+            when="hanging AND NOT snapshot_quiet AND captured_at_ms IS NULL",
         ),
     ),
     breach_when="outcome = 'open' AND hanging",

@@ -30,5 +30,6 @@ def _written(world: RandomWorld, moment: RandomMoment, directory: Path) -> Path:
             consistency=Consistency.ATOMIC,
             truth=truth,
             remote=remote,
+            at_ms=moment.world.now_ms,
         )
     return directory

@@ -2,7 +2,7 @@
 
 In: brokers' disks, the remote store and what truly happened; or a live copy. Out: `broker-<id>/…`, `remote-storage/…`,
 `TRUTH.json` and `MANIFEST.json` in a new directory. The rule that must hold: zeros at a file's end are a hole, the
-manifest is about brokers alone, says when each file was read if the files are of several moments, and is written last.
+manifest is about brokers alone, says when each file was read, as a capture's does, and is written last.
 """
 
 import json
@@ -32,15 +32,32 @@ def write_snapshot(
     consistency: Consistency,
     truth: Mapping[str, Any],
     remote: RemoteStore | None = None,
+    at_ms: int | None = None,
 ) -> Snapshot:
-    """Writes disks of one moment. Raises `SnapshotError` if the directory is there already."""
+    """Writes disks of one moment, `at_ms` in the cluster's time; without it they are a plain copy, which tells none.
+
+    Raises `SnapshotError` if the directory is there already.
+    """
     _new(directory)
+    taken_files: dict[str, TakenFile] = {}
     for disk in disks:
         for name, file in render_broker(disk):
-            _write(directory / _folder(disk.broker_id, disk.log_dir) / name, file)
+            path = _path(disk.broker_id, disk.log_dir, name)
+            _write(directory / path, file)
+            if at_ms is not None:
+                taken_files[path] = TakenFile(
+                    broker_id=disk.broker_id,
+                    log_dir=disk.log_dir,
+                    name=name,
+                    file=file,
+                    read_at_ms=at_ms,
+                    modified_at_ms=disk.written_at_ms.get(name),
+                )
     _write_remote(directory, remote)
     _write_truth(directory, truth)
-    return adopt(directory, cluster=cluster, consistency=consistency, snapshot_id=snapshot_id)
+    if at_ms is None:
+        return adopt(directory, cluster=cluster, consistency=consistency, snapshot_id=snapshot_id)
+    return _with_manifest(directory, taken_files, (), cluster=cluster, snapshot_id=snapshot_id, consistency=consistency)
 
 
 def write_live_copy(
@@ -56,13 +73,33 @@ def write_live_copy(
     _new(directory)
     taken_files: dict[str, TakenFile] = {}
     for taken in copy.files:
-        name = os.path.normpath(f"{_folder(taken.broker_id, taken.log_dir)}/{taken.name}")
+        name = _path(taken.broker_id, taken.log_dir, taken.name)
         _write(directory / name, taken.file)
         taken_files[name] = taken
     _write_remote(directory, remote)
     _write_truth(directory, truth)
-    found = survey(directory, cluster=cluster, consistency=Consistency.FUZZY, snapshot_id=snapshot_id, digests=True)
-    manifest = _with_instants(found, taken_files, copy.left_out)
+    return _with_manifest(
+        directory,
+        taken_files,
+        copy.left_out,
+        cluster=cluster,
+        snapshot_id=snapshot_id,
+        consistency=Consistency.FUZZY,
+    )
+
+
+def _with_manifest(
+    directory: Path,
+    files: Mapping[str, TakenFile],
+    left_out: Iterable[tuple[str, str]],
+    *,
+    cluster: str,
+    snapshot_id: str,
+    consistency: Consistency,
+) -> Snapshot:
+    """Writes the manifest, with the instants at which the files were read."""
+    found = survey(directory, cluster=cluster, consistency=consistency, snapshot_id=snapshot_id, digests=True)
+    manifest = _with_instants(found, files, left_out)
     partial = directory / f".{MANIFEST_NAME}.partial"
     partial.write_text(to_json(manifest), encoding="utf-8")
     os.replace(partial, directory / MANIFEST_NAME)
@@ -92,8 +129,8 @@ def _with_instants(manifest: Manifest, files: Mapping[str, TakenFile], left_out:
     return replace(manifest, brokers=brokers, left_out=(*manifest.left_out, *gone))
 
 
-def _folder(broker_id: int, log_dir: str) -> str:
-    return f"broker-{broker_id}/{log_dir}"
+def _path(broker_id: int, log_dir: str, name: str) -> str:
+    return os.path.normpath(f"broker-{broker_id}/{log_dir}/{name}")
 
 
 def _new(directory: Path) -> None:

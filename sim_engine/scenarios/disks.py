@@ -105,7 +105,8 @@ def stale_disk_returns(seed: int) -> Played:
     take their offsets.
 
     An audit finds that A holds 60 records that it will cut (D05), that they had been declared committed (D06), and
-    that A and B differ in what both had declared so (D02); beside the ledger, that B lacks what was acknowledged (D19).
+    that A and B differ in what both had declared so (D02); that the election of who had led last gave them up (K07,
+    D18); beside the ledger, that B lacks what was acknowledged (D19).
     """
     world = with_producer(cluster(seed, assignment=((A, B),)), "app")
     world = run_for(numbered(world, "app", 0, 40), CHECKPOINTED_MS)
@@ -124,6 +125,8 @@ def stale_disk_returns(seed: int) -> Played:
             found("D02", A, 40, 60),
             found("D05", A, 40, 100),
             found("D06", A, 40, 100),
+            found("K07"),
+            found("D18"),
             found("D19", None, 40, 100),
         ),
     )

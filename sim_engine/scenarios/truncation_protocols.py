@@ -61,6 +61,7 @@ def kip_101_loss(seed: int) -> Played:
                     found("D02", C, 1, 2),
                     found("D05", A, 1, 2),
                     found("D05", C, 1, 2),
+                    found("D06", A, 1, 2),
                     found("D06", C, 1, 2),
                     found("D19", None, 1, 2),
                 ),

@@ -21,5 +21,6 @@ def write_moment(moment: Moment, directory: Path, *, cluster: str, seed: int) ->
         consistency=Consistency.ATOMIC,
         truth=moment.truth.to_json(),
         remote=moment.world.remote,
+        at_ms=moment.world.now_ms,
     )
     return directory

@@ -111,7 +111,7 @@ class _Rows:
 
     def __init__(self, answers: CapturedAnswers, recomputed: Recomputed) -> None:
         self.rounds: tuple[ClusterAnswers | None, ClusterAnswers | None] = (answers.before, answers.after)
-        self.times = answer_times(answers)
+        self.times = answer_times(answers, recomputed.history.last_record_at_ms)
         self.files = recomputed
         self.history = recomputed.history
 
@@ -277,7 +277,7 @@ class _Rows:
                 continue
             listed = [e for e in entries if e is not None]
             texts = [None if e is None else _setting(e.value) if e.source == source else _NOT_SET for e in entries]
-            changed = self.history.config_changed_at_ms.get((*resource, name))
+            changed = self.history.config_changed_at_ms(*resource, name)
             reason = self._since_metadata()
             if not listed:
                 reason = "not listed"
@@ -329,18 +329,23 @@ class _Rows:
         return state.partitions.get(partition) if state is not None and not state.deleted else None
 
     def _earlier_lives(self, topic: str, partition: int) -> list[PartitionState]:
-        """The partition of deleted topics of this name that one of the answers may be about."""
+        """The partition of deleted topics of this name that one of the answers may be about.
+
+        Leaders are asked before topic ids: what they answered of the old topic may stand beside the new one's id.
+        """
         answered = [t for r in self.rounds if r is not None for t in r.topics if t.topic == topic]
         ids = {t.topic_id for t in answered}
         return [
             t.partitions[partition]
             for t in self.history.lives(topic)
-            if t.deleted and partition in t.partitions and (None in ids or t.topic_id in ids)
+            if t.deleted
+            and partition in t.partitions
+            and (None in ids or t.topic_id in ids or self.times.in_window(t.deleted_at_ms))
         ]
 
     def _why_ahead(self, state: TransactionState, keeper: int | None) -> str | None:
         """Why a log may be a record ahead of its coordinator: that waits for the ISR to have it, or gave it up."""
-        start, at = self.times.window_start_ms, state.last_update_ms
+        start, at = self.times.asked_from_ms, state.last_update_ms
         if start is None or at is None or start - at >= uncounted_after_ms(state):
             return _NEVER_COUNTED
         return None if (TRANSACTION_STATE, keeper) in self.files.replicated else _WAITING

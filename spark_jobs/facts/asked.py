@@ -2,7 +2,8 @@
 
 In: the answers that a snapshot keeps. Out: `AnswerTimes` and `PartitionAnswers`, for whoever has the files. The rule
 that must hold: a client's clock is not a broker's, so an instant of the one is compared with one of the other only with
-a margin.
+a margin. How far the cluster's may be behind is told by the copy itself: its metadata log, in which something is
+written twice a second, ends before the second answers come.
 """
 
 from dataclasses import dataclass
@@ -23,13 +24,21 @@ class AnswerTimes:
     before_finished_at_ms: int | None
     after_started_at_ms: int | None
     after_finished_at_ms: int | None
+    cluster_behind_ms: int = 0
+    """By how much the cluster's clock may be behind the asker's, at most."""
 
     @property
-    def window_start_ms(self) -> int | None:
-        """From when on a change may have come between the answers."""
+    def asked_from_ms(self) -> int | None:
+        """When the first question was asked, at the earliest, if the clocks are in step."""
         if self.before_started_at_ms is not None:
             return self.before_started_at_ms - MARGIN_MS
         return self.after_started_at_ms - MARGIN_MS if self.after_started_at_ms is not None else None
+
+    @property
+    def window_start_ms(self) -> int | None:
+        """From when on, by the cluster's clock, a change may have come between the answers."""
+        asked_from_ms = self.asked_from_ms
+        return asked_from_ms - self.cluster_behind_ms if asked_from_ms is not None else None
 
     def in_window(self, at_ms: int | None) -> bool:
         """Whether something of that instant may have come between the answers; what has no instant is older."""
@@ -46,20 +55,27 @@ class PartitionAnswers:
     topic_ids: frozenset[str]
 
 
-def answer_times(answers: CapturedAnswers) -> AnswerTimes:
-    """When the cluster was asked."""
+def answer_times(answers: CapturedAnswers, metadata_written_at_ms: int | None) -> AnswerTimes:
+    """When the cluster was asked. Also given: when the last record of its metadata log in the copy was written."""
     before, after = answers.before, answers.after
+    asked_last_ms = next((asked.started_at_ms for asked in (after, before) if asked is not None), None)
+    behind_ms = 0
+    if asked_last_ms is not None and metadata_written_at_ms is not None:
+        behind_ms = max(0, asked_last_ms - metadata_written_at_ms)
     return AnswerTimes(
         before_started_at_ms=before.started_at_ms if before is not None else None,
         before_finished_at_ms=before.finished_at_ms if before is not None else None,
         after_started_at_ms=after.started_at_ms if after is not None else None,
         after_finished_at_ms=after.finished_at_ms if after is not None else None,
+        cluster_behind_ms=behind_ms,
     )
 
 
-def answers_by_partition(answers: CapturedAnswers) -> dict[PartitionKey, PartitionAnswers]:
+def answers_by_partition(
+    answers: CapturedAnswers, metadata_written_at_ms: int | None
+) -> dict[PartitionKey, PartitionAnswers]:
     """The answers, a partition at a time."""
-    times = answer_times(answers)
+    times = answer_times(answers, metadata_written_at_ms)
     rounds = [dict[PartitionKey, PartitionAnswer](), dict[PartitionKey, PartitionAnswer]()]
     ids: dict[str, set[str]] = {}
     for found, asked in zip(rounds, (answers.before, answers.after), strict=True):

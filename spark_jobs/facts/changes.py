@@ -6,26 +6,28 @@ are compared only where both logs hold them as they were written (above both log
 rewritten, outside of damage), and only if both are the same incarnation of the same replica.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from kafka_log.internal_topics import CLUSTER_METADATA
-from spark_jobs.facts.comparison import NO_DIFFERENCE, Difference, ReadBatches, first_difference
+from spark_jobs.facts.comparison import NO_DIFFERENCE, Difference, ReadBatches, blind_stretches, first_difference
 from spark_jobs.facts.context import PartitionChange, PartitionContext, Row
-from spark_jobs.facts.losses import unclean_cause
+from spark_jobs.facts.losses import election_cause
 from spark_jobs.facts.lost_records import (
+    ANOTHER_MAY_HOLD,
     CommittedEnd,
     LostRange,
-    blind_stretches,
     committed_ends,
     lost_of,
+    newest_epoch,
     undecided,
 )
 from spark_jobs.facts.readers import readers_of
-from spark_jobs.facts.replica import ReplicaFacts
+from spark_jobs.facts.replica import CLEANED_END_UNKNOWN, ReplicaFacts
 from spark_jobs.facts.replica_set import ReplicaSet
 from spark_jobs.facts.row_basics import json_list, known
+from spark_jobs.facts.succession import GIVES_RECORDS_UP, Succession, succession
 
 SAME: Final = "same"
 _QUOTED: Final = ("previous_batch", "batch")
@@ -59,18 +61,22 @@ class Comparison:
 def changes_of(
     present: ReplicaSet, earlier: ReplicaSet, pairing: Pairing, *, read: ReadBatches, read_earlier: ReadBatches
 ) -> tuple[list[Row], list[Row]]:
-    """Rows of `changes`, and rows of `losses` with state `lost`."""
+    """Rows of `changes`, and rows of `losses` with state `lost`, or `possible` where that is not proven."""
     before = {f.broker_id: f for f in earlier.live}
     now = {f.broker_id: f for f in present.live}
-    ends = committed_ends(earlier, present.context)
+    ends = committed_ends(earlier, present)
     continuity = {
         b: _continuity(present, earlier, pairing, b, before.get(b), now.get(b))
         for b in sorted(before.keys() | now.keys())
     }
-    lost: tuple[LostRange, ...] = ()
-    reason = _not_the_partition(present, earlier, pairing) or undecided(present, earlier, pairing.captured)
+    gone: tuple[LostRange, ...] = ()
+    reason = _not_the_partition(present, earlier, pairing)
     if reason is None:
-        lost = lost_of(present, earlier, ends, read=read, read_earlier=read_earlier)
+        reason = undecided(present, earlier, pairing.captured)
+        # What no replica at hand has may be on one that is not: it is told of as possible.
+        if reason is None or reason in ANOTHER_MAY_HOLD:
+            gone = lost_of(present, earlier, ends, read=read, read_earlier=read_earlier)
+    lost = [x for x in gone if reason is None and x.declared_committed > 0]
     rows = []
     for broker_id, kind in continuity.items():
         then, today = before.get(broker_id), now.get(broker_id)
@@ -90,7 +96,7 @@ def changes_of(
             else None,
         }
         rows.append(row)
-    return rows, [_loss_row(present.context, earlier, x) for x in lost]
+    return rows, [_loss_row(present, earlier, x, None if x in lost else reason or "commitment") for x in gone]
 
 
 def _held(lost: LostRange, replica: ReplicaFacts, earlier: ReplicaSet) -> bool:
@@ -131,9 +137,13 @@ def _continuity(
     if broker_id not in pairing.captured:
         return "not captured"
     if then is None:
+        if _unread(earlier, broker_id):
+            return "unread before"
         return "created" if broker_id in pairing.previous_captured else "not captured before"
     was, is_now = _topic_id(earlier, then), _topic_id(present, now)
     if now is None:
+        if _unread(present, broker_id):
+            return "unread"
         if _deleted(present, pairing, was):
             return "deleted"
         return "removed" if context.metadata_known and broker_id not in context.replicas else "missing"
@@ -143,6 +153,11 @@ def _continuity(
     if any(broker_id not in c.replicas or broker_id in c.adding_replicas for c in since):
         return "reassigned"
     return SAME
+
+
+def _unread(replicas: ReplicaSet, broker_id: int) -> bool:
+    """The broker's replica is there, and the end of its log could not be read."""
+    return any(f.broker_id == broker_id and not f.end_known and not f.given.is_future for f in replicas.facts)
 
 
 def _epoch_of(context: PartitionContext) -> int:
@@ -188,6 +203,8 @@ def _compared(
         return _nothing("a segment could not be read")
     if then.summary.batch_count == 0:
         return _nothing("no batches")
+    if not (then.cleaned_end_known and now.cleaned_end_known):
+        return _nothing(CLEANED_END_UNKNOWN)
     cleaned = then.ever_compacted or now.ever_compacted
     start = max(then.log_start_offset, now.log_start_offset, now.local_log_start_offset, then.summary.first_offset)
     if cleaned:
@@ -283,7 +300,12 @@ def _change_row(
             changed if changed is not None and committed is not None and changed < committed else None
         ),
         "identity_violation_offset": compared.difference.same_epoch_offset,
+        "changed_without_epochs": compared.difference.offset is not None and compared.difference.without_epochs,
         "changed_batches": json_list(compared.difference.quoted),
+        "elections_on_record": then is not None
+        and succession(
+            context, after_epoch=then.summary.last_leader_epoch, until_epoch=newest_epoch(present)
+        ).on_record,
         "unclean_election_offset": unclean.metadata_offset if unclean is not None else None,
         "unclean_election_at_ms": unclean.at_ms if unclean is not None else None,
         "isr_before_election": list(unclean.previous_isr) if unclean is not None else None,
@@ -313,23 +335,28 @@ def _unclean_since(context: PartitionContext, then: ReplicaFacts | None) -> Part
     if then is None:
         return None
     epoch = then.summary.last_leader_epoch
-    return next((c for c in context.changes if c.election == "unclean" and c.leader_epoch > epoch), None)
+    return succession(context, after_epoch=epoch, until_epoch=None).unclean
 
 
-def _loss_row(context: PartitionContext, earlier: ReplicaSet, lost: LostRange) -> Row:
-    """A row of `losses`: as `losses.losses_of` had written it while the records were at risk."""
-    unclean = [c for c in context.changes if c.election == "unclean" and c.leader_epoch > lost.leader_epoch]
+def _loss_row(present: ReplicaSet, earlier: ReplicaSet, lost: LostRange, open_for: str | None) -> Row:
+    """A row of `losses`: as `losses.losses_of` had written it while the records were at risk.
+
+    `open_for`: why it is not known whether they are lost; None where it is.
+    """
+    context = present.context
+    since = succession(context, after_epoch=lost.leader_epoch, until_epoch=newest_epoch(present))
     return {
         "topic": context.topic,
         "partition": context.partition,
         "start_offset": lost.start_offset,
         "end_offset": lost.end_offset,
         "records": lost.records,
-        "leader_epoch": lost.leader_epoch,
+        "leader_epoch": known(lost.leader_epoch),
         "held_by": [],
-        "state": "lost",
+        "state": "lost" if open_for is None else "possible",
         "declared_committed": lost.declared_committed,
-        "cause": _cause(lost, unclean),
+        "cause": _cause(lost, since, open_for),
+        "markers": lost.markers,
         "groups_affected": sorted(_groups(context, earlier, lost)),
     }
 
@@ -343,12 +370,24 @@ def _groups(context: PartitionContext, earlier: ReplicaSet, lost: LostRange) -> 
     }
 
 
-def _cause(lost: LostRange, unclean: Sequence[PartitionChange]) -> str:
+def _cause(lost: LostRange, since: Succession, open_for: str | None) -> str:
     held = f"broker {lost.broker_id} held them in the earlier snapshot"
-    if not unclean:
-        return (
+    unclean = [c for c in since.changes if c.election in GIVES_RECORDS_UP]
+    if unclean:
+        more = f", and {len(unclean) - 1} more after it" if len(unclean) > 1 else ""
+        cause = f"{election_cause(unclean[0])}{more}; {held}"
+    elif since.on_record:
+        cause = (
             f"no unclean election is on record; {held}, and no replica has them now: a log lost its tail (power, a "
             "disk put in place of another), or its bytes were changed"
         )
-    more = f", and {len(unclean) - 1} more after it" if len(unclean) > 1 else ""
-    return f"{unclean_cause(unclean[0])}{more}; {held}"
+    else:
+        cause = (
+            f"{held}, and no replica has them now; not every election since is on record, so it may have been an "
+            "unclean election, a log that lost its tail, a disk put in place of another, or changed bytes"
+        )
+    if open_for == "commitment":
+        cause += ". Whether they were committed is not known"
+    elif open_for is not None:
+        cause += f". Whether they are lost is not known: {open_for}"
+    return cause

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 from kafka_log.transaction_index import AbortedTransaction
 from spark_jobs.facts.derived_files import IndexFileFacts
-from spark_jobs.facts.producers import ProducerReplay
+from spark_jobs.facts.producer_state import UNKNOWN
+from spark_jobs.facts.producers import ProducerReplay, Transaction
 
 
 def check_aborts_kept(
@@ -47,7 +48,7 @@ def check_aborts_kept(
             for t in written
             if t.producer_id == entry.producer_id and entry.first_offset <= t.first_offset < entry.last_offset
         ]
-        if any(t.outcome != "aborted" or t.marker_offset != entry.last_offset for t in left):
+        if any(_otherwise(t, entry) for t in left):
             facts.aborted_unmarked += 1
             facts.note(
                 "unmarked",
@@ -55,3 +56,10 @@ def check_aborts_kept(
                 f"entry {at}: producer {entry.producer_id} aborted [{entry.first_offset}, {entry.last_offset}]; its "
                 "records are still there, and no ABORT marker at that offset",
             )
+
+
+def _otherwise(transaction: Transaction, entry: AbortedTransaction) -> bool:
+    """Whether a transaction ended otherwise than an entry says, as far as its marker tells."""
+    if transaction.outcome == UNKNOWN:
+        return False
+    return transaction.outcome != "aborted" or transaction.marker_offset != entry.last_offset

@@ -9,10 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kafka_log.coordinator_records import OffsetCommit, TransactionState
+from spark_jobs.facts.config_history import EVER, SettingCourse, Since
 
 if TYPE_CHECKING:
     from spark_jobs.facts.asked import PartitionAnswers
+    from spark_jobs.facts.commit_falls import CommitCourse
     from spark_jobs.facts.coordinator_rows import Decided
+    from spark_jobs.facts.expiration import Expiration
+    from spark_jobs.facts.metadata import LogFiles
     from spark_jobs.facts.share_rows import PlacedShare
     from spark_jobs.facts.upkeep_context import UpkeepContext
 
@@ -66,12 +70,33 @@ class PartitionChange:
     """End of a metadata snapshot that holds this state; of the first that contradicts it, if one does."""
     snapshot_partition_epoch: int | None = None
     snapshot_leader_epoch: int | None = None
+    snapshot_files: tuple[tuple[int, str], ...] = ()
+    """Node and path of each metadata snapshot that says so."""
     out_of_place_offset: int | None = None
     """The record from which on members were in the ISR that may not be."""
     out_of_place_ms: int | None = None
     """How long they were, up to the log's end."""
+    removed_by_controller: tuple[int, ...] = ()
+    """Members that left the ISR in the batch that also tells of their brokers: the controller took them out, and the
+    leader hears of it from the metadata log alone. Others left at the leader's own request."""
     isr_inactive: tuple[int, ...] = ()
     isr_without_directory: tuple[int, ...] = ()
+    isr_joined_inactive: tuple[int, ...] = ()
+    """Of `isr_inactive` those whom this change took into the ISR, or elected, after they had gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnView:
+    """What one broker knew of a partition last, by its own copy of the metadata log, and the record that told it.
+
+    `min_insync_replicas`: what was set then; None where that copy does not tell.
+    """
+
+    metadata_offset: int
+    leader_id: int | None
+    leader_epoch: int
+    isr: tuple[int, ...]
+    min_insync_replicas: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +118,7 @@ class PartitionContext:
     metadata_known: bool
     topic_deleted: bool
     topic_ids_deleted: Mapping[str, bool]
+    """Every topic id that this name has had, as far as the metadata log tells, and whether it was deleted."""
     leader_id: int | None
     last_leader_id: int | None
     leader_epoch: int | None
@@ -111,7 +137,8 @@ class PartitionContext:
     unclean_leader_election_enable: bool | None
     remote_storage_enable: bool
     preallocate: bool
-    producer_expiration_ms: int
+    producer_expiration_ms: "Expiration | int"
+    """A number in tests of other things; else what is known of it."""
     alive_brokers: frozenset[int]
     cluster_stopped: bool
     snapshot_quiet: bool
@@ -123,8 +150,16 @@ class PartitionContext:
     remote_log_start_offset: int | None
     captured_at_ms: int | None
     answers: "PartitionAnswers | None" = None
+    metadata_files: "LogFiles | None" = None
+    """Where the metadata log was read; None in tests of other things."""
     writer_releases: Mapping[int, Release | None] = field(default_factory=dict)
     """Leader epoch -> the release of Kafka that its leader ran; not there for epochs that the metadata log lacks."""
+    min_insync_course: SettingCourse | None = None
+    """What min.insync.replicas has been; None in tests of other things."""
+    transaction_levels: SettingCourse | None = None
+    """Which levels the feature transaction.version has had; None in tests of other things, and if nothing tells it."""
+    metadata_damaged: bool = False
+    """Records of the metadata log could not be read: an epoch may have been given out by one of them."""
     metadata_committed_end_offset: int | None = None
     """Of the metadata log: all below it is in a metadata snapshot of some node, so it was committed."""
 
@@ -137,9 +172,33 @@ class PartitionContext:
     """Share groups that consume it."""
     reached: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     """Group -> how far it had committed under each leader epoch that its commits name."""
+    courses: "Mapping[str, CommitCourse]" = field(default_factory=dict)
+    """Group -> its commits, one after the other, in its coordinator's log."""
     names_hashed: bool = False
+    own_views: Mapping[int, OwnView] = field(default_factory=dict)
+    """Broker -> what it knew; not there for one whose own copy of the metadata log is not at hand."""
+    captured_brokers: frozenset[int] = frozenset()
+    brokers_without_log_dir: frozenset[int] = frozenset()
+    """Captured brokers of which a registered log directory is not in the copy: what they lack may be there."""
+    metadata_log_captured: bool = True
+    """A copy of the metadata log is in the snapshot, be it whole or not."""
+    leadership_answered: bool = False
+    """Leader, ISR and replicas are what the cluster answered: the metadata log does not tell them."""
+    names_whole: bool = True
+    """The metadata log tells of every topic that ever had this name: its head is there, and whole."""
     acknowledged: "tuple[Acknowledged, ...] | None" = None
     """What a simulated cluster's ledger tells of it; None where there is no ledger."""
+
+    def min_insync_replicas_in(self, leader_epoch: int) -> int | None:
+        """The largest min.insync.replicas in force at any time of a leader epoch; None where one is not known."""
+        if self.min_insync_course is None:
+            return self.min_insync_replicas
+        begun = next((c.metadata_offset for c in self.changes if c.leader_epoch >= leader_epoch), None)
+        over = next((c.metadata_offset for c in self.changes if c.leader_epoch > leader_epoch), None)
+        since = Since(offset=begun) if begun is not None else EVER
+        steps = [s for s in self.min_insync_course.in_force(since) if over is None or s.since_offset < over]
+        known = self.min_insync_course.reaches(since) and all(not s.assumed and s.value.isdigit() for s in steps)
+        return max((int(s.value) for s in steps), default=None) if known else None
 
     def writer_release(self, leader_epoch: int) -> Release | None:
         """The release of Kafka that wrote the batches of a leader epoch; None if it is not known."""

@@ -37,6 +37,7 @@ class CoordinatorLog:
     names_hashed: bool
     broker_quiet: bool
     snapshot_quiet: bool
+    metadata_log_captured: bool = True
 
     def place_of(self, key: str) -> int | None:
         """The partition that a key belongs to; None if that cannot be told."""
@@ -54,6 +55,7 @@ class CoordinatorLog:
             "names_hashed": self.names_hashed,
             "broker_quiet": self.broker_quiet,
             "snapshot_quiet": self.snapshot_quiet,
+            "metadata_log_captured": self.metadata_log_captured,
         }
 
     def transactional_id_rows(self) -> Iterable[Row]:

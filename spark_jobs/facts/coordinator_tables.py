@@ -6,6 +6,7 @@ committed inside a transaction counts when its transaction is committed, and not
 (GroupMetadataManager#onTransactionCompleted, KIP-98).
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -25,10 +26,12 @@ from kafka_log.coordinator_records import (
 from kafka_log.corruption import Corruption
 from kafka_log.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from kafka_log.records import Record
+from spark_jobs.facts.commit_falls import CommitCourse, Counted
 from spark_jobs.facts.coordinator_history import CoordinatorHistory
 
 _ABORT: Final = 0
 _COMMIT: Final = 1
+_NOTHING_AHEAD: Final[Mapping["Key", CommitCourse]] = {}
 _STATES_KEPT: Final = 32
 """Of a remote segment's states: a sound one has four, and some of them again after a retry."""
 
@@ -45,6 +48,7 @@ class CoordinatorTable:
     records could not be read. `history` is what every key's records tell beside the newest. `settled_at`: key -> the
     marker that made a transaction's value its newest one; `leading_markers` have their own offset beside what they say.
     `forgotten` are the offsets that a tombstone took back: what open transactions had pending for them went too.
+    `courses` tell of committed offsets that fall.
     """
 
     latest: dict[Key, Value] = field(default_factory=dict)
@@ -53,6 +57,7 @@ class CoordinatorTable:
     leading_markers: dict[int, tuple[bool, int]] = field(default_factory=dict)
     settled_at: dict[Key, int] = field(default_factory=dict)
     forgotten: set[Key] = field(default_factory=set)
+    courses: dict[Key, CommitCourse] = field(default_factory=dict)
     unreadable: int = 0
     history: CoordinatorHistory = field(default_factory=CoordinatorHistory)
 
@@ -93,7 +98,9 @@ def latest_records(topic: str, batches: Iterable[tuple[np.void, tuple[Record, ..
             table.pending_epochs.setdefault(producer_id, int(row["producer_epoch"]))
         else:
             _stand(table, found, {})
+            _follow(table, found, {})
         _stand(table, gone, {})
+        _follow(table, gone, {})
     return table
 
 
@@ -115,13 +122,26 @@ def _decoded(topic: str, record: Record) -> object:
     return decode_remote_log_record(record.value)
 
 
-def _settle(table: CoordinatorTable, producer_id: int, offset: int, *, committed: bool) -> None:
-    """A marker ends the producer's transaction: here, and if it is its first one, what segments before have pending."""
+def _settle(
+    table: CoordinatorTable,
+    producer_id: int,
+    offset: int,
+    *,
+    committed: bool,
+    ahead: Mapping[Key, CommitCourse] = _NOTHING_AHEAD,
+) -> None:
+    """A marker ends the producer's transaction: here, and if it is its first one, what segments before have pending.
+
+    `ahead`: commits of the marker's own segment. What counted there before the marker, be it a tombstone, was written
+    after all that was pending, which then never counted.
+    """
     table.leading_markers.setdefault(producer_id, (committed, offset))
     values = table.pending.pop(producer_id, {})
     table.pending_epochs.pop(producer_id, None)
     if committed:
-        _stand(table, values, dict.fromkeys(values, offset))
+        counted = {k: v for k, v in values.items() if k not in ahead or ahead[k].first.since_offset > offset}
+        _stand(table, counted, dict.fromkeys(counted, offset))
+        _follow(table, counted, dict.fromkeys(counted, offset))
 
 
 def _stand(table: CoordinatorTable, values: dict[Key, Value], settled_at: Mapping[Key, int]) -> None:
@@ -131,6 +151,17 @@ def _stand(table: CoordinatorTable, values: dict[Key, Value], settled_at: Mappin
         if table.latest[key][0] == at:
             table.settled_at.pop(key, None)
             table.settled_at |= {key: settled_at[key]} if key in settled_at else {}
+
+
+def _follow(table: CoordinatorTable, values: dict[Key, Value], settled_at: Mapping[Key, int]) -> None:
+    """Committed offsets that count from now on, against those that did until now."""
+    for key, (at, value) in values.items():
+        if isinstance(value, OffsetCommit):
+            counted = Counted(commit=value, record_offset=at, since_offset=settled_at.get(key, at))
+            if key in table.courses:
+                table.courses[key].take(counted)
+            else:
+                table.courses[key] = CommitCourse(first=counted, last=counted)
 
 
 def _take(into: dict[Key, Value], values: dict[Key, Value]) -> None:
@@ -157,10 +188,15 @@ def merge_tables(tables: Iterable[CoordinatorTable]) -> CoordinatorTable:
     """The table of adjacent segments, in log order."""
     total = CoordinatorTable()
     for table in tables:
-        _forget(total, table.forgotten)
         for producer_id, (committed, offset) in table.leading_markers.items():
-            _settle(total, producer_id, offset, committed=committed)
+            _settle(total, producer_id, offset, committed=committed, ahead=table.courses)
+        _forget(total, table.forgotten)
         _stand(total, table.latest, table.settled_at)
+        for key, course in table.courses.items():
+            if key in total.courses:
+                total.courses[key].join(course)
+            else:
+                total.courses[key] = replace(course)
         for producer_id, values in table.pending.items():
             _take(total.pending.setdefault(producer_id, {}), values)
             total.pending_epochs.setdefault(producer_id, table.pending_epochs[producer_id])
@@ -187,6 +223,17 @@ def forgotten_offsets(tables: Iterable[CoordinatorTable]) -> frozenset[tuple[str
         for _, value in table.latest.values()
         if isinstance(value, OffsetCommit) and value.tombstone
     )
+
+
+def commit_courses(tables: Iterable[CoordinatorTable]) -> Mapping[tuple[str, int], Mapping[str, CommitCourse]]:
+    """By partition and group, whether its committed offset fell."""
+    found: dict[tuple[str, int], dict[str, CommitCourse]] = defaultdict(dict)
+    for table in tables:
+        for key, course in table.courses.items():
+            if isinstance(key, tuple):
+                group, topic, partition = key
+                found[topic, partition][group] = course
+    return found
 
 
 def from_offset(table: CoordinatorTable, offset: int) -> frozenset[Key]:

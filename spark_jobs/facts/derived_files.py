@@ -7,57 +7,29 @@ In: parsed files (`kafka_log.indexes`, …), batch headers as they are scanned, 
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kafka_log.corruption import Corruption
 from kafka_log.indexes import OffsetIndex, TimeIndex
-from kafka_log.producer_snapshot import ProducerSnapshot, ProducerSnapshotEntry
 from kafka_log.transaction_index import AbortedTransaction, TransactionIndex
-from spark_jobs.facts.producers import Transaction
+from spark_jobs.facts.expiration import SOONEST_EXPIRATION_MS
+from spark_jobs.facts.index_file_facts import IndexFileFacts, with_form
+from spark_jobs.facts.producer_state import Transaction
+from spark_jobs.facts.snapshot_content import check_producer_snapshot
 
-SOONEST_EXPIRATION_MS: Final = 10_000
-"""A producer idle for less than this was not expired, whatever producer.id.expiration.ms is set to on the broker."""
-_DETAILS: Final = 50
-
-
-@dataclass(slots=True, kw_only=True)
-class IndexFileFacts:
-    """What one derived file says against its log. Counts are exact; `damages` lists the first places."""
-
-    kind: str
-    entries: int
-    readable: bool = True
-    form_errors: int = 0
-    pointer_errors: int = 0
-    range_errors: int = 0
-    missing_entries: int = 0
-    extra_entries: int = 0
-    wrong_entries: int = 0
-    last_stable_offset_errors: int = 0
-    misplaced: bool = False
-    content_checkable: bool = True
-    uncheckable_reason: str | None = None
-    stale_tail: bool = False
-    aborted_unlisted: int | None = None
-    aborted_unmarked: int | None = None
-    damages: list[dict[str, Any]] = field(default_factory=list)
-
-    def note(self, kind: str, position: int | None, detail: str) -> None:
-        """Keeps a place for the explanation, as long as there is room."""
-        if len(self.damages) < _DETAILS:
-            self.damages.append({"kind": kind, "position": position, "detail": detail})
-
-
-def _form(facts: IndexFileFacts, corruptions: Iterable[Corruption]) -> IndexFileFacts:
-    for corruption in corruptions:
-        facts.form_errors += 1
-        facts.note("form", corruption.position, corruption.detail)
-    return facts
+__all__ = [
+    "SOONEST_EXPIRATION_MS",
+    "IndexFileFacts",
+    "IndexSpacing",
+    "LaterAppends",
+    "SegmentIndexCheck",
+    "check_producer_snapshot",
+    "check_transaction_index",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,19 +48,30 @@ class SegmentIndexCheck:
     """Checks a segment's offset and time index while its batches go by, block by block.
 
     `tail_may_be_stale`: the segment is active and its broker was not stopped cleanly, so entries behind the last right
-    one may be left over from before a truncation (the index file is memory-mapped and not cut).
+    one may be left over from before a truncation (the index file is memory-mapped and not cut). `log_may_be_cut`: it
+    was stopped cleanly; entries of batches that lie wholly behind the end of the log are right, and the log is not,
+    which is told of it.
     """
 
-    def __init__(self, offsets: OffsetIndex | None, times: TimeIndex | None, *, tail_may_be_stale: bool) -> None:
+    def __init__(
+        self,
+        offsets: OffsetIndex | None,
+        times: TimeIndex | None,
+        *,
+        tail_may_be_stale: bool,
+        log_may_be_cut: bool = False,
+    ) -> None:
         self._offsets = offsets
         self._times = times
         self._tail_may_be_stale = tail_may_be_stale
+        self._log_may_be_cut = log_may_be_cut
         self._offset_state = np.zeros(len(offsets.offsets) if offsets else 0, dtype=np.int8)
         self._time_state = np.zeros(len(times.offsets) if times else 0, dtype=np.int8)
         self._pending: list[int] = []
         self._running_max = np.iinfo(np.int64).min
-        self._max_at_end = np.iinfo(np.int64).min
+        self._timestamps_doubtful = False
         self._end_position = 0
+        self._last_offset = -1
         self._largest_batch = 0
 
     def add(self, headers: NDArray[Any]) -> None:
@@ -97,6 +80,7 @@ class SegmentIndexCheck:
             return
         last_offsets = headers["last_offset"]
         self._end_position = int(headers["position"][-1] + headers["size_bytes"][-1])
+        self._last_offset = int(last_offsets[-1])
         self._largest_batch = max(self._largest_batch, int(headers["size_bytes"].max()))
         if self._offsets is not None and len(self._offset_state):
             self._check_offsets(headers, last_offsets)
@@ -125,18 +109,28 @@ class SegmentIndexCheck:
                 offset > last_offsets[found] and bool(np.any(last_offsets[found:] == offset))
             ):
                 self._offset_state[at] = 1
+            elif not headers["crc_valid"][found]:
+                self._offset_state[at] = 1  # Where a batch with a wrong checksum ends is not known.
             elif offset > last_offsets[-1]:
                 self._pending.append(at)
 
     def _check_times(self, headers: NDArray[Any], last_offsets: NDArray[Any]) -> None:
         assert self._times is not None
-        running = np.maximum.accumulate(np.maximum(headers["max_timestamp"], self._running_max))
+        # What the header of a batch with a wrong checksum says of its timestamps may be what rotted.
+        sound = headers["crc_valid"] != 0
+        known = np.where(sound, headers["max_timestamp"], np.iinfo(np.int64).min)
+        running = np.maximum.accumulate(np.maximum(known, self._running_max))
+        doubtful = np.logical_or.accumulate(~sound) | self._timestamps_doubtful
         self._running_max = int(running[-1])
+        self._timestamps_doubtful = bool(doubtful[-1])
         low = int(np.searchsorted(self._times.offsets, headers["base_offset"][0]))
         high = int(np.searchsorted(self._times.offsets, last_offsets[-1], side="right"))
         for at in range(low, high):
             found = int(np.searchsorted(last_offsets, self._times.offsets[at]))
-            if found < len(running) and running[found] == self._times.timestamps[at]:
+            if found < len(running) and (
+                running[found] == self._times.timestamps[at]
+                or (doubtful[found] and running[found] < self._times.timestamps[at])
+            ):
                 self._time_state[at] = 1
 
     def spacing(self) -> IndexSpacing:
@@ -154,8 +148,12 @@ class SegmentIndexCheck:
         """The facts of .index and .timeindex, None for a file that is not there."""
         index = time_index = None
         if self._offsets is not None:
-            index = _form(IndexFileFacts(kind="index", entries=len(self._offset_state)), self._offsets.corruptions)
+            index = with_form(IndexFileFacts(kind="index", entries=len(self._offset_state)), self._offsets.corruptions)
             index.stale_tail = self._offsets.stale_entries > 0
+            if self._log_may_be_cut:
+                behind = (self._offsets.positions >= self._end_position) & (self._offsets.offsets > self._last_offset)
+                self._offset_state[behind] = 1
+                index.stale_tail = bool(behind.any())
             for at in self._wrong(self._offset_state, index):
                 index.pointer_errors += 1
                 index.note(
@@ -165,7 +163,9 @@ class SegmentIndexCheck:
                     f"{self._offsets.positions[at]}; no batch there leads to it",
                 )
         if self._times is not None:
-            time_index = _form(IndexFileFacts(kind="timeindex", entries=len(self._time_state)), self._times.corruptions)
+            time_index = with_form(
+                IndexFileFacts(kind="timeindex", entries=len(self._time_state)), self._times.corruptions
+            )
             time_index.stale_tail = self._times.stale_entries > 0
             for at in self._wrong(self._time_state, time_index):
                 time_index.pointer_errors += 1
@@ -180,6 +180,7 @@ class SegmentIndexCheck:
                 and len(self._time_state)
                 and not time_index.pointer_errors
                 and int(self._times.timestamps[-1]) != self._running_max
+                and not self._timestamps_doubtful
             ):
                 time_index.pointer_errors += 1
                 time_index.note(
@@ -239,12 +240,15 @@ def check_transaction_index(
     head_gone: bool,
     log_first_offset: int | None,
     log_start_offset: int,
+    doubtful_offsets: Sequence[int] = (),
 ) -> IndexFileFacts | None:
     """`.txnindex` of one segment against the aborted transactions whose marker lies in it; None where neither has any.
 
     An entry is (producer id, first offset, offset of the marker, last stable offset when it was written). Nobody reads
     below the log start: a transaction that began there need not be named, or not from its first record on. `later` is
     None where the log does not tell any more what was appended behind a marker: it was cleaned, or is damaged.
+    `doubtful_offsets`: where batches stand that cannot be read; of a transaction that one may be part of nothing is
+    said.
     """
     expected = {
         (t.producer_id, t.first_offset, t.marker_offset): t
@@ -256,7 +260,7 @@ def check_transaction_index(
     entries = index.entries if index is not None else ()
     if not entries and not expected and index is None:
         return None
-    facts = _form(
+    facts = with_form(
         IndexFileFacts(kind="txnindex", entries=len(entries), readable=True), index.corruptions if index else ()
     )
     previous_last = -1
@@ -286,6 +290,10 @@ def check_transaction_index(
             if known is not None:
                 found[known] += 1
             continue
+        if transaction is None and _any_within(doubtful_offsets, entry.first_offset, entry.last_offset):
+            doubted = markers.get((entry.producer_id, entry.last_offset))
+            found[doubted or key] += 1
+            continue
         began = markers.get((entry.producer_id, entry.last_offset))
         if transaction is None and began is not None and began[1] < min(log_start_offset, entry.first_offset):
             # A broker that had died made the index anew from its log start on: the data below were none for it.
@@ -302,7 +310,8 @@ def check_transaction_index(
             continue
         found[key] += 1
         # What is above the marker was judged as the entry's form.
-        if min(entry.last_stable_offset, entry.last_offset + 1) != transaction.last_stable_offset and not head_gone:
+        differs = min(entry.last_stable_offset, entry.last_offset + 1) != transaction.last_stable_offset
+        if differs and not head_gone and not _any_within(doubtful_offsets, 0, entry.last_offset):
             facts.last_stable_offset_errors += 1
             facts.note(
                 "last_stable_offset",
@@ -322,126 +331,7 @@ def check_transaction_index(
     return facts
 
 
-_LAST_BATCH: Final = frozenset({"last_sequence", "last_offset", "offset_delta"})
-_COMPARED: Final = (
-    "producer_epoch",
-    "last_sequence",
-    "last_offset",
-    "offset_delta",
-    "timestamp",
-    "coordinator_epoch",
-    "current_transaction_first_offset",
-)
-
-
-def check_producer_snapshot(
-    snapshot: ProducerSnapshot,
-    *,
-    offset: int,
-    states: Mapping[int, ProducerSnapshotEntry] | None,
-    head_gone: bool,
-    log_first_offset: int | None,
-    compacted: bool,
-    log_start_offset: int,
-    taken_before_ms: int | None,
-) -> IndexFileFacts:
-    """A producer snapshot at `offset` against the replay of the log up to there.
-
-    `states` is None where the log before it could not be replayed. A superset is sound (retention or cleaning removed
-    the data); a producer may be missing when it had expired, or when all its data lie below the log start.
-    `taken_before_ms` bounds when the snapshot was taken: by the batches behind it; None where there are none (a
-    snapshot at the log end may have been taken by a restart long after the last batch).
-    """
-    facts = _form(IndexFileFacts(kind="snapshot", entries=len(snapshot.entries)), snapshot.corruptions)
-    for at, entry in enumerate(snapshot.entries):
-        first = entry.current_transaction_first_offset
-        bad = []
-        if entry.last_offset >= offset:
-            bad.append(f"last offset {entry.last_offset} is not below {offset}")
-        if first is not None and first >= offset:
-            bad.append(f"transaction's first offset {first} is not below {offset}")
-        if entry.last_offset >= 0 and entry.last_offset - entry.offset_delta < 0:
-            bad.append(f"offset delta {entry.offset_delta} reaches below 0 from {entry.last_offset}")
-        if bad:
-            facts.range_errors += 1
-            facts.note("range", 10 + at * 46, f"producer {entry.producer_id}: {'; '.join(bad)}")
-    if states is None:
-        facts.content_checkable = False
-        facts.uncheckable_reason = "the log before it could not be replayed"
-        return facts
-    named = {e.producer_id: e for e in snapshot.entries}
-    for producer_id, state in states.items():
-        if producer_id in named:
-            continue
-        expirable = taken_before_ms is None or taken_before_ms - state.timestamp >= SOONEST_EXPIRATION_MS
-        if state.current_transaction_first_offset is None and expirable:
-            continue  # It may have expired; whether it had depends on a broker setting that no file tells.
-        if compacted or state.last_offset < log_start_offset:
-            continue
-        facts.missing_entries += 1
-        facts.note("missing", None, f"producer {producer_id} wrote up to offset {state.last_offset} and is not in it")
-    for producer_id, entry in named.items():
-        known = states.get(producer_id)
-        if known is None:
-            # Its data are gone (retention, DeleteRecords, cleaning); with the whole log there, nothing can have
-            # removed them.
-            if not head_gone and not compacted and entry.last_offset >= 0:
-                facts.extra_entries += 1
-                facts.note(
-                    "extra", None, f"producer {producer_id} (last offset {entry.last_offset}) has no batch in the log"
-                )
-            continue
-        unfounded = _without_ground(
-            entry,
-            known,
-            head_gone=head_gone,
-            compacted=compacted,
-            log_first_offset=log_first_offset,
-            log_start_offset=log_start_offset,
-        )
-        differing = [
-            f"{name} is {getattr(entry, name)}, recomputed {getattr(known, name)}"
-            for name in _COMPARED
-            if name not in unfounded and getattr(entry, name) != getattr(known, name)
-        ]
-        if differing:
-            facts.wrong_entries += 1
-            facts.note("wrong", None, f"producer {producer_id}: {'; '.join(differing)}")
-    return facts
-
-
-def _without_ground(
-    entry: ProducerSnapshotEntry,
-    known: ProducerSnapshotEntry,
-    *,
-    head_gone: bool,
-    compacted: bool,
-    log_first_offset: int | None,
-    log_start_offset: int,
-) -> frozenset[str]:
-    """Of a producer's fields, those in which snapshot and replay may differ for want of the same records.
-
-    The snapshot may know what is no longer in the log. And it may know less than what still lies there: a broker that
-    rebuilds the state reads from the log start on (`UnifiedLog#rebuildProducerState`), which DeleteRecords and
-    retention move before the segments below it go.
-    """
-    names: set[str] = set()
-    if (head_gone or compacted) and known.coordinator_epoch < 0 <= entry.coordinator_epoch:
-        names.add("coordinator_epoch")
-    if log_first_offset is None:
-        return frozenset(names)
-    begun, recomputed = entry.current_transaction_first_offset, known.current_transaction_first_offset
-    if head_gone:
-        if begun is not None and begun < log_first_offset:
-            names.add("current_transaction_first_offset")
-        if known.last_offset < 0 and entry.last_offset < log_first_offset:
-            # Of what it wrote only an end marker is left.
-            names |= _LAST_BATCH
-    if log_first_offset < log_start_offset:
-        if entry.coordinator_epoch < 0:
-            names.add("coordinator_epoch")
-        if entry.last_offset < 0 and known.last_offset < log_start_offset:
-            names |= _LAST_BATCH
-        if recomputed is not None and recomputed < log_start_offset and (begun is None or begun > recomputed):
-            names.add("current_transaction_first_offset")
-    return frozenset(names)
+def _any_within(offsets: Sequence[int], first: int, last: int) -> bool:
+    """Whether any of these offsets, which rise, lies between two, both inclusive."""
+    at = bisect_left(offsets, first)
+    return at < len(offsets) and offsets[at] <= last

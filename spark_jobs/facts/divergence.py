@@ -8,10 +8,23 @@ Sources: Partition#readRecords, AbstractFetcherThread#getOffsetTruncationState (
 """
 
 from dataclasses import dataclass
+from typing import Any
 
-from spark_jobs.facts.comparison import NO_DIFFERENCE, Difference, ReadBatches, data_records, first_difference
+import numpy as np
+from numpy.typing import NDArray
+
+from kafka_log.scan import BATCH_HEADER
+from spark_jobs.facts.comparison import (
+    NO_DIFFERENCE,
+    Difference,
+    ReadBatches,
+    blind_stretches,
+    first_difference,
+    markers_between,
+    records_between,
+)
 from spark_jobs.facts.epochs import truncation
-from spark_jobs.facts.replica import ReplicaFacts
+from spark_jobs.facts.replica import CLEANED_END_UNKNOWN, ReplicaFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,15 +39,31 @@ class Divergence:
     compared_to_end_offset: int
     incomparable_reason: str | None
     difference: Difference
+    damage_hides: bool
+    """Damage of either log hides batches of what was compared."""
     undiverged_offset: int | None
     """Of a difference that truncation would leave."""
     stake_offset: int
-    """Where what the reference lacks begins: a follower that cuts off more than that gets the rest back as it was."""
+    """Where what the reference lacks begins, above the follower's log start: a follower that cuts off more than that
+    gets the rest back as it was.
+    """
+    suffix: NDArray[Any]
+    """Headers of the follower's batches from the cut on."""
     records_at_stake: int
-    records_below_own_high_watermark: int
+    """Of a tail of end markers alone, these: a transaction whose end is cut off is open again."""
     truncated_leader_epoch: int | None
     newer_epoch: int | None
     newer_epoch_start_offset: int | None
+
+    @property
+    def parted_without_epochs(self) -> bool:
+        """The two hold other records where neither has a leader epoch: nothing in the logs tells whose are newer."""
+        return self.difference.offset is not None and self.difference.without_epochs
+
+    @property
+    def markers_at_stake(self) -> int:
+        """End markers of transactions among what is at stake."""
+        return markers_between(self.suffix, self.stake_offset)
 
 
 def diverge(
@@ -62,16 +91,12 @@ def diverge(
     stake_offset = divergence_offset
     if reason is None and start <= divergence_offset:
         stake_offset = max(divergence_offset, end if difference.offset is None else difference.offset)
-    records = committed = 0
-    truncated_epoch: int | None = None
+    # What the follower itself has deleted, on request or by its age, may still lie in its first segment.
+    stake_offset = max(stake_offset, follower.log_start_offset)
+    suffix: NDArray[Any] = np.zeros(0, dtype=BATCH_HEADER)
     if divergence_offset < follower.log_end_offset:
         suffix = read(follower, divergence_offset, follower.log_end_offset)
-        records = data_records(suffix, stake_offset)
-        high_watermark = follower.given.high_watermark
-        if high_watermark is not None and high_watermark > stake_offset:
-            committed = data_records(suffix[suffix["base_offset"] < high_watermark], stake_offset)
-        if len(suffix):
-            truncated_epoch = int(suffix[-1]["partition_leader_epoch"])
+    truncated_epoch = int(suffix[-1]["partition_leader_epoch"]) if len(suffix) else None
     newer = next(
         (
             e
@@ -91,10 +116,13 @@ def diverge(
         compared_to_end_offset=end,
         incomparable_reason=reason,
         difference=difference,
+        damage_hides=any(
+            s.start_offset < end and start < s.end_offset for f in (leader, follower) for s in blind_stretches(f)
+        ),
         undiverged_offset=undiverged.offset if kept else None,
         stake_offset=stake_offset,
-        records_at_stake=records,
-        records_below_own_high_watermark=committed,
+        suffix=suffix,
+        records_at_stake=records_between(suffix, stake_offset),
         truncated_leader_epoch=truncated_epoch,
         newer_epoch=newer.leader_epoch if newer is not None else None,
         newer_epoch_start_offset=newer.start_offset if newer is not None else None,
@@ -113,6 +141,8 @@ def _comparable_range(leader: ReplicaFacts, follower: ReplicaFacts) -> tuple[int
         return 0, 0, "no batches"
     if leader.given.unread_bases or follower.given.unread_bases:
         return 0, 0, "a segment could not be read"
+    if not (leader.cleaned_end_known and follower.cleaned_end_known):
+        return 0, 0, CLEANED_END_UNKNOWN
     start = max(leader.summary.first_offset, follower.summary.first_offset)
     end = min(leader.readable_end_offset, follower.readable_end_offset)
     for replica in (leader, follower):

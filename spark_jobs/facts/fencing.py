@@ -19,12 +19,15 @@ def partition_epochs(rows: Rows) -> list[Row]:
     for broker_id, of_replica in segments.items():
         place = _place(of_replica[0], broker_id=broker_id)
         fallen = [r for r in of_replica if r["epoch_order_errors"]]
-        found.append(_row("leader", place, regressions=sum(r["epoch_order_errors"] for r in fallen)))
+        path = (fallen[0] if fallen else of_replica[-1])["path"]
+        found.append(_row("leader", place, regressions=sum(r["epoch_order_errors"] for r in fallen), path=path))
         of_producers = [r for r in producers.get(broker_id, ()) if r["epoch_regressions"]]
-        found.append(_row("producer", place, regressions=sum(r["epoch_regressions"] for r in of_producers)))
+        lower = min((r["first_offset"] for r in of_producers), default=None)
+        regressions = sum(r["epoch_regressions"] for r in of_producers)
+        found.append(_row("producer", place, regressions=regressions, path=_segment(of_replica, lower)))
     for broker_id, transactions in _by_broker(rows.get("transactions", ())).items():
         place = _place(transactions[0], broker_id=broker_id)
-        found.append(_coordinator(place, transactions))
+        found.append(_coordinator(place, transactions, segments.get(broker_id, [])))
     changes = [r for r in rows.get("partition_changes", ()) if not r["from_snapshot"]]
     if changes:
         for epoch in ("leader", "partition"):
@@ -41,11 +44,18 @@ def cluster_epochs(rows: Rows) -> list[Row]:
             for r in registrations
             if r["previous_broker_epoch"] is not None and r["broker_epoch"] < r["previous_broker_epoch"]
         ]
-        found.append(_row("broker", _place(registrations[0], broker_id=broker_id), pairs=pairs))
+        place = _place(registrations[0], broker_id=broker_id)
+        found.append(_row("broker", place, pairs=pairs, path=_path_of(registrations, pairs), records=registrations))
     for row in rows.get("metadata_logs", ()):
         place = _place(row, broker_id=row["broker_id"])
         found.append(
-            _row("quorum", place, regressions=row["epoch_order_errors"], first_offset=row["epoch_order_offset"])
+            _row(
+                "quorum",
+                place,
+                regressions=row["epoch_order_errors"],
+                first_offset=row["epoch_order_offset"],
+                path=row["path"],
+            )
         )
     for row in rows.get("groups", ()):
         place = _place(row, broker_id=row.get("broker_id"), name=row["group"])
@@ -53,7 +63,7 @@ def cluster_epochs(rows: Rows) -> list[Row]:
     return found
 
 
-def _coordinator(place: Row, transactions: Sequence[Row]) -> Row:
+def _coordinator(place: Row, transactions: Sequence[Row], segments: Sequence[Row]) -> Row:
     pairs = [
         (r["marker_offset"], r["previous_coordinator_epoch"], r["coordinator_epoch"])
         for r in transactions
@@ -61,7 +71,13 @@ def _coordinator(place: Row, transactions: Sequence[Row]) -> Row:
         and r["previous_coordinator_epoch"] is not None
         and r["coordinator_epoch"] < r["previous_coordinator_epoch"]
     ]
-    return _row("coordinator", place, pairs=pairs)
+    return _row("coordinator", place, pairs=pairs, path=_segment(segments, min(pairs, default=(None,))[0]))
+
+
+def _segment(segments: Sequence[Row], offset: int | None) -> str | None:
+    """The file of the segment in which an offset lies; without one, of the newest."""
+    holding = [s for s in segments if offset is None or s["base_offset"] <= offset]
+    return str(holding[-1]["path"]) if holding else None
 
 
 def _restated(epoch: str, place: Row, changes: Sequence[Row]) -> Row:
@@ -71,7 +87,14 @@ def _restated(epoch: str, place: Row, changes: Sequence[Row]) -> Row:
         for r in changes
         if r["restated"] and r[f"{epoch}_epoch"] < r[f"previous_{epoch}_epoch"]
     ]
-    return _row(epoch, place, pairs=pairs)
+    return _row(epoch, place, pairs=pairs, path=_path_of(changes, pairs), records=changes)
+
+
+def _path_of(records: Iterable[Row], pairs: Sequence[tuple[int, int, int]]) -> str | None:
+    """The file in which the first record stands that says a lower epoch; where none does, that of the last record."""
+    first = min(pairs, default=(None,))[0]
+    said = [r["path"] for r in records if first in (None, r["metadata_offset"])]
+    return said[-1] if said else None
 
 
 def _row(
@@ -81,8 +104,10 @@ def _row(
     pairs: Sequence[tuple[int, int, int]] | None = None,
     regressions: int = 0,
     first_offset: int | None = None,
+    path: str | None = None,
+    records: Sequence[Row] = (),
 ) -> Row:
-    """`pairs`: where it fell, from what, to what; where only a count is known, that."""
+    """`pairs`: where it fell, from what, to what; where only a count is known, that. `records`: the metadata log's."""
     first = min(pairs, default=None) if pairs is not None else None
     return {
         "epoch": epoch,
@@ -91,6 +116,8 @@ def _row(
         "first_offset": first[0] if first is not None else first_offset,
         "epoch_before": first[1] if first is not None else None,
         "epoch_after": first[2] if first is not None else None,
+        "node_id": records[0]["node_id"] if records else None,
+        "path": path,
     }
 
 

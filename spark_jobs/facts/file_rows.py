@@ -8,34 +8,46 @@ from typing import Final
 
 from kafka_log.corruption import Corruption, Damage
 from kafka_log.internal_topics import CLUSTER_METADATA
+from spark_jobs.facts.cleaning_doubt import NO_DOUBT, CleaningDoubt, policy_history_known
 from spark_jobs.facts.context import PartitionContext, Row
 from spark_jobs.facts.record_check import RecordCheck
 from spark_jobs.facts.replica import CHAIN_DAMAGE, ReplicaFacts, SegmentRow
 from spark_jobs.facts.row_basics import capture, json_list, known, of_replica
 from spark_jobs.facts.segment_summary import FINDING_KINDS
+from spark_jobs.facts.upkeep_context import INDEX_INTERVAL_BYTES, SEGMENT_BYTES
 
 ENTRY_PER_BATCH: Final = (4, 1)
 """From this release on an index gets its entries batch by batch; before, append by append (LogSegment#append)."""
 
 
-def segment_rows(context: PartitionContext, replica: ReplicaFacts, *, compacted: bool) -> list[Row]:
+def segment_rows(
+    context: PartitionContext, replica: ReplicaFacts, *, compacted: bool, cleaning: CleaningDoubt = NO_DOUBT
+) -> list[Row]:
     """Rows of `segments`."""
     last = len(replica.segments) - 1
     return [
-        _segment_row(context, replica, row, is_active=at == last, compacted=compacted)
+        _segment_row(context, replica, row, is_active=at == last, compacted=compacted, cleaning=cleaning)
         for at, row in enumerate(replica.segments)
     ]
 
 
 def _segment_row(
-    context: PartitionContext, replica: ReplicaFacts, row: SegmentRow, *, is_active: bool, compacted: bool
+    context: PartitionContext,
+    replica: ReplicaFacts,
+    row: SegmentRow,
+    *,
+    is_active: bool,
+    compacted: bool,
+    cleaning: CleaningDoubt,
 ) -> Row:
     segment, summary, counts = row.segment, row.summary, row.counts
     corruptions = segment.corruptions
     chain = [c for c in corruptions if c.kind in CHAIN_DAMAGE]
     tail = chain[-1] if len(chain) == 1 and chain[0].kind is Damage.TORN_TAIL else None
     gaps = 0 if compacted else counts["offset_gap"]
-    record_counts = counts["record_count"] + (0 if compacted else counts["short_batch"])
+    short = 0 if compacted else counts["short_batch"]
+    # A cleaner of Kafka 4 writes batches of format 2 of what it keeps of older ones, which had no leader epoch.
+    rewritten = row.rewritten_batches + (row.epochless_first if compacted else 0)
     return {
         **of_replica(replica),
         "path": segment.path,
@@ -46,7 +58,7 @@ def _segment_row(
         "valid_bytes": segment.valid_bytes,
         "batch_count": summary.batch_count,
         "record_count": summary.record_count,
-        "first_offset": known(summary.first_offset),
+        "first_offset": summary.begins_at,
         "last_offset": known(summary.last_offset),
         "previous_last_offset": row.previous_last_offset,
         "max_timestamp_ms": known(summary.max_timestamp_ms),
@@ -60,20 +72,30 @@ def _segment_row(
         "crc_errors": summary.crc_errors,
         "crc_errors_in_tail": is_active and summary.crc_errors == 1 and summary.last_batch_crc_bad,
         "offset_order_errors": counts["offset_order"],
-        "record_count_errors": record_counts,
+        "record_count_errors": counts["record_count"] + short,
+        "short_batches": short,
         "control_batch_errors": counts["control_batch"],
         "producer_field_errors": counts["producer_fields"],
-        "epoch_missing_errors": counts["epoch_missing"],
+        "epoch_missing_errors": counts["epoch_missing"] - rewritten,
         "epoch_order_errors": counts["epoch_order"],
         "offset_gaps": gaps,
         "missing_offsets": 0 if compacted else summary.missing_offsets + row.boundary_missing,
         "ever_compacted": compacted,
+        "policy_history_known": policy_history_known(context),
+        "gaps_held_elsewhere": cleaning.held_elsewhere.get((replica.broker_id, segment.base_offset, "offset_gap"), 0),
+        "short_batches_held_elsewhere": cleaning.held_elsewhere.get(
+            (replica.broker_id, segment.base_offset, "short_batch"), 0
+        ),
         "remote_storage_enable": context.remote_storage_enable,
         "recovery_point_offset": replica.given.recovery_point_offset,
         "clean_shutdown": replica.given.clean_shutdown,
         "preallocate": context.preallocate,
         "cut_tail": _cut_tail(tail),
         "damages": json_list(_damages(row, compacted=compacted)),
+        "older_format_batches": summary.older_batches,
+        "format_falls": row.format_falls,
+        "format_fall_offset": known(row.format_fall_offset),
+        "epochless_first": 0 if compacted else row.epochless_first,
         **_record_columns(segment.records),
         **_storage_columns(context, replica, row),
         **capture(context, replica),
@@ -99,10 +121,11 @@ def _storage_columns(context: PartitionContext, replica: ReplicaFacts, row: Segm
         "index_entries": spacing.entries if spacing is not None else None,
         "widest_index_gap_bytes": spacing.widest_gap_bytes if spacing is not None else None,
         "largest_batch_bytes": spacing.largest_batch_bytes if spacing is not None else None,
-        "index_interval_bytes": settings.index_interval_bytes if settings is not None else None,
+        "index_interval_bytes": settings.largest(INDEX_INTERVAL_BYTES) if settings is not None else None,
         "index_entry_per_batch": known.ran_since(replica.broker_id, ENTRY_PER_BATCH) if known is not None else None,
-        "segment_limit_bytes": settings.segment_bytes if settings is not None else None,
-        "segment_limit_known": settings.segment_bytes_known if settings is not None else None,
+        "segment_limit_bytes": settings.largest(SEGMENT_BYTES) if settings is not None else None,
+        "segment_limit_known": settings.known(SEGMENT_BYTES) if settings is not None else None,
+        "segment_limit_history_known": settings.reaches(SEGMENT_BYTES) if settings is not None else None,
         "segment_limit_changed_at_ms": settings.segment_bytes_changed_at_ms if settings is not None else None,
     }
 
@@ -205,6 +228,11 @@ def index_file_rows(context: PartitionContext, replica: ReplicaFacts, *, compact
                 "ever_compacted": compacted,
                 "local_log_start_offset": replica.local_log_start_offset,
                 "damages": json_list(facts.damages),
+                "undecided_entries": len(facts.undecided),
+                "older_has_entries": any(
+                    s.content.entries for s in replica.given.snapshots if facts.kind == "snapshot" and s.offset < base
+                ),
+                "cleaning_known": policy_history_known(context) or replica.given.cleaner_offsets_copied,
                 "aborted_unlisted": facts.aborted_unlisted,
                 "aborted_unmarked": facts.aborted_unmarked,
                 **capture(context, replica),

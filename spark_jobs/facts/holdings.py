@@ -1,7 +1,7 @@
 """What each captured replica of a partition holds: how many disks the committed records are truly on.
 
 In: a partition's replicas, compared. Out: the columns `holdings` and `complete_replicas` of `partitions`, and those of
-`divergences` that tell how a follower came into the ISR and what a member of it must hold. The rule that must hold: a
+`divergences` that tell how a follower came into the ISR. The rule that must hold: a
 replica counts as complete only for bytes that were read and found sound, never for being in the ISR.
 """
 
@@ -13,7 +13,6 @@ from spark_jobs.facts.posture import Holding, complete_holders
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.replica_set import ReplicaSet
 from spark_jobs.facts.row_basics import json_list
-from spark_jobs.facts.watermarks import HighWatermarkBounds
 
 
 def holding_columns(replicas: ReplicaSet) -> Row:
@@ -29,14 +28,17 @@ def holding_columns(replicas: ReplicaSet) -> Row:
         for f in sorted(replicas.live, key=lambda f: f.broker_id)
     ]
     complete = None
+    # What a broker holds that is not assigned goes when the broker hears of it (D17): no copy to count on.
+    told = replicas.context.metadata_known or replicas.context.leadership_answered
+    assigned = set(replicas.context.replicas) if told else {h.broker_id for h in holdings}
     if reference is not None and committed is not None:
         context = replicas.context
         complete = sorted(
             complete_holders(
-                holdings,
+                [h for h in holdings if h.broker_id in assigned],
                 log_start_offset=reference.log_start_offset,
                 committed_end_offset=committed,
-                retained="delete" in (context.cleanup_policy or "") or context.remote_storage_enable,
+                retained="delete" in (context.cleanup_policy or "delete") or context.remote_storage_enable,
             )
         )
     return {"holdings": json_list(asdict(h) for h in holdings), "complete_replicas": complete}
@@ -57,20 +59,6 @@ def expansion_columns(context: PartitionContext, divergence: Divergence) -> Row:
     if elected is not None and not elected.from_snapshot:
         joined = follower in context.isr and follower not in elected.isr
     return {"current_epoch_start_offset": start, "joined_isr_in_current_epoch": joined}
-
-
-def known_high_watermark_columns(divergence: Divergence, bounds: HighWatermarkBounds) -> Row:
-    """Up to where the reference's log is committed by what any replica knows, and which one that is.
-
-    A new leader hears of it last: what its predecessor declared committed it holds, and its own high watermark lags
-    until its followers have fetched once. What the reference declared itself counts to the end, even behind what is
-    left of its log.
-    """
-    known, known_by = bounds.lower, bounds.known_by
-    own = divergence.leader.given.high_watermark
-    if own is not None and (known is None or own >= known):
-        known, known_by = own, divergence.leader.broker_id
-    return {"known_high_watermark": known, "known_high_watermark_broker": known_by}
 
 
 def _damaged(replica: ReplicaFacts) -> bool:

@@ -35,6 +35,8 @@ KEY_RECORD: Final = np.dtype(
 )
 """One record with a key. `delete_horizon_ms` is its batch's, -1 for none; `producer_id` -1 outside of transactions."""
 
+_UNKEYED: Final = np.dtype([("offset", "<i8"), ("producer_id", "<i8"), ("timestamp_ms", "<i8")])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeyTable:
@@ -93,7 +95,7 @@ class KeyTableBuilder:
         self._limit = EVERY_KEY
         self._parts: list[NDArray[Any]] = []
         self._count = 0
-        self._unkeyed: list[tuple[int, int, int]] = []
+        self._unkeyed: list[NDArray[Any]] = []
         self._unkeyed_count = 0
 
     def add(
@@ -106,12 +108,14 @@ class KeyTableBuilder:
     ) -> None:
         """Records (`RECORD_DIGEST`), each with what its batch says."""
         keyed = digests["has_key"] != 0
-        unkeyed = np.nonzero(~keyed)[0]
-        for at in unkeyed.tolist():
-            # Kept one by one: they are none in a sound log, and their transactions must be known to count them.
-            self._unkeyed_count += 1
-            if len(self._unkeyed) < self._most:
-                self._unkeyed.append((int(digests["offset"][at]), int(producer_id[at]), int(timestamp_ms[at])))
+        # They are none in a sound log, and their transactions must be known to count them.
+        unkeyed = np.nonzero(~keyed)[0][: self._most - self._unkeyed_count]
+        if len(unkeyed):
+            rows = np.zeros(len(unkeyed), dtype=_UNKEYED)
+            rows["offset"], rows["producer_id"] = digests["offset"][unkeyed], producer_id[unkeyed]
+            rows["timestamp_ms"] = timestamp_ms[unkeyed]
+            self._unkeyed.append(rows)
+            self._unkeyed_count += len(rows)
         if self._limit < EVERY_KEY:
             keyed &= digests["key_digest"] < np.uint64(self._limit)
         kept = digests[keyed]
@@ -137,18 +141,15 @@ class KeyTableBuilder:
             ranges.setdefault(t.producer_id, []).append((t.first_offset, int(end)))
         if ranges:
             records = records[~_inside(records["producer_id"], records["offset"], ranges)]
-        unkeyed = [
-            (offset, at)
-            for offset, producer_id, at in self._unkeyed
-            if not any(first <= offset < end for first, end in ranges.get(producer_id, ()))
-        ]
+        unkeyed = np.concatenate([np.zeros(0, dtype=_UNKEYED), *self._unkeyed])
+        unkeyed = unkeyed[~_inside(unkeyed["producer_id"], unkeyed["offset"], ranges)]
         order = np.lexsort((records["offset"], records["key_digest"]))
         return KeyTable(
             records=records[order],
             limit=self._limit,
             unkeyed_records=len(unkeyed),
-            first_unkeyed_offset=unkeyed[0][0] if unkeyed else None,
-            first_unkeyed_at_ms=unkeyed[0][1] if unkeyed else None,
+            first_unkeyed_offset=int(unkeyed["offset"][0]) if len(unkeyed) else None,
+            first_unkeyed_at_ms=int(unkeyed["timestamp_ms"][0]) if len(unkeyed) else None,
         )
 
 
@@ -164,9 +165,10 @@ def _inside(
     return found
 
 
-def duplicates_below(table: KeyTable, end_offset: int) -> tuple[int, int | None]:
-    """Keys with more than one record below an offset, and the first of the records that should be gone."""
-    records = table.records[table.records["offset"] < end_offset]
+def duplicates_between(table: KeyTable, start_offset: int, end_offset: int) -> tuple[int, int | None]:
+    """Keys with more than one record in [start, end), and the first of the records that should be gone."""
+    offsets = table.records["offset"]
+    records = table.records[(offsets >= start_offset) & (offsets < end_offset)]
     again = records["key_digest"][1:] == records["key_digest"][:-1]
     if not again.any():
         return 0, None

@@ -1,111 +1,127 @@
-"""Losses: records that Kafka will remove from a replica, and the proof that they had been declared committed.
+"""Losses: records that Kafka will remove from a replica, how far they are proven committed, and who holds them.
 
-In: the divergences of a partition and its election history. Out: rows of `losses`, one per range. The rule that must
-hold: an uncommitted tail that a clean election leaves behind is no loss; what is called committed is proven to have
-been.
-
-Two proofs. A checkpointed high watermark above the divergence: a replica never checkpoints more than was committed in
-its lineage. Or the metadata log: if the replica was the only member of the ISR when it lost leadership (and
-min.insync.replicas allowed that), each of its appends was committed at once (Partition#maybeIncrementLeaderHW has no
-one to wait for).
+In: the divergences of a partition, the commitment of each, its election history. Out: rows of `losses`, one per range
+and set of holders. The rule that must hold: an uncommitted tail that a clean election leaves behind is no loss; what is
+called committed is proven to have been; what may have been, and nothing tells, is `possible`; a cause is named only
+where what excludes the others is on record.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
 
+from spark_jobs.facts.commitment import Commitment, shared_end
+from spark_jobs.facts.comparison import markers_between, records_between
 from spark_jobs.facts.context import PartitionChange, PartitionContext, Row
+from spark_jobs.facts.coordinator_history import NO_EPOCH
 from spark_jobs.facts.divergence import Divergence
 from spark_jobs.facts.readers import readers_of
 
+_WITHOUT: Final[Mapping[str, str]] = {
+    "metadata_log": "no metadata log tells who was elected, nor who was in sync then",
+    "metadata_log_start": "the election is not on record: the metadata log begins behind it",
+    "broker": "the disk of the broker that led then is not in the copy",
+    "settings": "min.insync.replicas is not known",
+    "ledger": "only the producers know whether these records were acknowledged",
+}
+"""Missing evidence -> why it is not known whether records were committed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
-    """How many of the records at stake are proven committed, by what, and the unclean election that cut them off."""
+class _Stretch:
+    """Offsets that the same brokers hold, of the log of one of them."""
 
-    records: int
-    by: str | None
-    unclean: PartitionChange | None
-
-
-def committed_proof(context: PartitionContext, divergence: Divergence) -> Proof:
-    """The best proof there is for one divergence."""
-    epoch = divergence.truncated_leader_epoch
-    if divergence.records_at_stake == 0 or epoch is None:
-        return Proof(records=0, by=None, unclean=None)
-    follower_id = divergence.follower.broker_id
-    newest = divergence.leader.vector.latest_epoch
-    successors = [c for c in context.changes if c.leader_epoch > epoch and (newest is None or c.leader_epoch <= newest)]
-    unclean = next((c for c in successors if c.election == "unclean"), None)
-    if (
-        unclean is not None
-        and _lone_leader(context, unclean, follower_id, epoch)
-        and context.min_insync_replicas is not None
-        and context.min_insync_replicas <= 1
-    ):
-        return Proof(records=divergence.records_at_stake, by="sole_isr", unclean=unclean)
-    # Within one leader epoch only copies of one moment compare: a leader copied earlier looks shorter than its
-    # follower.
-    ordered = divergence.newer_epoch is not None or context.snapshot_quiet
-    if divergence.records_below_own_high_watermark > 0 and ordered:
-        return Proof(records=divergence.records_below_own_high_watermark, by="checkpoint", unclean=unclean)
-    return Proof(records=0, by=None, unclean=unclean)
+    start_offset: int
+    end_offset: int
+    log: Divergence
+    held_by: tuple[int, ...]
+    proven_end_offset: int
 
 
-def _lone_leader(context: PartitionContext, unclean: PartitionChange, follower_id: int, epoch: int) -> bool:
-    """The follower led the truncated epoch and was the only in-sync replica when the unclean election came.
-
-    A leader that stops is first written out of leadership (leader none) with itself the last member of the ISR.
-    """
-    return tuple(unclean.previous_isr) == (follower_id,) and context.epoch_leaders.get(epoch) == follower_id
-
-
-def losses_of(context: PartitionContext, divergences: Sequence[Divergence], proofs: Mapping[int, Proof]) -> list[Row]:
-    """One row per range that is at risk on some replica's disk."""
-    by_start: dict[tuple[int, int | None], list[Divergence]] = {}
-    for divergence in divergences:
-        if proofs[divergence.follower.broker_id].records > 0:
-            key = (divergence.stake_offset, divergence.truncated_leader_epoch)
-            by_start.setdefault(key, []).append(divergence)
+def losses_of(
+    context: PartitionContext, divergences: Sequence[Divergence], commitments: Mapping[int, Commitment]
+) -> list[Row]:
+    """One row per range that is at risk on some replica's disk, or may be, and set of brokers that hold it."""
     rows = []
-    for (start, epoch), found in sorted(by_start.items(), key=lambda item: item[0][0]):
-        longest = max(found, key=lambda d: d.follower.log_end_offset)
-        proof = max((proofs[d.follower.broker_id] for d in found), key=lambda p: p.records)
+    for stretch in _stretches(divergences, commitments):
+        start, end, log = stretch.start_offset, stretch.end_offset, stretch.log
+        records = records_between(log.suffix, start, end)
+        if records == 0:
+            continue
+        committed = records_between(log.suffix, start, min(stretch.proven_end_offset, end))
+        told = max((commitments[b] for b in stretch.held_by), key=lambda c: (c.proven_end_offset, c.open_end_offset))
         rows.append(
             {
                 "topic": context.topic,
                 "partition": context.partition,
                 "start_offset": start,
-                "end_offset": longest.follower.log_end_offset,
-                "records": longest.records_at_stake,
-                "leader_epoch": epoch,
-                "held_by": sorted(d.follower.broker_id for d in found),
-                "state": "at_risk",
-                "declared_committed": proof.records,
-                "cause": _cause(proof, longest),
-                "groups_affected": sorted(readers_of(context, start, epoch)),
+                "end_offset": end,
+                "records": records,
+                "markers": markers_between(log.suffix, start, end),
+                "leader_epoch": None if log.truncated_leader_epoch == NO_EPOCH else log.truncated_leader_epoch,
+                "held_by": sorted(stretch.held_by),
+                "state": "at_risk" if committed else "possible",
+                "declared_committed": committed,
+                "cause": _cause(told, log),
+                "groups_affected": sorted(readers_of(context, start, log.truncated_leader_epoch)),
             }
         )
-    return rows
+    return sorted(rows, key=lambda row: (row["start_offset"], row["end_offset"]))
 
 
-def _cause(proof: Proof, divergence: Divergence) -> str:
-    if proof.unclean is not None:
-        return unclean_cause(proof.unclean)
-    if divergence.newer_epoch is None:
-        return (
+def _stretches(divergences: Sequence[Divergence], commitments: Mapping[int, Commitment]) -> Iterator[_Stretch]:
+    """What was committed beyond the reference, or may have been: each offset of each lineage once, with its holders."""
+    done: list[tuple[Divergence, int]] = []
+    at_stake = [d for d in divergences if d.records_at_stake > 0]
+    for log in sorted(at_stake, key=lambda d: (-d.follower.log_end_offset, d.follower.broker_id)):
+        end = commitments[log.follower.broker_id].open_end_offset
+        told = (min(until, shared_end(log.follower, d.follower)) for d, until in done)
+        start = max((log.stake_offset, *told))
+        if start >= end:
+            continue
+        done.append((log, end))
+        holds = {d.follower.broker_id: shared_end(log.follower, d.follower) for d in at_stake}
+        edges = sorted({start, end, *(until for until in holds.values() if start < until < end)})
+        for low, high in pairwise(edges):
+            held_by = tuple(broker for broker, until in holds.items() if until >= high)
+            proven = max(min(commitments[b].proven_end_offset, holds[b]) for b in held_by)
+            yield _Stretch(start_offset=low, end_offset=high, log=log, held_by=held_by, proven_end_offset=proven)
+
+
+def _cause(told: Commitment, divergence: Divergence) -> str:
+    """What cut the records off, or will; all that it may have been where the record does not tell."""
+    if told.unclean is not None:
+        cause = election_cause(told.unclean)
+    elif divergence.newer_epoch is None:
+        cause = (
             f"broker {divergence.leader.broker_id}'s log ends at {divergence.leader.log_end_offset} in the same leader "
             "epoch, below a high watermark that had been declared: it lost its tail"
         )
-    return (
-        f"leader epoch {divergence.newer_epoch} of broker {divergence.leader.broker_id} starts at "
-        f"{divergence.newer_epoch_start_offset}, below a high watermark that had been declared; "
-        "no unclean election is on record"
-    )
+    else:
+        cause = (
+            f"leader epoch {divergence.newer_epoch} of broker {divergence.leader.broker_id} starts at "
+            f"{divergence.newer_epoch_start_offset}"
+        )
+        if told.records:
+            cause += ", below a high watermark that had been declared"
+        if told.elections_on_record:
+            cause += "; no unclean election is on record, so broker "
+            cause += f"{divergence.leader.broker_id}'s log lost its tail, or its disk is of an earlier moment"
+        else:
+            cause += (
+                "; not every election since is on record, so it may have been an unclean election, a log that lost "
+            )
+            cause += "its tail, or a disk of an earlier moment"
+    if told.lacks is not None and not told.records:
+        cause += f". Whether they were committed is not known: {_WITHOUT[told.lacks]}"
+    return cause
 
 
-def unclean_cause(election: PartitionChange) -> str:
-    """An unclean election as the cause of a loss."""
-    return (
-        f"unclean election: record {election.metadata_offset} of the metadata log made broker {election.leader_id} "
-        f"leader (epoch {election.leader_epoch}) while the ISR was {list(election.previous_isr)}"
-    )
+def election_cause(election: PartitionChange) -> str:
+    """An election that gave records up, as the cause of a loss."""
+    record = f"record {election.metadata_offset} of the metadata log made broker {election.leader_id} "
+    epoch = f"(epoch {election.leader_epoch})"
+    if election.election == "last_known":
+        return f"election of who had led last: {record}leader again {epoch}, though it had stopped uncleanly"
+    return f"unclean election: {record}leader {epoch} while the ISR was {list(election.previous_isr)}"

@@ -5,27 +5,44 @@ committed (`committed_ends`), and the batches below that which nobody holds any 
 hold: a record is called lost only where every replica that could hold it was read, and where nothing that Kafka may
 soundly do (retention, DeleteRecords, cleaning, deletion of the topic) explains its absence.
 
-A batch is the same one if its offsets, leader epoch, checksum and size are. Three things prove that it was committed:
-a checkpointed high watermark of the earlier snapshot above it; a proof that `losses` had found there; and the metadata
-log of the present snapshot, where it tells that the broker was the whole ISR when an unclean election ended its epoch.
+A batch is the same one if its offsets, leader epoch, checksum and size are. Three things prove that it was committed: a
+checkpointed high watermark of the earlier snapshot above it; a proof that `commitment` had found there; and the
+metadata log of the present snapshot, where it tells that the broker was the whole ISR when an unclean election ended
+its epoch, and the broker knew that it was. Where an election since was unclean, or is not on record, what lies above
+may have been committed, too.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kafka_log.batch import CONTROL_BIT
-from spark_jobs.facts.comparison import IDENTITY, ReadBatches, data_records, differing_buckets
+from spark_jobs.facts.comparison import (
+    IDENTITY,
+    ReadBatches,
+    blind_stretches,
+    differing_buckets,
+    markers_between,
+    records_between,
+)
 from spark_jobs.facts.context import PartitionChange, PartitionContext
-from spark_jobs.facts.replica import CHAIN_DAMAGE, ReplicaFacts
+from spark_jobs.facts.epochs import truncation
+from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.replica_set import ReplicaSet
 from spark_jobs.facts.segment_summary import BUCKET_OFFSETS
+from spark_jobs.facts.succession import succession
 
 _BUCKETS_AT_ONCE: Final = 64
 """Buckets whose headers are held in memory together: at most a quarter of a million batches of a replica."""
+
+_PLACE: Final = ("base_offset", "last_offset", "partition_leader_epoch")
+_NOT_CAPTURED: Final = "a broker that may hold them was not captured"
+_NOT_IN_THE_COPY: Final = "an assigned replica is not in the copy"
+ANOTHER_MAY_HOLD: Final = frozenset({_NOT_CAPTURED, _NOT_IN_THE_COPY})
+"""Of the reasons of `undecided`: those for which the replicas at hand can be searched all the same."""
 
 _KEPT: Final = (*IDENTITY, "record_count", "attributes")
 
@@ -35,11 +52,18 @@ class CommittedEnd:
     """Up to where an earlier log is proven to have been committed, and by what: `checkpoint` or `sole_isr`.
 
     `at_risk_end_offset`: the end of what the earlier snapshot had called at risk on this replica, if anything.
+    `open_end_offset`: up to where it may have been committed, by the elections since; None where nothing beyond may.
     """
 
     offset: int | None
     proof: str | None
     at_risk_end_offset: int | None
+    open_end_offset: int | None
+
+    @property
+    def told_end_offset(self) -> int:
+        """The end of what is lost if it is gone: proven to be committed, or told of as at risk together with that."""
+        return max(self.offset or 0, self.at_risk_end_offset or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,24 +78,20 @@ class LostRange:
     broker_id: int
     batches: NDArray[Any]
 
+    @property
+    def markers(self) -> int:
+        """End markers of transactions in it."""
+        return markers_between(self.batches, self.start_offset, self.end_offset)
+
     def records_below(self, end_offset: int) -> int:
         """How many of the records lie below an offset."""
         return _records(self.batches, self.start_offset, min(end_offset, self.end_offset))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlindStretch:
-    """Offsets of a log that could not be read, and the leader epoch below which nothing can be hidden there."""
-
-    start_offset: int
-    end_offset: int
-    from_leader_epoch: int
-
-
 # ----------------------------------------------------------------------------------------------------------- committed
 
 
-def committed_ends(earlier: ReplicaSet, present: PartitionContext) -> Mapping[int, CommittedEnd]:
+def committed_ends(earlier: ReplicaSet, present: ReplicaSet) -> Mapping[int, CommittedEnd]:
     """By broker, of every replica of the earlier snapshot."""
     shared = _shared_committed_end(earlier)
     return {replica.broker_id: _committed_end(earlier, replica, shared, present) for replica in earlier.live}
@@ -99,40 +119,54 @@ def _checkpoint_is_older(replica: ReplicaFacts) -> bool:
     return replica.given.broker_quiet or bool(replica.given.checkpoint_older_than_log)
 
 
-def _committed_end(
-    earlier: ReplicaSet, replica: ReplicaFacts, shared: int | None, present: PartitionContext
-) -> CommittedEnd:
+def _committed_end(earlier: ReplicaSet, replica: ReplicaFacts, shared: int | None, present: ReplicaSet) -> CommittedEnd:
     shared_end = earlier.shared_end_of(replica)
     offset = min(shared, shared_end) if shared is not None else None
     proof = "checkpoint" if offset is not None else None
     at_risk: int | None = None
-    told = earlier.proofs.get(replica.broker_id)
+    told = earlier.commitments.get(replica.broker_id)
     if told is not None and told.records > 0:
         own = replica.given.high_watermark
-        if told.by == "sole_isr":
-            offset, proof, at_risk = replica.log_end_offset, told.by, replica.log_end_offset
-        elif own is not None and (
-            _checkpoint_is_older(replica)
-            or told.unclean is not None
-            or replica.broker_id not in earlier.context.alive_brokers
+        if told.by == "sole_isr" or (
+            own is not None
+            and (
+                _checkpoint_is_older(replica)
+                or told.unclean is not None
+                or replica.broker_id not in earlier.context.alive_brokers
+            )
         ):
-            offset, proof, at_risk = min(own, replica.log_end_offset), told.by, replica.log_end_offset
-    if election_over_a_lone_leader(earlier.context, present, replica) is not None:
+            offset, proof, at_risk = told.proven_end_offset, told.by, told.open_end_offset
+    if election_over_a_lone_leader(earlier.context, present.context, replica) is not None:
         offset, proof = replica.log_end_offset, "sole_isr"
-    return CommittedEnd(offset=offset, proof=proof, at_risk_end_offset=at_risk)
+    epoch, newest = replica.summary.last_leader_epoch, newest_epoch(present)
+    since = succession(present.context, after_epoch=epoch, until_epoch=newest)
+    open_end: int | None = None
+    if since.unclean is not None or (not since.on_record and newest is not None and newest > epoch):
+        open_end = told.open_end_offset if told is not None and told.open else replica.log_end_offset
+    return CommittedEnd(offset=offset, proof=proof, at_risk_end_offset=at_risk, open_end_offset=open_end)
+
+
+def newest_epoch(replicas: ReplicaSet) -> int | None:
+    """The newest leader epoch that the metadata log or the reference's log knows."""
+    logged = replicas.reference.vector.latest_epoch if replicas.reference is not None else None
+    return max((e for e in (logged, replicas.context.leader_epoch) if e is not None), default=None)
 
 
 def election_over_a_lone_leader(
     earlier: PartitionContext, present: PartitionContext, replica: ReplicaFacts
 ) -> PartitionChange | None:
-    """The unclean election that took leadership from a replica while it was all of the ISR, by the history known now.
+    """The unclean election that took leadership from a replica while it was all of the ISR, by the history known now,
+    and knew it, by its own copy of the metadata log then.
 
     Each of its appends was committed at once (Partition#maybeIncrementLeaderHW), unless the topic asks for more than
     one in-sync replica.
     """
     epoch, broker_id = replica.summary.last_leader_epoch, replica.broker_id
-    asked = (earlier.min_insync_replicas, present.min_insync_replicas)
-    if epoch < 0 or any(n is None or n > 1 for n in asked) or present.epoch_leaders.get(epoch) != broker_id:
+    asked = present.min_insync_replicas_in(epoch)
+    if epoch < 0 or asked is None or asked > 1 or present.epoch_leaders.get(epoch) != broker_id:
+        return None
+    view = earlier.own_views.get(broker_id)
+    if view is None or (view.leader_id, view.leader_epoch, view.isr) != (broker_id, epoch, (broker_id,)):
         return None
     successor = next(
         (c for c in present.changes if c.leader_epoch > epoch and c.leader_id not in (None, broker_id)), None
@@ -150,14 +184,14 @@ def undecided(present: ReplicaSet, earlier: ReplicaSet, captured: frozenset[int]
     context = present.context
     held = {f.broker_id for f in present.live}
     assigned = set(context.replicas) - set(context.adding_replicas)
+    if any(f.given.unread_bases for f in present.facts):
+        return "a segment could not be read"
     if not held:
         return "no replica of the partition is in the copy"
     if (assigned | {f.broker_id for f in earlier.live}) - captured:
-        return "a broker that may hold them was not captured"
+        return _NOT_CAPTURED
     if assigned - held:
-        return "an assigned replica is not in the copy"
-    if any(f.given.unread_bases for f in present.facts):
-        return "a segment could not be read"
+        return _NOT_IN_THE_COPY
     return None
 
 
@@ -171,34 +205,63 @@ def lost_of(
 ) -> tuple[LostRange, ...]:
     """What was committed and is on no replica now, by offset. Ask `undecided` before."""
     found: dict[tuple[int, int], LostRange] = {}
-    lowest = _lowest_told(present, earlier)
     for replica in earlier.live:
+        lowest = _lowest_told(present, earlier, replica)
         end = ends[replica.broker_id]
         # What a follower shares with the reference is looked for once, in the reference's log.
         own_start = replica.log_start_offset if replica is earlier.reference else earlier.shared_end_of(replica)
         start = max(lowest, own_start)
-        stop = max(end.offset or 0, end.at_risk_end_offset or 0)
-        if start >= stop:
-            continue
-        for lost in _ranges(
-            _lost_batches(present, replica, start, stop, read, read_earlier), replica, start, stop, end
+        told = end.told_end_offset
+        for first, stop in ((start, told), (max(start, told), end.open_end_offset or 0)):
+            if first >= stop:
+                continue
+            pieces = _lost_batches(present, replica, first, stop, read, read_earlier)
+            for lost in _ranges(pieces, replica, first, stop, end):
+                key = (lost.start_offset, lost.leader_epoch)
+                if key not in found or lost.end_offset > found[key].end_offset:
+                    found[key] = lost
+    return tuple(_joined(found[key] for key in sorted(found)))
+
+
+def _joined(ranges: Iterable[LostRange]) -> Iterator[LostRange]:
+    """Neighbours of one epoch of which nothing is proven are told as one, whoever held most of them."""
+    held: LostRange | None = None
+    for each in ranges:
+        if (
+            held is not None
+            and held.end_offset == each.start_offset
+            and held.leader_epoch == each.leader_epoch
+            and not held.declared_committed
+            and not each.declared_committed
         ):
-            key = (lost.start_offset, lost.leader_epoch)
-            if key not in found or lost.end_offset > found[key].end_offset:
-                found[key] = lost
-    return tuple(found[key] for key in sorted(found))
+            held = replace(
+                held,
+                end_offset=each.end_offset,
+                records=held.records + each.records,
+                batches=np.concatenate([held.batches, each.batches]),
+            )
+            continue
+        if held is not None:
+            yield held
+        held = each
+    if held is not None:
+        yield held
 
 
-def _lowest_told(present: ReplicaSet, earlier: ReplicaSet) -> int:
-    """Below it records may soundly be gone: under the log start, in the remote tier, or where cleaners work.
+def _lowest_told(present: ReplicaSet, earlier: ReplicaSet, replica: ReplicaFacts) -> int:
+    """Below it records of an earlier log may soundly be gone: under the log start, in the remote tier, or where
+    cleaners work.
 
-    A cleaner never touches the active segment.
+    A cleaner never touches the active segment; and it takes no leader epoch away, so what an earlier log holds beyond
+    the end that its epochs have now was cut off, cleaned or not.
     """
     reference = present.reference
     assert reference is not None, "a partition without a replica is undecided"
     lowest = max(reference.log_start_offset, reference.local_log_start_offset)
     if any(f.ever_compacted for f in (*present.facts, *earlier.facts)):
-        lowest = max(lowest, *(f.given.segments[-1].base_offset for f in present.facts if f.given.segments), 0)
+        uncleaned = max((f.given.segments[-1].base_offset for f in present.facts if f.given.segments), default=0)
+        cut = truncation(leader=reference.vector, follower=replica.vector, follower_high_watermark=None)
+        lowest = max(lowest, min(uncleaned, int(cut.offset)))
     return lowest
 
 
@@ -217,6 +280,7 @@ def _lost_batches(
             if len(ours) and holder.summary.first_offset < high and holder.summary.last_offset >= low:
                 kept = ~np.isin(keys, _keys(read(holder, low, high)))
                 ours, keys = ours[kept], keys[kept]
+        ours = _without_kept_records(ours, present, low, high, read)
         for stretch in blind:
             hidden = (
                 (ours["last_offset"] >= stretch.start_offset)
@@ -226,6 +290,26 @@ def _lost_batches(
             ours = ours[~hidden]
         if len(ours):
             yield ours[list(_KEPT)].copy()
+
+
+def _without_kept_records(
+    ours: NDArray[Any], present: ReplicaSet, low: int, high: int, read: ReadBatches
+) -> NDArray[Any]:
+    """Batches of which a replica has fewer records now, at the same offsets and epoch: with what is gone of them."""
+    kept: dict[tuple[int, ...], int] = {}
+    if len(ours):
+        for holder in present.facts:
+            for row in read(holder, low, high):
+                place = tuple(int(row[name]) for name in _PLACE)
+                kept[place] = max(kept.get(place, 0), int(row["record_count"]))
+    if not kept:
+        return ours
+    left = ours.copy()
+    for row in left:
+        still = kept.get(tuple(int(row[name]) for name in _PLACE), 0)
+        if still < int(row["record_count"]):
+            row["record_count"] -= still
+    return left
 
 
 def _stretches(
@@ -252,20 +336,6 @@ def _keys(rows: NDArray[Any]) -> NDArray[Any]:
     return packed.view(f"S{packed.dtype.itemsize}").reshape(-1)
 
 
-def blind_stretches(replica: ReplicaFacts) -> tuple[BlindStretch, ...]:
-    """Where a log breaks off inside, up to the next segment: batches may stand there that a reader cannot find."""
-    found = []
-    for row in replica.segments:
-        segment = row.segment
-        if any(c.kind in CHAIN_DAMAGE for c in segment.corruptions):
-            begin = segment.valid_end_offset if segment.valid_end_offset is not None else segment.base_offset
-            end = row.next_base_offset if row.next_base_offset is not None else np.iinfo(np.int64).max
-            before = [r for r in replica.summary.epoch_runs if int(r["start_offset"]) < begin]
-            epoch = int(before[-1]["leader_epoch"]) if before else -1
-            found.append(BlindStretch(start_offset=begin, end_offset=int(end), from_leader_epoch=epoch))
-    return tuple(found)
-
-
 def _ranges(
     pieces: Iterator[NDArray[Any]], replica: ReplicaFacts, start: int, stop: int, end: CommittedEnd
 ) -> Iterator[LostRange]:
@@ -275,6 +345,12 @@ def _ranges(
     lost = np.concatenate(batches)
     breaks = np.nonzero(lost["base_offset"][1:] != lost["last_offset"][:-1] + 1)[0] + 1
     for part in np.split(lost, breaks):
+        if replica.ever_compacted:
+            # The markers of transactions whose records a cleaner has taken go soundly, too.
+            data = np.nonzero((part["attributes"] & CONTROL_BIT) == 0)[0]
+            if not len(data):
+                continue
+            part = part[data[0] :]
         first, last = max(int(part[0]["base_offset"]), start), min(int(part[-1]["last_offset"]) + 1, stop)
         records = _records(part, first, last)
         if records:
@@ -290,10 +366,5 @@ def _ranges(
 
 
 def _records(batches: NDArray[Any], start: int, end: int) -> int:
-    """Data records of [start, end); of a batch that reaches over the end, those that lie below."""
-    inside = batches[(batches["base_offset"] < end) & (batches["last_offset"] >= start)]
-    total = data_records(inside, start)
-    over = inside[(inside["last_offset"] >= end) & ((inside["attributes"] & CONTROL_BIT) == 0)]
-    for row in over:
-        total -= min(int(row["record_count"]), int(row["last_offset"]) + 1 - end)
-    return max(total, 0)
+    """Records of [start, end)."""
+    return records_between(batches, start, end)

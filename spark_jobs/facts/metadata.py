@@ -4,17 +4,20 @@ In: nothing; these are the values that `spark_jobs.facts.metadata_replay` fills 
 that must hold: what is gone from the log (its head, a damaged record) is told as not known, never made up.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kafka_log.metadata_records import MetadataRecord
 from spark_jobs.facts.broker_history import BrokerChange
+from spark_jobs.facts.config_history import Birth, ConfigChange, ConfigKey
 from spark_jobs.facts.context import PartitionChange, Release
 from spark_jobs.facts.releases import release_of_level
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
+GROUP_RESOURCE: Final = 32
 COMPACT: Final = "compact"
 METADATA_VERSION: Final = "metadata.version"
 
@@ -35,6 +38,23 @@ class DamagedRecord:
     """A place in the log where a record stood that cannot be read."""
 
     offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFiles:
+    """Whose copy of the metadata log was replayed, and its files: segments by base offset, in order."""
+
+    node_id: int
+    segments: tuple[tuple[int, str], ...]
+    begun_with: str | None = None
+    """The metadata snapshot that stands for the log's head; None where the log is whole."""
+
+    def path_of(self, offset: int | None, *, from_snapshot: bool = False) -> str | None:
+        """The file in which the record of an offset stands; None if it is in none of them."""
+        if from_snapshot or offset is None:
+            return self.begun_with if from_snapshot else None
+        at = bisect_right([base for base, _ in self.segments], offset) - 1
+        return self.segments[at][1] if at >= 0 else self.begun_with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +114,14 @@ class TopicState:
 
     name: str
     topic_id: str
+    metadata_offset: int | None = None
+    """The record that created it."""
+    from_snapshot: bool = False
     deleted: bool = False
     deleted_at_ms: int | None = None
+    created_offset: int | None = None
+    """The record with which its creation came into force; None where the log does not have it."""
+    created_at_ms: int | None = None
     partitions: dict[int, "PartitionState"] = field(default_factory=dict)
 
 
@@ -129,6 +155,8 @@ class MetadataHistory:
     """By topic id."""
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
     """(resource type, name) -> configs; name "" is the brokers' cluster-wide default."""
+    controllers: set[int] = field(default_factory=set)
+    """Those that ever registered, voters or not; nothing is written when one is taken away."""
     ever_compacted: set[str] = field(default_factory=set)
     """Names of topics whose cleanup.policy has held "compact"."""
     features: dict[str, int] = field(default_factory=dict)
@@ -137,8 +165,8 @@ class MetadataHistory:
     last_record_at_ms: int | None = None
     """When its last record was written: the active controller writes one twice a second, whatever happens."""
     broker_changes: list[BrokerChange] = field(default_factory=list)
-    config_changed_at_ms: dict[tuple[int, str, str], int] = field(default_factory=dict)
-    """(resource type, name, config) -> when it was last set or removed; not there for what a snapshot holds."""
+    config_changes: dict[ConfigKey, list[ConfigChange]] = field(default_factory=dict)
+    """(resource type, name, config) -> every change of it, oldest first; what a snapshot holds is the first one."""
 
     registrations: dict[int, list[Registration]] = field(default_factory=dict)
     """Every registration of each broker that the log still has, oldest first."""
@@ -146,10 +174,20 @@ class MetadataHistory:
     """Every change of a feature's level that the log still has, oldest first."""
     start_offset: int = 0
     """Where the replay began: above 0 the log's head is gone, and a snapshot stands for it."""
+    start_ms: int | None = None
+    """When the first record was written that the log still has."""
     damaged_offsets: list[int] = field(default_factory=list)
     """Where records could not be read: whatever comes after them may lack what they said."""
+    captured: bool = True
+    """A copy of the metadata log is in the snapshot, from its head on or from a snapshot of it; without one nothing
+    here tells anything.
+    """
+    files: LogFiles | None = None
+    """Where it was read; None in tests of other things."""
     migrated_from_zookeeper: bool = False
     """Its first epochs are ZooKeeper's, then, and may be any number."""
+    brokers_in_force: frozenset[int] = frozenset()
+    """During a replay: the brokers that are told of by the records which come into force together just now."""
     _by_name: dict[str, list[TopicState]] = field(default_factory=dict, repr=False)
 
     def add_topic(self, topic: TopicState) -> None:
@@ -165,6 +203,38 @@ class MetadataHistory:
         """The topic of that name: the living one, else the last deleted one."""
         lives = self.lives(name)
         return next((t for t in lives if not t.deleted), lives[-1] if lives else None)
+
+    def config_changed_at_ms(self, resource_type: int, name: str, config: str) -> int | None:
+        """When a config was last set or removed; None where no record of the log did that."""
+        changes = self.config_changes.get((resource_type, name, config))
+        return changes[-1].at_ms if changes else None
+
+    @property
+    def beginning(self) -> Birth:
+        """Since when settings are known that are of no topic: since the log began, or what is left of it."""
+        damaged = max(self.damaged_offsets, default=-1)
+        return Birth(
+            offset=self.start_offset,
+            at_ms=None,
+            created=self.start_offset == 0,
+            known_from_offset=max(self.start_offset, damaged + 1),
+            known_from_ms=self.start_ms if damaged < 0 else None,
+        )
+
+    def birth_of(self, name: str) -> Birth:
+        """Since when the settings of the topic of that name are known."""
+        topic = self.topic_named(name)
+        if topic is None or topic.created_offset is None:
+            return replace(self.beginning, created=False)
+        damaged = max(self.damaged_offsets, default=-1)
+        lost = damaged > topic.created_offset
+        return Birth(
+            offset=topic.created_offset,
+            at_ms=topic.created_at_ms,
+            created=True,
+            known_from_offset=damaged + 1 if lost else topic.created_offset,
+            known_from_ms=None if lost else topic.created_at_ms,
+        )
 
     def release_of(self, broker_id: int, at_ms: int | None) -> Release | None:
         """Which release of Kafka a broker ran at an instant, by its registrations; None if the log does not tell.
@@ -237,6 +307,11 @@ _DEFAULTS: Final[Mapping[str, tuple[str, str]]] = {
 def broker_config_of(name: str) -> str:
     """The broker config that stands in for a topic config that is not set."""
     return _DEFAULTS[name][0]
+
+
+def default_of(name: str) -> str:
+    """Kafka's default of a topic config."""
+    return _DEFAULTS[name][1]
 
 
 def effective_topic_config(history: MetadataHistory, topic: str, name: str) -> EffectiveConfig:

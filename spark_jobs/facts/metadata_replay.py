@@ -5,11 +5,12 @@ In: records of `__cluster_metadata` in offset order, from its start or from a me
 was aborted; those of one batch come into force at once (KIP-868, MetadataBatchLoader).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from spark_jobs.facts.broker_history import broker_change
+from spark_jobs.facts.config_history import ConfigChange, ConfigKey
 from spark_jobs.facts.in_sync_index import InSyncIndex
 from spark_jobs.facts.metadata import (
     COMPACT,
@@ -23,6 +24,7 @@ from spark_jobs.facts.metadata import (
     Registration,
     TopicState,
 )
+from spark_jobs.facts.metadata_transactions import Migration, comes_after, snapshot_inside
 from spark_jobs.facts.partition_replay import (
     apply_clear_elr,
     apply_partition,
@@ -50,25 +52,34 @@ def replay(
     log: Iterable[LoggedRecord | DamagedRecord],
     *,
     snapshot: Iterable[LoggedRecord] = (),
+    start_offset: int = 0,
+    snapshot_ends: Sequence[int] = (),
     observer: Observer | None = None,
 ) -> MetadataHistory:
-    """Replays a metadata snapshot (if the log's head is gone) and the log behind it."""
-    history = MetadataHistory()
+    """Replays a metadata snapshot (if the log's head is gone) and the log behind it, which begins at `start_offset`.
+
+    `snapshot_ends` are those of all nodes' metadata snapshots: they tell of a transaction that it is not in flight.
+    """
+    history = MetadataHistory(start_offset=start_offset, end_offset=start_offset)
     in_sync = InSyncIndex(history)
     begun = tuple(snapshot)
     for logged in begun:
         history.start_offset = history.end_offset = logged.offset
-        _apply(history, in_sync, logged, from_snapshot=True)
+        _apply(history, in_sync, logged, from_snapshot=True, in_force_offset=logged.offset)
     if begun:
         tell_min_insync_replicas(history)
         in_sync.settle(history.start_offset, None)
         if observer is not None:
             observer.in_force(begun)
-    for group in _groups(history, log):
+    migration = Migration()
+    for logged in begun:
+        migration.record(logged.record)
+    for group in _groups(history, log, snapshot_ends, migration):
         if observer is not None:
             observer.reached(history, group[0].offset)
+        history.brokers_in_force = frozenset(b for logged in group if (b := _broker_of(logged)) is not None)
         for logged in group:
-            _apply(history, in_sync, logged, from_snapshot=False)
+            _apply(history, in_sync, logged, from_snapshot=False, in_force_offset=group[-1].offset)
         in_sync.settle(group[-1].offset, group[-1].timestamp_ms)
         if observer is not None:
             observer.in_force(group)
@@ -79,11 +90,19 @@ def replay(
 
 
 def _groups(
-    history: MetadataHistory, log: Iterable[LoggedRecord | DamagedRecord]
+    history: MetadataHistory,
+    log: Iterable[LoggedRecord | DamagedRecord],
+    snapshot_ends: Sequence[int],
+    migration: Migration,
 ) -> Iterator[tuple[LoggedRecord, ...]]:
-    """Records that come into force together: those of a batch, or of a metadata transaction when it ends."""
+    """Records that come into force together: those of a batch, or of a metadata transaction when it ends.
+
+    Of a transaction without an end that something came after (K17) the end is lost, and it is taken to have ended where
+    that shows: nodes that went on from there have its records in force.
+    """
     batch: list[LoggedRecord] = []
     held: list[LoggedRecord] | None = None
+    begun_offset = 0
     for logged in log:
         history.end_offset = max(history.end_offset, logged.offset + 1)
         if isinstance(logged, DamagedRecord):
@@ -94,17 +113,25 @@ def _groups(
             continue
         if logged.timestamp_ms is not None:
             history.last_record_at_ms = max(history.last_record_at_ms or 0, logged.timestamp_ms)
+            history.start_ms = logged.timestamp_ms if history.start_ms is None else history.start_ms
         name = logged.record.name
         ends = name in ("BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord")
         if batch and (ends or logged.batch_offset is None or logged.batch_offset != batch[-1].batch_offset):
             yield tuple(batch)
             batch = []
-        match name:
-            case "BeginTransactionRecord":
-                # A second one means that damage took the first one's end: what it held has long been in force.
+        migration.record(logged.record)
+        if held is not None and not ends:
+            inside = snapshot_inside(begun_offset, logged.offset, snapshot_ends) is not None
+            if inside or comes_after(logged.record, migration):
                 if held:
                     yield tuple(held)
-                held = []
+                held = None
+        match name:
+            case "BeginTransactionRecord":
+                # A second one means that the first one's end is lost: what it held has long been in force.
+                if held:
+                    yield tuple(held)
+                held, begun_offset = [], logged.offset
             case "EndTransactionRecord":
                 if held:
                     yield tuple(held)
@@ -117,22 +144,37 @@ def _groups(
                 held.append(logged)
     if batch:
         yield tuple(batch)
-    if held and held[-1].offset - held[0].offset >= len(held):
+    if held and (
+        held[-1].offset - held[0].offset >= len(held)
+        or snapshot_inside(begun_offset, history.end_offset, snapshot_ends) is not None
+    ):
         yield tuple(held)  # A hole: the end may be in it. Without one it is still open, and nobody saw it.
 
 
-def _apply(history: MetadataHistory, in_sync: InSyncIndex, logged: LoggedRecord, *, from_snapshot: bool) -> None:
+def _apply(
+    history: MetadataHistory, in_sync: InSyncIndex, logged: LoggedRecord, *, from_snapshot: bool, in_force_offset: int
+) -> None:
     fields: Fields = logged.record.fields
     match logged.record.name:
         case "TopicRecord":
-            history.add_topic(TopicState(name=fields["name"], topic_id=fields["topic_id"]))
+            topic = TopicState(
+                name=fields["name"],
+                topic_id=fields["topic_id"],
+                metadata_offset=logged.offset,
+                from_snapshot=from_snapshot,
+            )
+            if not from_snapshot and not history.migrated_from_zookeeper:
+                topic.created_offset, topic.created_at_ms = in_force_offset, logged.timestamp_ms
+            history.add_topic(topic)
         case "RemoveTopicRecord":
-            topic = history.topics.get(fields["topic_id"])
-            if topic is not None:
-                topic.deleted, topic.deleted_at_ms = True, logged.timestamp_ms
-                history.configs.pop((TOPIC_RESOURCE, topic.name), None)
-                history.ever_compacted.discard(topic.name)
-                in_sync.topic_removed(topic.topic_id, logged.timestamp_ms)
+            gone = history.topics.get(fields["topic_id"])
+            if gone is not None:
+                gone.deleted, gone.deleted_at_ms = True, logged.timestamp_ms
+                for name in list(history.configs.get((TOPIC_RESOURCE, gone.name), ())):
+                    _config(history, logged, (TOPIC_RESOURCE, gone.name, name), None, in_force_offset)
+                history.configs.pop((TOPIC_RESOURCE, gone.name), None)
+                history.ever_compacted.discard(gone.name)
+                in_sync.topic_removed(gone.topic_id, logged.timestamp_ms)
         case "PartitionRecord" | "PartitionChangeRecord":
             if logged.record.name == "PartitionRecord":
                 state = apply_partition(history, logged, fields, from_snapshot=from_snapshot)
@@ -143,18 +185,20 @@ def _apply(history: MetadataHistory, in_sync: InSyncIndex, logged: LoggedRecord,
         case "ClearElrRecord":
             apply_clear_elr(history, logged, fields["topic_name"])
         case "ConfigRecord":
-            _config(history, fields)
-            if logged.timestamp_ms is not None:
-                changed = (fields["resource_type"], fields["resource_name"], fields["name"])
-                history.config_changed_at_ms[changed] = logged.timestamp_ms
+            changed = (fields["resource_type"], fields["resource_name"], fields["name"])
+            at_ms = None if from_snapshot else logged.timestamp_ms
+            _config(history, replace(logged, timestamp_ms=at_ms), changed, fields["value"], in_force_offset)
         case "FeatureLevelRecord":
             _feature(history, logged, fields)
         case "ProducerIdsRecord":
             history.next_producer_id = max(history.next_producer_id or 0, fields["next_producer_id"])
         case "ZkMigrationStateRecord":
             history.migrated_from_zookeeper |= fields["zk_migration_state"] in _ZOOKEEPER_MIGRATION
+        case "RegisterControllerRecord":
+            history.controllers.add(fields["controller_id"])
         case name if "Broker" in name:
-            broker_id = fields.get("broker_id", fields.get("id"))
+            broker_id = _broker_of(logged)
+            assert broker_id is not None, "a record about a broker names it"
             before = history.brokers.get(broker_id)
             _broker(history, broker_id, logged, fields, from_snapshot=from_snapshot)
             change = broker_change(
@@ -168,6 +212,12 @@ def _apply(history: MetadataHistory, in_sync: InSyncIndex, logged: LoggedRecord,
             in_sync.broker_changed(broker_id)
 
 
+def _broker_of(logged: LoggedRecord) -> int | None:
+    """The broker that a record is about; None for a record about anything else."""
+    fields: Fields = logged.record.fields
+    return fields.get("broker_id", fields.get("id")) if "Broker" in logged.record.name else None
+
+
 def _feature(history: MetadataHistory, logged: LoggedRecord, fields: Fields) -> None:
     name, level = fields["name"], fields["feature_level"]
     history.feature_levels.append(
@@ -178,15 +228,22 @@ def _feature(history: MetadataHistory, logged: LoggedRecord, fields: Fields) -> 
         del history.features[name]  # Level 0 takes a feature away (FeaturesDelta).
 
 
-def _config(history: MetadataHistory, fields: Fields) -> None:
-    key = (fields["resource_type"], fields["resource_name"])
-    configs = history.configs.setdefault(key, {})
-    if fields["value"] is None:
-        configs.pop(fields["name"], None)
+def _config(
+    history: MetadataHistory, logged: LoggedRecord, key: ConfigKey, value: str | None, in_force_offset: int
+) -> None:
+    resource_type, resource, name = key
+    history.config_changes.setdefault(key, []).append(
+        ConfigChange(
+            metadata_offset=logged.offset, in_force_offset=in_force_offset, at_ms=logged.timestamp_ms, value=value
+        )
+    )
+    configs = history.configs.setdefault((resource_type, resource), {})
+    if value is None:
+        configs.pop(name, None)
     else:
-        configs[fields["name"]] = fields["value"]
-        if key[0] == TOPIC_RESOURCE and fields["name"] == "cleanup.policy" and COMPACT in fields["value"]:
-            history.ever_compacted.add(key[1])
+        configs[name] = value
+        if resource_type == TOPIC_RESOURCE and name == "cleanup.policy" and COMPACT in value:
+            history.ever_compacted.add(resource)
 
 
 def _broker(

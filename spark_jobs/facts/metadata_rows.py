@@ -17,10 +17,10 @@ from kafka_log.control import LeaderChange
 from kafka_log.internal_topics import CLUSTER_METADATA
 from kafka_log.properties import QuorumState
 from spark_jobs.facts.context import Row
-from spark_jobs.facts.metadata import MetadataHistory
+from spark_jobs.facts.metadata import LogFiles, MetadataHistory
 from spark_jobs.facts.metadata_image import PRINCIPAL_KINDS, Difference, Entry, Key, MetadataImage
 from spark_jobs.facts.metadata_transactions import TransactionMarks
-from spark_jobs.facts.row_basics import json_list, json_text
+from spark_jobs.facts.row_basics import json_list, json_text, record_place
 from spark_jobs.facts.snapshot_check import SnapshotVerdict, nodes_otherwise
 
 _PLACE: Final = {"topic": CLUSTER_METADATA, "partition": 0}
@@ -55,6 +55,8 @@ class NodeLog:
     damaged: bool
     quorum_state: QuorumState | None
     broker_quiet: bool
+    segments: tuple[tuple[int, str], ...] = ()
+    """Base offset and path of each of its files."""
 
 
 def metadata_log_rows(
@@ -75,6 +77,7 @@ def metadata_log_rows(
             **_log(node),
             **_quorum(node, nodes, by_epoch),
             **(_transactions(transactions) if node.node_id == replayed else {}),
+            "path": _path(node, transactions if node.node_id == replayed else None),
             "broker_quiet": node.broker_quiet,
             "snapshot_quiet": snapshot_quiet,
         }
@@ -83,7 +86,7 @@ def metadata_log_rows(
 
 
 def _log(node: NodeLog) -> Row:
-    fallen = [after for before, after in pairwise(node.runs) if after.leader_epoch < before.leader_epoch]
+    fallen = [after for before, after in pairwise(node.runs) if _falls(before, after)]
     first, last = (node.runs[0], node.runs[-1]) if node.runs else (None, None)
     return {
         "log_start_offset": first.start_offset if first is not None else None,
@@ -96,6 +99,21 @@ def _log(node: NodeLog) -> Row:
         "unannounced_offset": min(node.unannounced, default=None),
         "damaged": node.damaged,
     }
+
+
+def _path(node: NodeLog, transactions: TransactionMarks | None) -> str | None:
+    """The copy's file in which the first record stands that breaks a rule; where none does, its newest."""
+    fallen = next((after.start_offset for before, after in pairwise(node.runs) if _falls(before, after)), None)
+    broken = fallen if fallen is not None else min(node.unannounced, default=None)
+    if broken is None and transactions is not None and transactions.first_error is not None:
+        broken = transactions.first_error[0]
+    if broken is None:
+        return node.segments[-1][1] if node.segments else None
+    return LogFiles(node_id=node.node_id, segments=node.segments).path_of(broken)
+
+
+def _falls(before: EpochRun, after: EpochRun) -> bool:
+    return after.leader_epoch < before.leader_epoch
 
 
 def epochs_to_announce(node: NodeLog) -> list[EpochRun]:
@@ -137,11 +155,12 @@ def _quorum(node: NodeLog, nodes: Sequence[NodeLog], by_epoch: Mapping[int, Lead
 
 
 def _transactions(marks: TransactionMarks) -> Row:
+    offset, what = marks.first_error or (None, None)
     return {
         "transactions": marks.count,
         "transaction_errors": marks.errors,
-        "transaction_error_offset": marks.first_error_offset,
-        "transaction_error": marks.first_error,
+        "transaction_error_offset": offset,
+        "transaction_error": what,
         "open_transaction_offset": marks.open_offset,
     }
 
@@ -202,7 +221,9 @@ def metadata_entry_rows(
     history: MetadataHistory, image: MetadataImage, verdicts: Iterable[SnapshotVerdict]
 ) -> list[Row]:
     """Rows of `metadata_entries`: what has no relation of its own, and what nodes have otherwise."""
+    verdicts = tuple(verdicts)
     otherwise = nodes_otherwise(verdicts, image)
+    newest = {v.file.node_id: v.file.path for v in verdicts if v.file.newest}
     keys: set[Key] = {key for key in image.entries if key[0] not in _OWN_RELATIONS} | otherwise.keys()
     rows = []
     for kind, name in sorted(keys):
@@ -217,9 +238,17 @@ def metadata_entry_rows(
                 "at_ms": entry.at_ms if entry is not None else None,
                 "nodes_otherwise": sorted(otherwise.get((kind, name), ())),
                 "after_damage": bool(history.damaged_offsets),
+                **_entry_place(history, entry),
+                "paths_otherwise": [newest[node] for node in sorted(otherwise.get((kind, name), ()))],
             }
         )
     return rows
+
+
+def _entry_place(history: MetadataHistory, entry: Entry | None) -> Row:
+    offset = entry.metadata_offset if entry is not None else None
+    # What stands in a metadata snapshot has no instant.
+    return record_place(history.files, offset, from_snapshot=entry is not None and entry.at_ms is None)
 
 
 def broker_registration_rows(history: MetadataHistory) -> list[Row]:
@@ -240,6 +269,7 @@ def broker_registration_rows(history: MetadataHistory) -> list[Row]:
             "stale_records": one.stale_records,
             "stale_record_offset": one.first_stale_offset,
             "after_damage": one.after_damage,
+            **record_place(history.files, one.metadata_offset, from_snapshot=one.from_snapshot),
         }
         for _, of_broker in sorted(history.registrations.items())
         for one in of_broker

@@ -14,22 +14,26 @@ from spark_jobs.facts.acknowledged import acknowledged_columns
 from spark_jobs.facts.changes import Pairing, changes_of
 from spark_jobs.facts.comparison import ReadBatches
 from spark_jobs.facts.context import PartitionChange, PartitionContext, Row, Rows
-from spark_jobs.facts.divergence import Divergence
 from spark_jobs.facts.fencing import partition_epochs
 from spark_jobs.facts.file_rows import index_file_rows, segment_rows
-from spark_jobs.facts.holdings import expansion_columns, holding_columns, known_high_watermark_columns
+from spark_jobs.facts.holdings import expansion_columns, holding_columns
+from spark_jobs.facts.isr_members import isr_member_rows
 from spark_jobs.facts.losses import losses_of
+from spark_jobs.facts.parted_logs import not_parted, parted_losses
 from spark_jobs.facts.partition_answers import partition_answer_rows
 from spark_jobs.facts.partition_rows import divergence_row, epoch_span_rows, replica_row
 from spark_jobs.facts.producer_agreement import agreement_columns
 from spark_jobs.facts.producer_rows import producer_rows, transaction_rows
-from spark_jobs.facts.readers import reading_columns
+from spark_jobs.facts.readers import course_columns, epoch_columns, reading_columns
 from spark_jobs.facts.replica import ReplicaFacts, ReplicaInput
 from spark_jobs.facts.replica_set import ReplicaSet, replica_set
+from spark_jobs.facts.row_basics import record_place
 from spark_jobs.facts.share_rows import share_rows
 from spark_jobs.facts.stability import stability_columns
 from spark_jobs.facts.storage_rows import StoredBytes, storage_rows
+from spark_jobs.facts.succession import GIVES_RECORDS_UP, elections_known, lineage_captured, tells_what_was_elected
 from spark_jobs.facts.transaction_ends import transaction_end_rows
+from spark_jobs.facts.unheld_records import unheld_losses
 from spark_jobs.facts.watermarks import HighWatermarkBounds, last_stable_offset
 
 _NOTHING_STORED: Final = StoredBytes()
@@ -58,7 +62,13 @@ def partition_rows(
     divergences, bounds, shared_end = present.divergences, present.bounds, present.shared_end
     compacted = context.topic_compacted or any(f.ever_compacted for f in facts)
     rows: Rows = {
-        "segments": [r for f in facts for r in segment_rows(context, f, compacted=compacted)],
+        "segments": [
+            r
+            for f in facts
+            for r in segment_rows(
+                context, f, compacted=compacted and not present.cleaning.assumed, cleaning=present.cleaning
+            )
+        ],
         "replicas": [
             replica_row(
                 context,
@@ -77,30 +87,31 @@ def partition_rows(
             )
         ],
         "divergences": [
-            divergence_row(context, d, present.proofs[d.follower.broker_id])
+            divergence_row(context, d, present.commitments[d.follower.broker_id])
             | expansion_columns(context, d)
             | agreement_columns(d.leader, d.follower, shared_end=d.divergence_offset)
-            | known_high_watermark_columns(d, bounds)
             for d in divergences
         ],
+        "isr_members": isr_member_rows(present),
         "producers": [],
         "sequence_gaps": [],
         "transactions": transaction_rows(context, reference) if reference is not None else [],
         "index_files": [r for f in facts for r in index_file_rows(context, f, compacted=compacted)],
-        "partition_changes": [_change_row(context, c, live, reference, divergences) for c in context.changes],
+        "partition_changes": [_change_row(context, c, present) for c in context.changes],
     }
     for f in live:
         producers, gaps = producer_rows(context, f, compacted=compacted, read=read)
         rows["producers"] += producers
         rows["sequence_gaps"] += gaps
-    if context.metadata_known and not context.topic_deleted:
+    if not context.topic_deleted and (context.metadata_known or (live and not context.metadata_log_captured)):
         known = holding_columns(present) | acknowledged_columns(present)
         rows["partitions"] = [_partition_row(context, live, reference, bounds) | known]
     if context.decisions:
         rows["transaction_ends"] = transaction_end_rows(context, reference, bounds)
     if context.shares:
         rows["share_states"] = list(share_rows(context, reference, bounds))
-    loss_rows = losses_of(context, divergences, present.proofs)
+    loss_rows = losses_of(context, not_parted(divergences), present.commitments)
+    loss_rows += parted_losses(present, read=read)
     if earlier is not None:
         rows["changes"], lost = changes_of(
             present, earlier.replicas, earlier.pairing, read=read, read_earlier=earlier.read
@@ -109,13 +120,13 @@ def partition_rows(
         for change in rows["changes"]:
             if reference is not None and change["broker_id"] == reference.broker_id:
                 change |= stability_columns(present, earlier.replicas)
-    rows["losses"] = loss_rows
+    rows["losses"] = [*loss_rows, *unheld_losses(present, loss_rows)]
     rows |= storage_rows(
         present, stored, earlier=earlier.replicas if earlier is not None else None, changes=rows.get("changes", [])
     )
     previous = {c.group: c for c in earlier.replicas.context.commits} if earlier is not None else {}
     rows["committed_offsets"] = [
-        _commit_row(context, c, reference, bounds, loss_rows, previous.get(c.group)) for c in context.commits
+        _commit_row(context, c, reference, bounds, rows["losses"], previous.get(c.group)) for c in context.commits
     ]
     rows["fencing_epochs"] = partition_epochs(rows)
     if context.answers is not None:
@@ -137,6 +148,7 @@ def _partition_row(
     bounds: HighWatermarkBounds,
 ) -> Row:
     log_start = None
+    told = context.metadata_known or context.leadership_answered
     reassigning = _reassigning_since_ms(context)
     unstable = stable = None
     if reference is not None:
@@ -153,12 +165,12 @@ def _partition_row(
         "last_leader_id": context.last_leader_id,
         "leader_epoch": context.leader_epoch,
         "partition_epoch": context.partition_epoch,
-        "replicas": list(context.replicas),
-        "isr": list(context.isr),
-        "elr": list(context.elr),
-        "last_known_elr": list(context.last_known_elr),
-        "adding_replicas": list(context.adding_replicas),
-        "removing_replicas": list(context.removing_replicas),
+        "replicas": list(context.replicas) if told else None,
+        "isr": list(context.isr) if told else None,
+        "elr": list(context.elr) if context.metadata_known else None,
+        "last_known_elr": list(context.last_known_elr) if context.metadata_known else None,
+        "adding_replicas": list(context.adding_replicas) if context.metadata_known else None,
+        "removing_replicas": list(context.removing_replicas) if context.metadata_known else None,
         "captured_replicas": sorted(f.broker_id for f in live),
         "log_start_offset": log_start,
         "log_end_offset": reference.log_end_offset if reference is not None else None,
@@ -169,8 +181,10 @@ def _partition_row(
         "min_insync_replicas": context.min_insync_replicas,
         "cleanup_policy": context.cleanup_policy,
         "unclean_leader_election_enable": context.unclean_leader_election_enable,
-        "cluster_stopped": context.cluster_stopped,
-        "active_replicas": len([b for b in context.replicas if b in context.alive_brokers]),
+        "cluster_stopped": context.cluster_stopped if context.metadata_log_captured else None,
+        "active_replicas": (
+            len([b for b in context.replicas if b in context.alive_brokers]) if context.metadata_known else None
+        ),
         "broker_quiet": reference.given.broker_quiet if reference is not None else context.snapshot_quiet,
         "snapshot_quiet": context.snapshot_quiet,
         "reassigning_since_ms": reassigning,
@@ -205,35 +219,10 @@ def _log_start(context: PartitionContext, reference: ReplicaFacts, live: Sequenc
     return max(known, default=reference.log_start_offset)
 
 
-def _change_row(
-    context: PartitionContext,
-    change: PartitionChange,
-    live: Sequence[ReplicaFacts],
-    reference: ReplicaFacts | None,
-    divergences: Sequence[Divergence],
-) -> Row:
+def _change_row(context: PartitionContext, change: PartitionChange, present: ReplicaSet) -> Row:
     members = set(change.isr) | set(change.elr) | set(change.last_known_elr)
     moving = set(change.adding_replicas) | set(change.removing_replicas)
-    at_stake = known = holders = None
-    if change.election == "unclean":
-        old = [
-            d
-            for d in divergences
-            if d.truncated_leader_epoch is not None
-            and d.truncated_leader_epoch < change.leader_epoch
-            and d.records_at_stake > 0
-        ]
-        at_stake = max((d.records_at_stake for d in old), default=0)
-        holders = sorted(d.follower.broker_id for d in old)
-        captured = {f.broker_id for f in live}
-        truncated = {
-            f.broker_id
-            for f in live
-            if f.broker_id != change.leader_id
-            and f.broker_id not in holders
-            and (f.vector.latest_epoch or 0) >= change.leader_epoch
-        }
-        known = set(change.previous_isr) <= captured and not (set(change.previous_isr) & truncated)
+    at_stake, known, holders = _given_up(change, present)
     return {
         "topic": context.topic,
         "topic_id": context.topic_id,
@@ -275,11 +264,41 @@ def _change_row(
         "snapshot_leader_epoch": change.snapshot_leader_epoch,
         "isr_inactive": list(change.isr_inactive),
         "isr_without_directory": list(change.isr_without_directory),
+        "isr_joined_inactive": list(change.isr_joined_inactive),
         "out_of_place_offset": change.out_of_place_offset,
         "out_of_place_ms": change.out_of_place_ms,
         "migrated": change.migrated,
         "after_damage": change.after_damage,
+        **record_place(context.metadata_files, change.metadata_offset, from_snapshot=change.from_snapshot),
+        "snapshot_nodes": [node_id for node_id, _ in change.snapshot_files],
+        "snapshot_paths": [path for _, path in change.snapshot_files],
+        "elected_log_captured": (
+            tells_what_was_elected(context, present.reference, change) if change.election in GIVES_RECORDS_UP else None
+        ),
     }
+
+
+def _given_up(change: PartitionChange, present: ReplicaSet) -> tuple[int | None, bool | None, list[int] | None]:
+    """What an election gave up: records that were committed, or may have been, whether that is all, and who has them.
+
+    Of two in a row each gave up what had been written until then: the first one that its lineage met.
+    """
+    if change.election not in GIVES_RECORDS_UP:
+        return None, None, None
+    told = {broker: c for broker, c in present.commitments.items() if c.unclean == change}
+    stakes = {broker: c.records + c.possible_records for broker, c in told.items()}
+    holders = sorted(broker for broker, records in stakes.items() if records > 0)
+    truncated = {
+        f.broker_id
+        for f in present.live
+        if f.broker_id != change.leader_id
+        and f.broker_id not in told
+        and (f.vector.latest_epoch or 0) >= change.leader_epoch
+    }
+    # Where both are empty, anyone may have been the last to hold something.
+    former = set(change.previous_isr) | set(change.previous_elr) or set(change.replicas)
+    known = former <= {f.broker_id for f in present.live} and not (former & truncated)
+    return max(stakes.values(), default=0), known, holders
 
 
 def _commit_row(
@@ -318,11 +337,18 @@ def _commit_row(
         "above_log_end": None if end is None else offset > end,
         "lost_from_offset": min(lost, default=None),
         "metadata_leader_epoch": context.leader_epoch,
+        "elections_on_record": elections_known(context, since_epoch=commit.leader_epoch),
         **reading_columns(context.reached.get(commit.group, {}), reference, commit.leader_epoch),
         "previous_committed_offset": previous.offset if previous is not None else None,
         "previous_committed_at_ms": previous.commit_timestamp_ms if previous is not None else None,
         "previous_topic_id": previous.topic_id if previous is not None else None,
+        **epoch_columns(context, commit),
+        "name_reused": any(context.topic_ids_deleted.values()),
+        "metadata_damaged": context.metadata_damaged,
+        **course_columns(context.courses.get(commit.group)),
         "names_hashed": context.names_hashed,
         "broker_quiet": reference.given.broker_quiet if reference is not None else context.snapshot_quiet,
         "snapshot_quiet": context.snapshot_quiet,
+        "lineage_captured": lineage_captured(context, reference),
+        "log_starts_copied": reference.given.log_starts_copied if reference is not None else None,
     }

@@ -188,6 +188,11 @@ def _change(
         previous_recovering=before.recovering if before is not None else None,
         directories=state.directories,
         min_insync_replicas=_min_insync_replicas(history, topic.name),
+        removed_by_controller=tuple(
+            b
+            for b in (before.isr if before is not None else ())
+            if b not in state.isr and b in history.brokers_in_force
+        ),
         after_damage=bool(history.damaged_offsets),
         migrated=history.migrated_from_zookeeper,
     )

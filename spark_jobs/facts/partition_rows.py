@@ -7,14 +7,17 @@ table.
 
 from collections.abc import Mapping, Sequence
 
+from kafka_log.internal_topics import CLUSTER_METADATA
+from spark_jobs.facts.cleaning_doubt import policy_history_known
+from spark_jobs.facts.commitment import Commitment
 from spark_jobs.facts.context import PartitionContext, Row
 from spark_jobs.facts.divergence import Divergence
-from spark_jobs.facts.losses import Proof
 from spark_jobs.facts.producer_rows import live_producer_columns
 from spark_jobs.facts.producers import ProducerReplay
 from spark_jobs.facts.replica import ReplicaFacts
-from spark_jobs.facts.replica_set import of_deleted_topic
+from spark_jobs.facts.replica_set import is_of_this_topic, may_be_an_earlier_topics, of_deleted_topic
 from spark_jobs.facts.row_basics import capture, json_list, known, of_replica
+from spark_jobs.facts.succession import elections_known
 
 
 def replica_row(
@@ -34,7 +37,11 @@ def replica_row(
     if high_watermark is not None:
         stable = high_watermark if unstable is None else min(high_watermark, max(unstable, replica.log_start_offset))
     metadata = given.partition_metadata
-    ours = not of_deleted_topic(context, given)
+    # What lies in a segment that could not be read is not known, and so is all that follows from where the log ends.
+    log_end = replica.log_end_offset if replica.end_known else None
+    if log_end is None:
+        unstable = stable = None
+    ours, named = is_of_this_topic(context, replica), not of_deleted_topic(context, given)
     return {
         **of_replica(replica),
         "topic_id": metadata.topic_id if metadata is not None else None,
@@ -42,8 +49,8 @@ def replica_row(
         "log_dir": given.log_dir,
         "log_start_offset": replica.log_start_offset,
         "local_log_start_offset": replica.local_log_start_offset,
-        "log_end_offset": replica.log_end_offset,
-        "readable_end_offset": replica.readable_end_offset,
+        "log_end_offset": log_end,
+        "readable_end_offset": replica.readable_end_offset if replica.end_known else None,
         "high_watermark": given.high_watermark,
         "recovery_point_offset": given.recovery_point_offset,
         "checkpoint_log_start_offset": given.checkpoint_log_start_offset,
@@ -68,17 +75,26 @@ def replica_row(
         "in_elr": ours and given.broker_id in context.elr,
         "assigned": ours and given.broker_id in context.replicas,
         "is_future": given.is_future,
-        "metadata_leader_epoch": context.leader_epoch if ours else None,
-        "metadata_known": ours and context.metadata_known,
+        "metadata_leader_epoch": context.leader_epoch if named else None,
+        "metadata_known": named and context.metadata_known,
+        "metadata_damaged": context.metadata_damaged,
         "broker_alive": given.broker_id in context.alive_brokers,
         "clean_shutdown": given.clean_shutdown,
         "checkpoint_older_than_log": given.checkpoint_older_than_log,
         "ever_compacted": compacted,
         "remote_storage_enable": context.remote_storage_enable,
         "max_ever_high_watermark": high_watermark,
-        "snapshot_at_end": any(s.offset == replica.log_end_offset for s in given.snapshots),
+        "epoch_checkpoints_copied": given.epoch_checkpoints_copied,
+        "log_starts_copied": given.log_starts_copied,
+        "newest_producer_snapshot": max((s.offset for s in given.snapshots), default=None),
+        "producer_snapshots_copied": given.producer_snapshots_copied,
+        "producer_ids": len(replica.replay.states),
+        "snapshot_at_end": (any(s.offset == log_end for s in given.snapshots) if log_end is not None else None),
         "open_first_unstable_offset": _open_first(replica.replay),
         "topic_id_deleted": None if metadata is None else context.topic_ids_deleted.get(metadata.topic_id or ""),
+        "elections_on_record": elections_known(context, since_epoch=known(replica.summary.last_leader_epoch)),
+        "metadata_log_captured": context.metadata_log_captured,
+        "may_be_earlier_topics": may_be_an_earlier_topics(context, given),
         **live_producer_columns(context, replica),
         **capture(context, replica),
     }
@@ -112,6 +128,9 @@ def epoch_span_rows(
     other_entries = {e.leader_epoch: e.start_offset for e in other.vector.entries} if other is not None else {}
     by_broker = {f.broker_id: f for f in live}
     first_entry = entries[0].leader_epoch if entries else (epochs[0] if epochs else None)
+    ours = _of_this_topic(context, replica)
+    # An epoch is led by one broker or by none: each record that names a leader, or none, begins one.
+    leaderless = {c.leader_epoch for c in context.changes if c.leader_id is None and not c.after_damage}
     rows = []
     for epoch in epochs:
         span = by_batches.get(epoch)
@@ -139,31 +158,44 @@ def epoch_span_rows(
                 "reference_high_watermark": other.given.high_watermark if other is not None else None,
                 "divergence_offset": divergence_offset,
                 "elected_leader_id": writer_id,
-                "election_known": epoch in context.epoch_leaders,
-                "max_metadata_leader_epoch": context.leader_epoch,
+                "metadata_log_captured": context.metadata_log_captured,
+                "election_known": epoch in context.epoch_leaders or (ours and epoch in leaderless),
+                "max_metadata_leader_epoch": context.leader_epoch if ours else None,
                 "writer_start_offset": writer_span[0] if writer_span is not None else None,
+                # What stands behind a newer epoch (a header changed) the writer has all the same.
                 "writer_end_offset": (
-                    _next_start(writer_spans, epoch, writer.log_end_offset)
+                    max(_next_start(writer_spans, epoch, writer.log_end_offset), writer_span[1])
                     if writer is not None and writer_span is not None
                     else None
                 ),
-                "writer_first_batch_offset": known(writer.summary.first_offset) if writer is not None else None,
+                "writer_first_batch_offset": writer.summary.begins_at if writer is not None else None,
                 "writer_log_end_offset": writer.log_end_offset if writer is not None else None,
                 "epoch_checkpoint_missing": checkpoint is None,
+                "epoch_checkpoints_copied": replica.given.epoch_checkpoints_copied,
+                "log_starts_copied": replica.given.log_starts_copied,
+                "policy_history_known": policy_history_known(context),
                 "ever_compacted": compacted,
                 "remote_storage_enable": context.remote_storage_enable,
                 "checkpoint_older_than_log": replica.given.checkpoint_older_than_log,
-                "first_batch_offset": known(replica.summary.first_offset),
+                "first_batch_offset": replica.summary.begins_at,
                 "clean_shutdown": replica.given.clean_shutdown,
                 "checkpoint_first_start_offset": entries[0].start_offset if entries else None,
                 "checkpoint_last_leader_epoch": entries[-1].leader_epoch if entries else None,
                 "epoch_checkpoint_read_again": later is not None,
                 "later_checkpoint_start_offset": by_later_checkpoint.get(epoch),
                 "later_checkpoint_last_leader_epoch": later_entries[-1].leader_epoch if later_entries else None,
+                "metadata_damaged": context.metadata_damaged,
                 **capture(context, replica),
             }
         )
     return rows
+
+
+def _of_this_topic(context: PartitionContext, replica: ReplicaFacts) -> bool:
+    """Whether nothing says that a directory is of another topic than the one that has its name now."""
+    metadata = replica.given.partition_metadata
+    own = metadata.topic_id if metadata is not None else None
+    return own is None or context.topic_id is None or own == context.topic_id
 
 
 def _spans(replica: ReplicaFacts) -> dict[int, tuple[int, int, int]]:
@@ -176,6 +208,11 @@ def _spans(replica: ReplicaFacts) -> dict[int, tuple[int, int, int]]:
             start, batches = min(start, spans[epoch][0]), batches + spans[epoch][2]
         spans[epoch] = (start, end, batches)
     return spans
+
+
+def _told_epoch(epoch: int | None) -> int | None:
+    """A leader epoch of batches, which those of message formats 0 and 1 do not have."""
+    return None if epoch is None else known(epoch)
 
 
 def _next_start(spans: Mapping[int, tuple[int, int, int]], leader_epoch: int, log_end_offset: int) -> int:
@@ -191,13 +228,13 @@ def _copied_after(leader: ReplicaFacts, follower: ReplicaFacts) -> bool | None:
     return True if first > leader_last else False if last < leader_first else None
 
 
-def divergence_row(context: PartitionContext, divergence: Divergence, proof: Proof) -> Row:
+def divergence_row(context: PartitionContext, divergence: Divergence, committed: Commitment) -> Row:
     """A row of `divergences`."""
     leader, follower, difference = divergence.leader, divergence.follower, divergence.difference
     first = difference.offset
     both = [h for h in (leader.given.high_watermark, follower.given.high_watermark) if h is not None]
     committed_end = min(both) if len(both) == 2 else None
-    unclean = proof.unclean
+    unclean = committed.unclean
     epoch_start = leader.vector.entries[-1].start_offset if leader.vector.entries else None
     led = context.epoch_leaders.get(follower.summary.last_leader_epoch)
     return {
@@ -212,6 +249,7 @@ def divergence_row(context: PartitionContext, divergence: Divergence, proof: Pro
             first if first is not None and committed_end is not None and first < committed_end else None
         ),
         "first_differing_undiverged_offset": divergence.undiverged_offset,
+        "differs_without_epochs": divergence.parted_without_epochs,
         "identity_violation_offset": difference.same_epoch_offset,
         "differing_batches": json_list(difference.quoted),
         "compared_from_offset": divergence.compared_from_offset,
@@ -226,11 +264,20 @@ def divergence_row(context: PartitionContext, divergence: Divergence, proof: Pro
         "follower_last_leader_epoch": known(follower.summary.last_leader_epoch),
         "leader_last_leader_epoch": known(leader.summary.last_leader_epoch),
         "records_at_stake": divergence.records_at_stake,
-        "truncated_leader_epoch": divergence.truncated_leader_epoch,
+        "truncated_leader_epoch": _told_epoch(divergence.truncated_leader_epoch),
         "newer_epoch": divergence.newer_epoch,
         "newer_epoch_start_offset": divergence.newer_epoch_start_offset,
-        "declared_committed": proof.records,
-        "committed_proof": proof.by,
+        "damage_hides": divergence.damage_hides,
+        "markers_at_stake": divergence.markers_at_stake,
+        "declared_committed": committed.records,
+        "committed_proof": committed.by,
+        "possible_records": committed.possible_records,
+        "commitment_lacks": committed.lacks,
+        "elections_on_record": (
+            committed.elections_on_record
+            if divergence.records_at_stake > 0
+            else elections_known(context, since_epoch=known(follower.summary.last_leader_epoch))
+        ),
         "unclean_election_offset": unclean.metadata_offset if unclean is not None else None,
         "unclean_election_at_ms": unclean.at_ms if unclean is not None else None,
         "isr_before_election": list(unclean.previous_isr) if unclean is not None else None,
@@ -238,6 +285,7 @@ def divergence_row(context: PartitionContext, divergence: Divergence, proof: Pro
         "follower_in_elr": follower.broker_id in context.elr,
         "follower_alive": follower.broker_id in context.alive_brokers,
         "leader_is_elected": context.leader_id == leader.broker_id,
+        "leader_known": context.metadata_known or context.leadership_answered or context.topic == CLUSTER_METADATA,
         "follower_clean_shutdown": follower.given.clean_shutdown,
         "leader_epoch_start_offset": epoch_start,
         "leader_clean_shutdown": leader.given.clean_shutdown,
@@ -246,4 +294,6 @@ def divergence_row(context: PartitionContext, divergence: Divergence, proof: Pro
         "snapshot_quiet": context.snapshot_quiet,
         "reference_led_last_epoch": led == leader.broker_id if led is not None else None,
         "metadata_committed_end_offset": context.metadata_committed_end_offset,
+        "leader_segment": leader.segment_of(first) if first is not None else None,
+        "follower_segment": follower.segment_of(first) if first is not None else None,
     }

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafka_log.internal_topics import CLUSTER_METADATA
+from spark_jobs.facts.absences import directory_of
 from spark_jobs.facts.context import PartitionKey
-from spark_jobs.facts.in_sync_index import RESERVED_DIRECTORIES
+from spark_jobs.facts.in_sync_index import LOST_DIRECTORY
 from spark_jobs.facts.metadata import MetadataHistory, PartitionState
 
 SETTLED_MS: Final = 60_000
@@ -41,19 +42,22 @@ class HeldReplicas:
 class Placement:
     """What lies where it should not, and what does not lie where it should."""
 
-    stray: tuple[PartitionKey, ...]
-    missing: tuple[PartitionKey, ...]
-    misplaced: tuple[PartitionKey, ...]
-    unsettled: int
+    stray: tuple[PartitionKey, ...] = ()
+    missing: tuple[PartitionKey, ...] = ()
+    misplaced: tuple[PartitionKey, ...] = ()
+    offline: tuple[PartitionKey, ...] = ()
+    """In a directory that the broker does not have any more, and out of the ISR: everybody knows."""
+    unsettled: int = 0
 
 
 def placement(history: MetadataHistory, broker_id: int, held: HeldReplicas) -> Placement:
     """Compares one broker's replicas with the metadata log."""
     if not history.topics:
-        return Placement(stray=(), missing=(), misplaced=(), unsettled=0)
+        return Placement()
     stray: list[PartitionKey] = []
     misplaced: list[PartitionKey] = []
     missing: list[PartitionKey] = []
+    offline: list[PartitionKey] = []
     unsettled = 0
     for key, directory_id in sorted(held.served.items()):
         state = _living(history, key)
@@ -72,12 +76,18 @@ def placement(history: MetadataHistory, broker_id: int, held: HeldReplicas) -> P
     for key, state in _assigned(history, broker_id):
         if key in held.served or key in held.future or not _settled(_in_sync_at_ms(state, broker_id), held):
             continue
-        if held.whole and held.listed and key not in held.listed and not history.damaged_offsets:
+        if _went_with_its_directory(history, state, broker_id):
+            offline.append(key)
+        elif held.whole and held.listed and key not in held.listed and not history.damaged_offsets:
             missing.append(key)
         else:
             unsettled += 1
     return Placement(
-        stray=tuple(stray), missing=tuple(sorted(missing)), misplaced=tuple(misplaced), unsettled=unsettled
+        stray=tuple(stray),
+        missing=tuple(sorted(missing)),
+        misplaced=tuple(misplaced),
+        offline=tuple(sorted(offline)),
+        unsettled=unsettled,
     )
 
 
@@ -121,10 +131,27 @@ def _left_at_ms(history: MetadataHistory, key: PartitionKey, broker_id: int, *, 
 
 
 def _is_elsewhere(state: PartitionState, broker_id: int, directory_id: str | None) -> bool:
-    if directory_id is None or len(state.directories) != len(state.replicas):
+    assigned = directory_of(state, broker_id)
+    return directory_id is not None and assigned is not None and assigned != directory_id
+
+
+def _went_with_its_directory(history: MetadataHistory, state: PartitionState, broker_id: int) -> bool:
+    """The replica's directory failed or was taken out of log.dirs: its broker does not make the log anew elsewhere.
+
+    The controller takes the directory from the broker's registration, and the replica out of the ISR
+    (ReplicationControlManager#handleDirectoriesOffline); the broker makes no log while a log dir of its is offline
+    (Partition#createLogInAssignedDirectoryId).
+    """
+    broker, assigned = history.brokers.get(broker_id), directory_of(state, broker_id)
+    if broker is None or not broker.directory_ids or broker_id in state.isr:
         return False
-    assigned = state.directories[state.replicas.index(broker_id)]
-    return assigned not in RESERVED_DIRECTORIES and assigned != directory_id
+    return assigned not in broker.directory_ids if assigned is not None else _is_lost(state, broker_id)
+
+
+def _is_lost(state: PartitionState, broker_id: int) -> bool:
+    """The broker has told the controller that the replica is in one of its directories that failed."""
+    known = len(state.directories) == len(state.replicas)
+    return known and state.directories[state.replicas.index(broker_id)] == LOST_DIRECTORY
 
 
 def _in_sync_at_ms(state: PartitionState, broker_id: int) -> int | None:

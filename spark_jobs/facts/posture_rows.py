@@ -6,7 +6,7 @@ alike; the metadata log, which the quorum replicates and no ISR, is not.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -38,20 +38,21 @@ class PostureContext:
     settings: Mapping[str, TopicSettings] = field(default_factory=dict)
 
 
-def posture_context(history: MetadataHistory, settings: Settings, *, stopped: bool) -> PostureContext:
-    """What the replayed metadata log and the answers say of the cluster."""
+def posture_context(
+    history: MetadataHistory, settings: Settings, *, topics: Collection[str], stopped: bool
+) -> PostureContext:
+    """What the replayed metadata log and the answers say of the cluster. `topics`: those that there are logs of."""
     return PostureContext(
         racks={b.broker_id: b.rack for b in history.brokers.values()},
         alive=history.alive_brokers,
         stopped=stopped,
         eligible_leader_replicas=bool(history.features.get(_ELR_FEATURE)),
         settings={
-            topic.name: TopicSettings(
-                min_insync_replicas=settings.sourced(topic.name, "min.insync.replicas"),
-                unclean_leader_election_enable=settings.sourced(topic.name, "unclean.leader.election.enable"),
+            name: TopicSettings(
+                min_insync_replicas=settings.sourced(name, "min.insync.replicas"),
+                unclean_leader_election_enable=settings.sourced(name, "unclean.leader.election.enable"),
             )
-            for topic in history.topics.values()
-            if not topic.deleted
+            for name in {*topics, *(t.name for t in history.topics.values() if not t.deleted)}
         },
     )
 
@@ -75,7 +76,9 @@ def partition_posture(row: Row, known: PostureContext) -> PartitionPosture:
     holdings = tuple(Holding(**h) for h in json.loads(row["holdings"] or "[]"))
     complete, one_moment = row["complete_replicas"], bool(row["snapshot_quiet"])
     held_by = frozenset(complete) if complete is not None and one_moment else None
-    in_sync, eligible = frozenset(row["isr"]), frozenset(row["elr"])
+    if row["isr"] is None:
+        return _by_disks_alone(row, settings, holdings)
+    in_sync, eligible = frozenset(row["isr"]), frozenset(row["elr"] or ())
     if known.stopped:
         captured = {h.broker_id for h in holdings} if held_by is not None else set()
         in_sync = (held_by or frozenset()) | ((in_sync | eligible) - captured)
@@ -86,7 +89,7 @@ def partition_posture(row: Row, known: PostureContext) -> PartitionPosture:
         replicas=tuple(row["replicas"]),
         in_sync=in_sync,
         eligible=eligible,
-        last_known=tuple(row["last_known_elr"]),
+        last_known=tuple(row["last_known_elr"] or ()),
         alive=frozenset(known.racks) | frozenset(row["replicas"]) if known.stopped else known.alive,
         min_insync_replicas=_whole(settings.min_insync_replicas),
         unclean_allowed=settings.unclean_leader_election_enable.value == "true",
@@ -97,8 +100,32 @@ def partition_posture(row: Row, known: PostureContext) -> PartitionPosture:
     )
 
 
+def _by_disks_alone(row: Row, settings: TopicSettings, holdings: tuple[Holding, ...]) -> PartitionPosture:
+    """Where nothing tells who is in sync: what the captured disks hold, and nobody refuses or waits."""
+    captured = frozenset(h.broker_id for h in holdings)
+    complete = frozenset(row["complete_replicas"]) if row["complete_replicas"] is not None else captured
+    return PartitionPosture(
+        topic=row["topic"],
+        partition=row["partition"],
+        replicas=tuple(sorted(captured)),
+        in_sync=complete,
+        eligible=frozenset(),
+        last_known=(),
+        alive=captured,
+        min_insync_replicas=1,
+        unclean_allowed=settings.unclean_leader_election_enable.value == "true",
+        holdings=holdings,
+        log_start_offset=row["log_start_offset"],
+        committed_end_offset=row["high_watermark_lower"],
+        held_by=complete,
+    )
+
+
 def _posture_row(topic: str, partitions: Sequence[Row], known: PostureContext) -> Row:
     settings = known.settings[topic]
+    in_sync = [len(row["isr"]) for row in partitions if row["isr"] is not None]
+    # Without an assignment on record: the replicas that there are.
+    partitions = [{**row, "replicas": row["replicas"] or row["captured_replicas"]} for row in partitions]
     fewest = min(len(row["replicas"]) for row in partitions)
     least = _whole(settings.min_insync_replicas)
     copies = min(least, fewest)
@@ -117,10 +144,10 @@ def _posture_row(topic: str, partitions: Sequence[Row], known: PostureContext) -
         "refusal_after": fewest - copies,
         "loss_after": copies - 1,
         "eligible_leader_replicas": known.eligible_leader_replicas,
-        "smallest_isr": min(len(row["isr"]) for row in partitions),
+        "smallest_isr": min(in_sync, default=None),
         "partitions_below_minimum": None
-        if known.stopped
-        else sum(1 for row in partitions if len(row["isr"]) < min(least, len(row["replicas"]))),
+        if known.stopped or not in_sync
+        else sum(1 for row in partitions if len(row["isr"] or ()) < min(least, len(row["replicas"]))),
         "rack_count": None if None in spreads else min(len(s) for s in spreads if s is not None),
         "one_rack_partitions": sum(
             1

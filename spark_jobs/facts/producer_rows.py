@@ -5,15 +5,17 @@ rule that must hold: a transaction's version is only said where the coordinator 
 show it.
 """
 
-from collections import Counter
 from typing import Final
 
 from spark_jobs.facts.comparison import ReadBatches
 from spark_jobs.facts.context import PartitionContext, Row
-from spark_jobs.facts.producers import ProducerReplay, Transaction
+from spark_jobs.facts.expiration import Expiration
+from spark_jobs.facts.producer_state import UNKNOWN
+from spark_jobs.facts.producers import Transaction
 from spark_jobs.facts.repeats import NOTHING_REPEATED, Repeated, repeated_batches
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.row_basics import capture, json_list, known, of_replica
+from spark_jobs.facts.transaction_versions import Telling, tellings
 
 _HOUR_MS: Final = 3_600_000
 
@@ -45,7 +47,9 @@ def producer_rows(
                 "epoch_regressions": entry.epoch_regressions,
                 "duplicate_batches": entry.duplicate_batches,
                 "overlapping_batches": entry.overlapping_batches,
+                "unsettled_batches": entry.unsettled_batches,
                 "next_producer_id": context.next_producer_id,
+                "metadata_log_captured": context.metadata_log_captured,
                 "anomalies": json_list(
                     {
                         "kind": b.cause,
@@ -95,71 +99,29 @@ def live_producer_columns(context: PartitionContext, replica: ReplicaFacts) -> R
     """How many producers a broker remembers of a replica at the moment of the capture, and how many came lately."""
     now, replay = context.captured_at_ms, replica.replay
     if now is None:
-        return {"live_producer_ids": None, "new_producer_ids": None}
-    live = [p for p, s in replay.states.items() if now - s.timestamp < context.producer_expiration_ms]
+        return {"live_producer_ids": None, "producer_ids_unless_expired": None, "new_producer_ids": None}
+    expiration = Expiration.of(context.producer_expiration_ms)
+    over = [
+        expiration.may_be_over(written_at_ms=s.timestamp, idle_ms=now - s.timestamp)
+        if s.current_transaction_first_offset is None
+        else False
+        for s in replay.states.values()
+    ]
     return {
-        "live_producer_ids": len(live),
-        "new_producer_ids": sum(1 for p in live if now - replay.first_seen.get(p, 0) < _HOUR_MS),
+        "live_producer_ids": over.count(False) if None not in over else None,
+        "producer_ids_unless_expired": len(over) - over.count(True),
+        "new_producer_ids": sum(1 for p in replay.states if now - replay.first_seen.get(p, 0) < _HOUR_MS),
     }
 
 
 def transaction_rows(context: PartitionContext, replica: ReplicaFacts) -> list[Row]:
     """Rows of `transactions`, from the reference replica."""
-    bumped = _first_bumped(replica.replay)
-    repeated = _repeated_epochs(replica.replay)
-    rows = []
-    for transaction in replica.replay.transactions:
-        version = _version(transaction, bumped)
-        if version == 2 and transaction.marker_producer_epoch == transaction.producer_epoch:
-            # Nobody bumped the epoch: a late marker, or its client has gone back to version 1.
-            version = _version_of_unbumped(context, transaction, repeated)
-        rows.append(_transaction_row(context, replica, transaction, version))
-    return rows
-
-
-def _repeated_epochs(replay: ProducerReplay) -> frozenset[tuple[int, int]]:
-    """(producer id, epoch) of more than one transaction that ended in its own epoch, as under version 1 only."""
-    ended = Counter(
-        (t.producer_id, t.producer_epoch) for t in replay.completed if t.marker_producer_epoch == t.producer_epoch
-    )
-    return frozenset(key for key, count in ended.items() if count > 1)
-
-
-def _version_of_unbumped(
-    context: PartitionContext, transaction: Transaction, repeated: frozenset[tuple[int, int]]
-) -> int | None:
-    if (transaction.producer_id, transaction.producer_epoch) in repeated:
-        return 1
-    state = context.transactions_by_producer.get(transaction.producer_id)
-    # A client of version 2 is known as such by its coordinator; of an older one nothing is written.
-    return None if state is not None and (state.client_transaction_version or 0) < 2 else 2
-
-
-def _first_bumped(replay: ProducerReplay) -> dict[int, int | None]:
-    """Producer id -> first offset of its first committed transaction that ends one epoch above its data (KIP-890).
-
-    From there on the producer writes under transaction version 2; before it, or if its commits never do (None), under
-    version 1, whatever its coordinator says today. Aborts don't count: under version 1 fencing raises the epoch too.
-    """
-    found: dict[int, int | None] = {}
-    for transaction in sorted(replay.completed, key=lambda t: t.first_offset):
-        if transaction.outcome != "committed" or found.get(transaction.producer_id) is not None:
-            continue
-        bumped = transaction.marker_producer_epoch == transaction.producer_epoch + 1
-        found[transaction.producer_id] = transaction.first_offset if bumped else None
-    return found
-
-
-def _version(transaction: Transaction, first_bumped: dict[int, int | None]) -> int | None:
-    """The transaction version that a transaction was written under; None if its producer never committed one here."""
-    if transaction.producer_id not in first_bumped:
-        return None
-    first = first_bumped[transaction.producer_id]
-    return 2 if first is not None and transaction.first_offset >= first else 1
+    told = zip(replica.replay.transactions, tellings(context, replica), strict=True)
+    return [_transaction_row(context, replica, transaction, telling) for transaction, telling in told]
 
 
 def _transaction_row(
-    context: PartitionContext, replica: ReplicaFacts, transaction: Transaction, version: int | None
+    context: PartitionContext, replica: ReplicaFacts, transaction: Transaction, telling: Telling
 ) -> Row:
     state = context.transactions_by_producer.get(transaction.producer_id)
     lists = (
@@ -168,7 +130,7 @@ def _transaction_row(
         else any(p.topic == context.topic and p.partition == context.partition for p in state.partitions)
     )
     ongoing = state is not None and state.state in ("Ongoing", "PrepareCommit", "PrepareAbort")
-    is_open = transaction.outcome == "open"
+    is_open = transaction.is_open
     hanging = is_open and context.transaction_states_known and not (ongoing and lists)
     return {
         "topic": context.topic,
@@ -180,7 +142,7 @@ def _transaction_row(
         "first_offset": transaction.first_offset,
         "last_offset": transaction.last_offset,
         "record_count": transaction.records,
-        "outcome": transaction.outcome,
+        "outcome": transaction.outcome if transaction.outcome != UNKNOWN else None,
         "marker_offset": transaction.marker_offset,
         "marker_producer_epoch": transaction.marker_producer_epoch,
         "coordinator_epoch": transaction.coordinator_epoch,
@@ -190,7 +152,7 @@ def _transaction_row(
         "first_timestamp_ms": known(transaction.first_timestamp),
         "last_timestamp_ms": known(transaction.last_timestamp),
         "hanging": hanging,
-        "client_transaction_version": version,
+        "client_transaction_version": telling.version,
         "coordinator_state": state.state if state is not None else None,
         "coordinator_producer_epoch": state.producer_epoch if state is not None else None,
         "coordinator_lists_partition": lists,
@@ -201,6 +163,7 @@ def _transaction_row(
         "log_start_offset": replica.log_start_offset,
         **_start(transaction, compacted=replica.ever_compacted),
         **capture(context, replica),
+        "aborted_by_hand": telling.by_hand,
     }
 
 

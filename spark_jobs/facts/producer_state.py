@@ -7,7 +7,9 @@ In: nothing; `producers` fills them. Out: values. The rule that must hold: what 
 from dataclasses import dataclass, field
 from typing import Final
 
-EXPLAINED_CAUSES: Final = frozenset({"compacted", "retained", "expired", "coordinator"})
+EXPLAINED_CAUSES: Final = frozenset({"compacted", "retained", "expired", "coordinator", "damaged"})
+UNKNOWN: Final = "unknown"
+"""Outcome of a transaction whose end marker cannot be read, or may be a batch that cannot be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,11 @@ class Transaction:
     first_sequence: int | None = None
     previous_marker: "EndMarker | None" = None
 
+    @property
+    def is_open(self) -> bool:
+        """It has no end marker; one whose outcome is not known may have one."""
+        return self.outcome == "open"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndMarker:
@@ -79,6 +86,8 @@ class ProducerEpoch:
     epoch_regressions: int = 0
     duplicate_batches: int = 0
     overlapping_batches: int = 0
+    unsettled_batches: int = 0
+    """Batches that go back behind what was written, and are sound if the producer had been forgotten meanwhile."""
     nontransactional_batches: int = 0
     nontransactional_offset: int | None = None
     breaks: list[SequenceBreak] = field(default_factory=list)

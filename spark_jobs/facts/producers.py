@@ -3,7 +3,8 @@
 In: the events of each stretch of the log, in order (`segment_summary.EVENT`, `GAP`). Out: each producer's state as the
 broker's `ProducerStateManager` would hold it at any stretch's end, the transactions, and the breaks in sequences with
 their causes. The rule that must hold: a break is called `lost` (or `duplicate`, `overlap`, …) only when nothing that
-Kafka does soundly explains it: compaction, expiry of the producer's state, the coordinator's own writes.
+Kafka does soundly explains it: compaction, expiry of the producer's state, the coordinator's own writes. What stood in
+a batch with a wrong checksum is not known, and nothing that is missing because of it is called lost.
 
 Sources: ProducerAppendInfo#append, #appendEndTxnMarker, #checkSequence; ProducerStateEntry; KIP-98, KIP-890.
 """
@@ -15,12 +16,11 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from kafka_log.producer_snapshot import ProducerSnapshotEntry
-from spark_jobs.facts.producer_state import EndMarker, ProducerEpoch, SequenceBreak, Transaction
+from spark_jobs.facts.expiration import CHECK_INTERVAL_MS, DEFAULT_EXPIRATION, PRODUCER_EXPIRATION_MS, Expiration, Idle
+from spark_jobs.facts.producer_state import UNKNOWN, EndMarker, ProducerEpoch, SequenceBreak, Transaction
 from spark_jobs.facts.repeats import LastRun, Repeat
-from spark_jobs.facts.segment_summary import COMMIT, FORWARD_LIMIT, LOOKS, MARKER
+from spark_jobs.facts.segment_summary import ABORT, COMMIT, FORWARD_LIMIT, LOOKS, MARKER, ROTTEN
 
-PRODUCER_EXPIRATION_MS: Final = 86_400_000
-"""producer.id.expiration.ms, Kafka's default: an idle producer's state is forgotten after it."""
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
 
 __all__ = ["PRODUCER_EXPIRATION_MS", "ProducerReplay", "Transaction", "seeded"]
@@ -31,13 +31,15 @@ class ProducerReplay:
     """The producers of one replica's log, stretch after stretch.
 
     `compacted`: cleaning may have removed batches. `ignore_sequences`: the coordinator writes this topic. `head_gone`:
-    the log once began earlier (retention, DeleteRecords, a replica that was made later).
+    the log once began earlier (retention, DeleteRecords, a replica that was made later). `damaged`: offsets
+    [start, end) of batches whose checksum is wrong, in order.
     """
 
     compacted: bool = False
     head_gone: bool = False
     ignore_sequences: bool = False
-    expiration_ms: int = PRODUCER_EXPIRATION_MS
+    expiration: Expiration = DEFAULT_EXPIRATION
+    damaged: tuple[tuple[int, int], ...] = ()
     states: dict[int, ProducerSnapshotEntry] = field(default_factory=dict)
     epochs: dict[tuple[int, int], ProducerEpoch] = field(default_factory=dict)
     completed: list[Transaction] = field(default_factory=list)
@@ -45,8 +47,12 @@ class ProducerReplay:
     """Producer id -> timestamp of its first batch."""
     repeats: list[Repeat] = field(default_factory=list)
     """Batches that look like one of an older epoch of their producer."""
+    unreadable_markers: list[int] = field(default_factory=list)
+    """Offsets of end markers of which it cannot be told whose they are, how they ended it or which coordinator did."""
     _open: dict[int, Transaction] = field(default_factory=dict)
     _last_completed: dict[int, Transaction] = field(default_factory=dict)
+    longest_idle: dict[int, Idle] = field(default_factory=dict)
+    """How long each producer had written nothing at most, since an end marker told its coordinator epoch."""
     _idle_since_marker: set[int] = field(default_factory=set)
     _only_marked: set[int] = field(default_factory=set)
     """Producers of whom the log begins with an end marker: what they wrote before it is gone with the log's head."""
@@ -75,7 +81,12 @@ class ProducerReplay:
     @property
     def open_transactions(self) -> tuple[Transaction, ...]:
         """Transactions without an end marker, by first offset."""
-        return tuple(sorted(self._open.values(), key=lambda t: t.first_offset))
+        return tuple(sorted((t for t in self._open.values() if t.is_open), key=lambda t: t.first_offset))
+
+    @property
+    def doubtful_offsets(self) -> tuple[int, ...]:
+        """Where something stands, or begins, that nobody can read; what a broker remembered of it is not known."""
+        return tuple(sorted({*self.unreadable_markers, *(start for start, _ in self.damaged)}))
 
     @property
     def transactions(self) -> tuple[Transaction, ...]:
@@ -88,7 +99,7 @@ class ProducerReplay:
 
     def first_unstable_offset(self, high_watermark: int | None) -> int | None:
         """Smallest first offset of an open transaction, or of one whose marker is not below the high watermark."""
-        unstable = [t.first_offset for t in self._open.values()]
+        unstable = [t.first_offset for t in self.open_transactions]
         if high_watermark is not None:
             unstable += [
                 t.first_offset
@@ -138,6 +149,8 @@ class ProducerReplay:
         if event["transactional"]:
             self._idle_since_marker.discard(producer_id)
             transaction = self._open.get(producer_id)
+            if transaction is not None and transaction.outcome == UNKNOWN:
+                transaction = self._go_on_with(transaction, event)
             if transaction is None:
                 transaction = self._open[producer_id] = Transaction(
                     producer_id=producer_id,
@@ -156,6 +169,7 @@ class ProducerReplay:
                 transaction.records += event["records"]
                 transaction.last_timestamp = event["last_timestamp"]
         self._note_look(event, self._open.get(producer_id) if event["transactional"] else None)
+        self._note_idle(event, before)
         self._only_marked.discard(producer_id)
         self.states[producer_id] = ProducerSnapshotEntry(
             producer_id=producer_id,
@@ -252,11 +266,13 @@ class ProducerReplay:
         cause = "compacted" if self.compacted else "lost"
         if cause == "lost" and not self._still_due(gap, entry):
             return
-        if cause == "lost" and gap["timestamp"] - gap["previous_timestamp"] >= self.expiration_ms:
-            cause = "expired"
+        missing = (gap["found_sequence"] - gap["expected_sequence"]) & _SEQUENCE_MASK
+        expired = self._expired(gap["previous_timestamp"], gap["timestamp"])
+        if cause == "lost" and (expired or self._hidden(gap["previous_offset"], gap["offset"], missing)):
+            cause = "expired" if expired else "damaged"
             entry.lost_gaps -= 1
             entry.explained_gaps += 1
-            entry.missing_sequences -= (gap["found_sequence"] - gap["expected_sequence"]) & _SEQUENCE_MASK
+            entry.missing_sequences -= missing
         entry.breaks.append(
             SequenceBreak(
                 producer_id=gap["producer_id"],
@@ -292,8 +308,14 @@ class ProducerReplay:
     ) -> str:
         if self.compacted and cause in ("lost", "nonzero_start"):
             cause = "compacted"  # Cleaning removes batches; it brings none back.
-        elif event["first_timestamp"] - before.timestamp >= self.expiration_ms:
+        elif cause in ("lost", "nonzero_start") and self._hidden(
+            self._last_offset_of(before), event["first_offset"], (event["first_sequence"] - expected) & _SEQUENCE_MASK
+        ):
+            cause = "damaged"
+        elif self._expired(before.timestamp, event["first_timestamp"]):
             cause = "expired"
+        elif cause not in ("lost", "nonzero_start") and self._may_have_expired(before.timestamp, event):
+            cause = "unsettled"
         match cause:
             case "lost":
                 entry.lost_gaps += 1
@@ -306,6 +328,8 @@ class ProducerReplay:
                 entry.duplicate_batches += event["batches"]
             case "overlap":
                 entry.overlapping_batches += event["batches"]
+            case "unsettled":
+                entry.unsettled_batches += event["batches"]
             case _:
                 entry.explained_gaps += 1
         entry.breaks.append(
@@ -322,18 +346,81 @@ class ProducerReplay:
         )
         return cause
 
+    def _expired(self, written_at_ms: int, at_ms: int) -> bool:
+        """Whether a producer's state was gone, so that any batch of it was taken.
+
+        Where the setting is not known, Kafka's default stands for it: a client whose state is gone goes on with the
+        sequence that is due, so what breaks off within a day tells of a loss whatever the setting was. What goes back
+        does not: see `_may_have_expired`.
+        """
+        least = self.expiration.least_since(written_at_ms)
+        return at_ms - written_at_ms >= (PRODUCER_EXPIRATION_MS if least is None else least)
+
+    def _may_have_expired(self, written_at_ms: int, event: dict[str, Any]) -> bool:
+        """Whether a leader may have forgotten what a batch goes back behind, and nothing tells if it had."""
+        idle_ms = event["first_timestamp"] - written_at_ms
+        known = self.expiration.may_be_over(written_at_ms=written_at_ms, idle_ms=idle_ms)
+        return known is None and idle_ms >= CHECK_INTERVAL_MS
+
+    def _note_idle(self, event: dict[str, Any], before: ProducerSnapshotEntry | None) -> None:
+        """The longest while without a batch; of a run of batches no more is known than its first and last one's."""
+        first, last = event["first_timestamp"], event["last_timestamp"]
+        whiles = [Idle(since_ms=first, for_ms=last - first)] if event["batches"] > 1 else []
+        if before is not None:
+            whiles.append(Idle(since_ms=before.timestamp, for_ms=first - before.timestamp))
+        if known := self.longest_idle.get(event["producer_id"]):
+            whiles.append(known)
+        if whiles:
+            self.longest_idle[event["producer_id"]] = max(whiles, key=lambda idle: idle.for_ms)
+
+    def _go_on_with(self, transaction: Transaction, event: dict[str, Any]) -> Transaction | None:
+        """One that may have ended in what cannot be read: under another epoch it has."""
+        if transaction.producer_epoch == event["producer_epoch"]:
+            return transaction
+        self.completed.append(self._open.pop(transaction.producer_id))
+        return None
+
+    def _hidden(self, previous_offset: int, offset: int, missing: int) -> bool:
+        """Whether so many sequences may stand in the batches between two offsets that cannot be read."""
+        return missing <= sum(
+            min(end, offset) - start for start, end in self.damaged if previous_offset < start < min(end, offset)
+        )
+
+    def _last_offset_of(self, state: ProducerSnapshotEntry) -> int:
+        marker = self._last_marker.get(state.producer_id)
+        return max(state.last_offset, marker.offset if marker is not None else -1)
+
+    def _rotten_marker(self, event: dict[str, Any]) -> None:
+        """An end marker under a wrong checksum, if it is one: it may have ended any transaction that is open."""
+        self.unreadable_markers.append(event["first_offset"])
+        ended = self._open.pop(event["producer_id"], None)
+        if ended is not None:
+            ended.outcome, ended.marker_offset = UNKNOWN, event["first_offset"]
+            self.completed.append(ended)
+            self._idle_since_marker.discard(event["producer_id"])
+            return
+        for transaction in self._open.values():
+            transaction.outcome = UNKNOWN
+        self._idle_since_marker.clear()
+
     def _marker(self, event: dict[str, Any]) -> None:
+        if event["marker_type"] == ROTTEN:
+            self._rotten_marker(event)
+            return
         producer_id = event["producer_id"]
-        outcome = "committed" if event["marker_type"] == COMMIT else "aborted"
+        outcome = {COMMIT: "committed", ABORT: "aborted"}.get(event["marker_type"], UNKNOWN)
+        coordinator_epoch = event["coordinator_epoch"] if event["coordinator_epoch"] >= 0 else None
+        if outcome == UNKNOWN or coordinator_epoch is None:
+            self.unreadable_markers.append(event["first_offset"])
         transaction = self._open.pop(producer_id, None)
         previous_epoch = self._last_coordinator_epoch.get(producer_id)
         if transaction is not None:
             transaction.outcome = outcome
             transaction.marker_offset = event["first_offset"]
             transaction.marker_producer_epoch = event["producer_epoch"]
-            transaction.coordinator_epoch = event["coordinator_epoch"]
+            transaction.coordinator_epoch = coordinator_epoch
             transaction.previous_coordinator_epoch = previous_epoch
-            others = [t.first_offset for t in self._open.values()]
+            others = [t.first_offset for t in self.open_transactions]
             transaction.last_stable_offset = min(others, default=event["first_offset"] + 1)
             self.completed.append(transaction)
             self._last_completed[producer_id] = transaction
@@ -346,8 +433,12 @@ class ProducerReplay:
             producer_epoch=event["producer_epoch"],
             bumped=ended is not None and event["producer_epoch"] > ended.producer_epoch,
         )
-        self._last_coordinator_epoch[producer_id] = event["coordinator_epoch"]
         before = self.states.get(producer_id)
+        if coordinator_epoch is not None:
+            self._last_coordinator_epoch[producer_id] = coordinator_epoch
+            self.longest_idle.pop(producer_id, None)
+        elif before is not None:
+            coordinator_epoch = before.coordinator_epoch
         same_epoch = before is not None and before.producer_epoch == event["producer_epoch"]
         if before is None and self.head_gone:
             self._only_marked.add(producer_id)
@@ -359,7 +450,7 @@ class ProducerReplay:
             last_offset=before.last_offset if before is not None and same_epoch else -1,
             offset_delta=before.offset_delta if before is not None and same_epoch else 0,
             timestamp=event["last_timestamp"],
-            coordinator_epoch=event["coordinator_epoch"],
+            coordinator_epoch=-1 if coordinator_epoch is None else coordinator_epoch,
             current_transaction_first_offset=None,
         )
         self._epoch(event)
@@ -372,7 +463,7 @@ class ProducerReplay:
         speaks of the same transaction; under version 1 the next, empty transaction ends with the same epoch.
         """
         last = self._last_completed.get(producer_id)
-        if last is None or producer_id not in self._idle_since_marker:
+        if last is None or producer_id not in self._idle_since_marker or UNKNOWN in (outcome, last.outcome):
             return
         if last.marker_producer_epoch != event["producer_epoch"]:
             self._idle_since_marker.discard(producer_id)

@@ -15,12 +15,14 @@ Sources: SubscriptionState.FetchPosition#offsetEpoch, LeaderEpochFileCache#endOf
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from kafka_log.coordinator_records import OffsetCommit
+from spark_jobs.facts.commit_falls import CommitCourse
 from spark_jobs.facts.context import PartitionContext, Row
 from spark_jobs.facts.coordinator_history import NO_EPOCH
 from spark_jobs.facts.epochs import EpochVector
 from spark_jobs.facts.replica import ReplicaFacts
 
-_NOTHING_TOLD: Row = {
+NOTHING_TOLD: Row = {
     "read_leader_epoch": None,
     "read_end_offset": None,
     "epoch_end_offset": None,
@@ -42,7 +44,7 @@ def reading_columns(reached: Mapping[int, int], reference: ReplicaFacts | None, 
     Where none was, of the newest commit's own epoch.
     """
     if reference is None:
-        return _NOTHING_TOLD
+        return NOTHING_TOLD
     vector = reference.vector
     furthest: tuple[int, int, _End] | None = None
     for epoch, offset in sorted(reached.items()):
@@ -64,9 +66,35 @@ def reading_columns(reached: Mapping[int, int], reference: ReplicaFacts | None, 
             "epoch_end_settled": end.settled,
         }
     own = _end_of(vector, leader_epoch, reached.get(leader_epoch, 0)) if leader_epoch is not None else None
-    return _NOTHING_TOLD | {
+    return NOTHING_TOLD | {
         "epoch_end_offset": own.offset if own is not None else None,
         "epoch_end_settled": own.settled if own is not None else None,
+    }
+
+
+def epoch_columns(context: PartitionContext, commit: OffsetCommit) -> Row:
+    """The highest leader epoch that a group's commits name, the newest one's among them, beside the partition's."""
+    reached = context.reached.get(commit.group, {})
+    named = [epoch for epoch in (*reached, commit.leader_epoch) if epoch is not None and epoch != NO_EPOCH]
+    highest, given_out = max(named, default=None), context.leader_epoch
+    return {
+        "highest_leader_epoch": highest,
+        "epoch_never_given_out": None if highest is None or given_out is None else highest > given_out,
+    }
+
+
+def course_columns(course: CommitCourse | None) -> Row:
+    """Of a group's commits in its coordinator's log: how often one is below the one before, and the lowest step."""
+    lowest = course.lowest if course is not None else None
+    before, after = (lowest.before, lowest.after) if lowest is not None else (None, None)
+    return {
+        "commit_steps": course.steps if course is not None else 0,
+        "falls": course.falls if course is not None else 0,
+        "step_from_offset": before.commit.offset if before is not None else None,
+        "step_from_at_ms": before.commit.commit_timestamp_ms if before is not None else None,
+        "step_to_offset": after.commit.offset if after is not None else None,
+        "step_to_at_ms": after.commit.commit_timestamp_ms if after is not None else None,
+        "step_record_offset": after.record_offset if after is not None else None,
     }
 
 

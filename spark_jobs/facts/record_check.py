@@ -16,6 +16,7 @@ from kafka_log import batch as layout
 from kafka_log.batch import CompressionType, compression_type
 from kafka_log.compression import decompress
 from kafka_log.corruption import Corruption
+from kafka_log.old_formats import of_old_format
 from kafka_log.record_kernel import (
     BROKEN_FORM,
     BROKEN_OFFSETS,
@@ -102,6 +103,11 @@ class RecordChecker:
         )
         sound = (rows["crc_valid"] != 0) & (rows["magic"] == layout.CURRENT_MAGIC)
         packed = sound & ((rows["attributes"] & _CODEC_MASK) != 0) & (rows["record_count"] > 0)
+        # The scan has looked into every entry of an old format.
+        older = (rows["crc_valid"] != 0) & of_old_format(rows)
+        self.found.batches_read += int(np.count_nonzero(older))
+        for at in np.nonzero(older & (rows["record_count"] < 0))[0]:
+            self.found._note(rows[at], BROKEN_FORM)
         passed_over = int(np.count_nonzero(wrong < 0))
         self.found.batches_read += int(np.count_nonzero(sound)) - int(np.count_nonzero(packed)) - passed_over
         self.found.batches_passed_over += passed_over

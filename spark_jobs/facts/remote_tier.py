@@ -8,7 +8,7 @@ Source: KIP-405; RemoteLogSegmentState#isValidTransition, RemoteLogManager#isRem
 RemoteLogManager#buildFilteredLeaderEpochMap.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
@@ -95,7 +95,15 @@ def remote_end(segments: Iterable[RemoteSegment], vector: EpochVector) -> int | 
 def first_hole(
     segments: Sequence[RemoteSegment], vector: EpochVector, *, log_start_offset: int, local_start_offset: int
 ) -> Hole | None:
-    """The first stretch between log start and local log that the tier does not hold.
+    """The first of `holes`."""
+    found = holes(segments, vector, log_start_offset=log_start_offset, local_start_offset=local_start_offset)
+    return next(iter(found), None)
+
+
+def holes(
+    segments: Sequence[RemoteSegment], vector: EpochVector, *, log_start_offset: int, local_start_offset: int
+) -> Iterator[Hole]:
+    """The stretches between log start and local log that the tier does not hold.
 
     A replica writes its log start down once a minute: what the tier has deleted from the head on is below it by now.
     """
@@ -106,11 +114,12 @@ def first_hole(
             at = end
     for start, end in copied:
         if at >= local_start_offset:
-            return None
+            return
         if start > at:
-            return at, min(start, local_start_offset)
+            yield at, min(start, local_start_offset)
         at = max(at, end)
-    return (at, local_start_offset) if at < local_start_offset else None
+    if at < local_start_offset:
+        yield at, local_start_offset
 
 
 def _copied(segments: Iterable[RemoteSegment], vector: EpochVector) -> Iterable[RemoteSegment]:
@@ -166,9 +175,14 @@ def _row(
         "invalid_transitions": invalid_transitions(segment.states, from_the_start=known.remote_records_whole),
         "states": list(segment.states),
         "history_whole": known.remote_records_whole,
-        "within_lineage": None if reference is None else why is None,
+        # Below the local log only the replica's checkpoint tells its epochs.
+        "within_lineage": None if reference is None or (why and reference.given.epoch_checkpoint is None) else not why,
         "lineage_reason": why,
-        "lineage_cut": any(c.election == "unclean" and c.leader_epoch > last for c in context.changes),
+        "lineage_cut": (
+            any(c.election == "unclean" and c.leader_epoch > last for c in context.changes)
+            if context.metadata_known
+            else None
+        ),
         "log_start_offset": _log_start(context, known, present),
         "log_end_offset": reference.log_end_offset if reference is not None else None,
         "high_watermark_upper": None if upper is None else max(upper, present.bounds.lower or 0),

@@ -5,6 +5,7 @@ In: a `ReplicaInput`, what the index step and the small files gave. Out: a `Repl
 hold: what a damaged place hides is not guessed; what can still be read behind it is.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 from kafka_log.checkpoints import EpochEntry, LeaderEpochCheckpoint
 from kafka_log.corruption import Corruption, Damage
+from kafka_log.internal_topics import CLUSTER_METADATA
 from kafka_log.producer_snapshot import ProducerSnapshot, ProducerSnapshotEntry
 from kafka_log.properties import PartitionMetadata
 from kafka_log.transaction_index import TransactionIndex
@@ -24,10 +26,21 @@ from spark_jobs.facts.derived_files import (
     check_transaction_index,
 )
 from spark_jobs.facts.epochs import EpochVector, epoch_vector
-from spark_jobs.facts.producers import ProducerReplay, seeded
+from spark_jobs.facts.expiration import Expiration
+from spark_jobs.facts.producer_replays import StatesAt, ranges, replayed, replayed_from_snapshot
+from spark_jobs.facts.producers import ProducerReplay
 from spark_jobs.facts.record_check import RecordCheck
-from spark_jobs.facts.segment_summary import FINDING_KINDS, SegmentSummary, empty_summary, merge
+from spark_jobs.facts.segment_summary import (
+    FINDING_KINDS,
+    NEWEST_FORMAT,
+    NONE,
+    SegmentSummary,
+    empty_summary,
+    merge,
+)
 
+CLEANED_END_UNKNOWN: Final = "cleaner-offset-checkpoint not copied"
+"""Why a log that a cleaner may have rewritten, nobody can say up to where, is compared with no other."""
 CHAIN_DAMAGE: Final = frozenset({Damage.LENGTH, Damage.TORN_TAIL})
 
 
@@ -106,6 +119,14 @@ class ReplicaInput:
     checkpoint_older_than_log: bool | None
     log_read_at_ms: tuple[int, int] | None
     ignore_sequences: bool
+    epoch_checkpoints_copied: bool = True
+    """Other replicas of the log dir have their leader-epoch-checkpoint; else the copying may have left it out."""
+    cleaner_offsets_copied: bool = True
+    """The log dir has a cleaner-offset-checkpoint: a log that it does not list was never cleaned."""
+    log_starts_copied: bool = True
+    """The log dir has a log-start-offset-checkpoint: a log that it does not list starts with its first segment."""
+    producer_snapshots_copied: bool = True
+    """Other replicas of the log dir have producer snapshots; else the copying may have left them out."""
     later_epoch_checkpoint: LeaderEpochCheckpoint | None = None
     """What leader-epoch-checkpoint held when it was read once more, behind the log; None if it was not."""
     unread_bases: tuple[int, ...] = ()
@@ -123,6 +144,12 @@ class SegmentRow:
     counts: dict[str, int]
     boundary_missing: int
     boundary_damages: list[dict[str, Any]]
+    format_falls: int
+    format_fall_offset: int
+    rewritten_batches: int
+    """Batches without a leader epoch that a cleaner wrote anew, of entries that had none."""
+    epochless_first: int
+    """Those before any batch of the log that would tell."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -135,13 +162,18 @@ class ReplicaFacts:
     log_start_offset: int
     local_log_start_offset: int
     log_end_offset: int
+    """Where `end_known` is false: no more than what was read, and the log reaches beyond it."""
     readable_end_offset: int
+    end_known: bool
+    """False where the log's last segment is there and could not be read."""
     vector: EpochVector
     replay: ProducerReplay
     snapshot_replay: ProducerReplay | None
     index_files: list[IndexedFile]
     ever_compacted: bool
     damaged_batches: int
+    compaction_assumed: bool = False
+    """Nothing tells that it was ever cleaned but what is missing in it, and nothing tells that it was not."""
     epoch_checkpoint_disorder: int = 0
     states_at: dict[int, dict[int, ProducerSnapshotEntry]] = field(default_factory=dict)
 
@@ -150,17 +182,38 @@ class ReplicaFacts:
         """The broker that holds it."""
         return self.given.broker_id
 
+    @property
+    def cleaned_end_known(self) -> bool:
+        """It is known up to where a cleaner has rewritten it."""
+        return not self.ever_compacted or self.given.cleaner_offset is not None or self.given.cleaner_offsets_copied
 
-def replica_facts(given: ReplicaInput, *, topic_compacted: bool, tiered: bool, expiration_ms: int) -> ReplicaFacts:
+    def segment_of(self, offset: int) -> str | None:
+        """The name of the segment's file in which an offset lies, or would lie; None if all begin above it."""
+        segments = self.given.segments
+        at = bisect_right([s.base_offset for s in segments], offset) - 1
+        return segments[at].path.rsplit("/", 1)[-1] if at >= 0 else None
+
+
+def replica_facts(
+    given: ReplicaInput,
+    *,
+    topic_compacted: bool,
+    tiered: bool,
+    expiration_ms: Expiration | int,
+    compaction_assumed: bool = False,
+    captured_at_ms: int | None = None,
+) -> ReplicaFacts:
     """Merges, replays and checks one replica."""
     segments, summary = _merged(given)
-    ever_compacted = topic_compacted or given.cleaner_offset is not None or summary.cleaned_batches > 0
-    local_start = given.segments[0].base_offset if given.segments else 0
+    cleaned = topic_compacted or given.cleaner_offset is not None or summary.cleaned_batches > 0
+    ever_compacted = cleaned or compaction_assumed
+    local_start = min((*(s.base_offset for s in given.segments), *given.unread_bases), default=0)
     log_start = _log_start(given, local_start, tiered=tiered)
     log_end, readable_end = _log_end(given, summary)
     # Behind a segment that could not be read, sequences jump for that reason.
     holes = ever_compacted or bool(given.unread_bases)
-    replay, states_at = _replayed(given, expiration_ms=expiration_ms, compacted=holes)
+    expiration = Expiration.of(expiration_ms)
+    replay, states_at = replayed(given, expiration=expiration, compacted=holes)
     checkpoint = given.epoch_checkpoint
     facts = ReplicaFacts(
         given=given,
@@ -170,23 +223,27 @@ def replica_facts(given: ReplicaInput, *, topic_compacted: bool, tiered: bool, e
         local_log_start_offset=local_start,
         log_end_offset=log_end,
         readable_end_offset=readable_end,
+        end_known=not given.unread_bases
+        or (bool(given.segments) and given.segments[-1].base_offset > max(given.unread_bases)),
         vector=epoch_vector(
             checkpoint=checkpoint.entries if checkpoint is not None else None,
-            batch_epochs=_batch_epochs(summary),
+            batch_epochs=_batch_epochs(given, summary),
             log_start_offset=log_start,
             log_end_offset=log_end,
         ),
         replay=replay,
-        snapshot_replay=_replayed_from_snapshot(
-            given, log_start, log_end, expiration_ms=expiration_ms, compacted=ever_compacted
+        snapshot_replay=replayed_from_snapshot(
+            given, log_start, log_end, expiration=expiration, compacted=ever_compacted
         ),
         index_files=[],
         ever_compacted=ever_compacted,
-        damaged_batches=summary.crc_errors + sum(len(s.corruptions) for s in given.segments),
+        compaction_assumed=compaction_assumed and not cleaned,
+        # A wrong checksum is a place of damage like any other, and counted by the summary besides.
+        damaged_batches=sum(len(s.corruptions) for s in given.segments),
         epoch_checkpoint_disorder=_disorder(checkpoint.entries) if checkpoint is not None else 0,
-        states_at=states_at,
+        states_at={offset: known.states for offset, known in states_at.items()},
     )
-    facts.index_files = list(_index_files(facts))
+    facts.index_files = list(_index_files(facts, states_at, expiration, captured_at_ms))
     return facts
 
 
@@ -200,6 +257,7 @@ def _merged(given: ReplicaInput) -> tuple[list[SegmentRow], SegmentSummary]:
         counts = dict(zip(FINDING_KINDS, own.counts, strict=True))
         boundary: list[dict[str, Any]] = []
         missing = 0
+        # The summary of the log up to here, less the log before: with what stands before it, the segment tells more.
         before = merge(total, own, ignore_sequences=given.ignore_sequences)
         previous_last = total.last_offset if total.batch_count else None
         if total.batch_count and own.batch_count:
@@ -246,9 +304,18 @@ def _merged(given: ReplicaInput) -> tuple[list[SegmentRow], SegmentSummary]:
                 counts=counts,
                 boundary_missing=missing,
                 boundary_damages=boundary,
+                format_falls=before.format_falls - total.format_falls,
+                format_fall_offset=own.format_fall_offset
+                if before.format_falls - total.format_falls == own.format_falls
+                else own.first_format_offset,
+                rewritten_batches=before.rewritten_batches - total.rewritten_batches,
+                epochless_first=before.epochless_first - total.epochless_first,
             )
         )
         total = before
+    if NONE < total.first_format < NEWEST_FORMAT:
+        for row in rows:  # What stands before the log's first entry of an old format is older still.
+            row.rewritten_batches, row.epochless_first = row.rewritten_batches + row.epochless_first, 0
     return rows, total
 
 
@@ -281,25 +348,44 @@ def _log_start(given: ReplicaInput, local_start: int, *, tiered: bool) -> int:
 
 
 def _log_end(given: ReplicaInput, summary: SegmentSummary) -> tuple[int, int]:
-    """Where Kafka's recovery would end the log, and where the readable batches end."""
+    """Where the log ends when the broker starts (after an unclean stop, where recovery would end it), and where the
+    readable batches end.
+    """
     if not given.segments:
         return 0, 0
     last = given.segments[-1]
     readable = max(summary.last_offset + 1, last.base_offset)
+    if given.clean_shutdown:
+        return readable, readable  # Nothing is recovered, so nothing is cut.
     has_break = any(c.kind in CHAIN_DAMAGE for c in last.corruptions)
     if has_break:
         end = last.valid_end_offset if last.valid_end_offset is not None else last.base_offset
         return max(end, last.base_offset), readable
     tail = last.ranges[-1][1] if last.ranges else empty_summary()
-    if tail.last_batch_crc_bad and not given.clean_shutdown:
+    if tail.last_batch_crc_bad:
         good = max((part.last_good_offset for _, part in last.ranges), default=-1)
         return max(good + 1, last.base_offset), readable
     return readable, readable
 
 
-def _batch_epochs(summary: SegmentSummary) -> tuple[EpochEntry, ...]:
+def _batch_epochs(given: ReplicaInput, summary: SegmentSummary) -> tuple[EpochEntry, ...]:
+    """The leader epochs that batches add to what the checkpoint says.
+
+    After a clean stop Kafka believes the checkpoint alone; else it looks at the batches of the segments that it
+    recovers, from the one with the recovery point on (LogLoader#recoverLog, LogSegment#recover). An epoch is on disk
+    before its first batch is written, so one that is missing before that never was: a header outside the checksum
+    changed. Where the checkpoint is not at hand, batches are all there is.
+    """
+    recovered_from = 0
+    if given.epoch_checkpoint is not None:
+        if given.clean_shutdown:
+            return ()
+        flushed = given.recovery_point_offset or 0
+        recovered_from = max((s.base_offset for s in given.segments if s.base_offset <= flushed), default=0)
     entries: list[EpochEntry] = []
     for run in summary.epoch_runs:
+        if int(run["end_offset"]) <= recovered_from:
+            continue
         if not entries or int(run["leader_epoch"]) > entries[-1].leader_epoch:
             entries.append(EpochEntry(leader_epoch=int(run["leader_epoch"]), start_offset=int(run["start_offset"])))
     return tuple(entries)
@@ -314,71 +400,20 @@ def _disorder(entries: tuple[EpochEntry, ...]) -> int:
     )
 
 
-def _ranges(given: ReplicaInput) -> Iterator[tuple[int, SegmentSummary]]:
-    for segment in given.segments:
-        yield from segment.ranges
-
-
-def _replayed(
-    given: ReplicaInput, *, expiration_ms: int, compacted: bool
-) -> tuple[ProducerReplay, dict[int, dict[int, ProducerSnapshotEntry]]]:
-    """The replay of the whole log, and the producers' state at each producer snapshot's offset."""
-    replay = ProducerReplay(
-        compacted=compacted,
-        head_gone=bool(given.segments) and given.segments[0].base_offset > 0,
-        ignore_sequences=given.ignore_sequences,
-        expiration_ms=expiration_ms,
-    )
-    wanted = {s.offset for s in given.snapshots}
-    states_at: dict[int, dict[int, ProducerSnapshotEntry]] = {}
-    for start, part in _ranges(given):
-        if start in wanted and start not in states_at:
-            states_at[start] = dict(replay.states)
-        replay.add(part.events, part.gaps)
-    end = _readable_end(given)
-    for offset in wanted:
-        if offset not in states_at and end is not None and offset >= end:
-            states_at[offset] = dict(replay.states)
-    return replay, states_at
-
-
-def _readable_end(given: ReplicaInput) -> int | None:
-    ends = [part.last_offset + 1 for _, part in _ranges(given) if part.batch_count]
-    return max(ends, default=given.segments[-1].base_offset if given.segments else None)
-
-
-def _replayed_from_snapshot(
-    given: ReplicaInput, log_start: int, log_end: int, *, expiration_ms: int, compacted: bool
-) -> ProducerReplay | None:
-    """As a broker that stopped cleanly loads it: the newest good snapshot inside the log, then the batches behind it.
-
-    One at the log start or below it is not loaded (ProducerStateManager#truncateAndReload).
-    """
-    usable = [s for s in given.snapshots if log_start < s.offset <= log_end and not s.content.corruptions]
-    if not usable:
-        return None
-    newest = max(usable, key=lambda s: s.offset)
-    replay = seeded(
-        ProducerReplay(compacted=compacted, ignore_sequences=given.ignore_sequences, expiration_ms=expiration_ms),
-        newest.content.entries,
-    )
-    for start, part in _ranges(given):
-        if start >= newest.offset:
-            replay.add(part.events, part.gaps)
-    return replay
-
-
-def _index_files(facts: ReplicaFacts) -> Iterator[IndexedFile]:
+def _index_files(
+    facts: ReplicaFacts, states_at: Mapping[int, StatesAt], expiration: Expiration, captured_at_ms: int | None
+) -> Iterator[IndexedFile]:
     given = facts.given
     log_damaged = {
         row.segment.base_offset
         for row in facts.segments
         if any(c.kind in CHAIN_DAMAGE for c in row.segment.corruptions)
     }
-    head_gone = facts.log_start_offset > 0 or facts.local_log_start_offset > 0
+    head_gone = facts.log_start_offset > 0 or facts.local_log_start_offset > 0 or bool(given.unread_bases)
     first = facts.summary.first_offset if facts.summary.batch_count else None
     aborted = [t for t in facts.replay.completed if t.outcome == "aborted"]
     damaged = bool(log_damaged or given.unread_bases)
+    doubtful = facts.replay.doubtful_offsets
     later = LaterAppends(
         begun=[(t.first_offset, t.producer_id) for t in facts.replay.transactions],
         epoch_starts=[e.start_offset for e in facts.vector.entries],
@@ -397,6 +432,7 @@ def _index_files(facts: ReplicaFacts) -> Iterator[IndexedFile]:
             head_gone=head_gone,
             log_first_offset=first,
             log_start_offset=facts.log_start_offset,
+            doubtful_offsets=doubtful,
         )
         if checked is None:
             continue
@@ -411,17 +447,25 @@ def _index_files(facts: ReplicaFacts) -> Iterator[IndexedFile]:
             )
         path = file.path if file is not None else f"{given.directory}/{base:020d}.txnindex"
         yield IndexedFile(path=path, size_bytes=file.size_bytes if file is not None else 0, facts=checked)
-    taken_before = {start: part.max_timestamp_ms for start, part in _ranges(given) if part.batch_count}
+    taken_before = {start: part.max_timestamp_ms for start, part in ranges(given) if part.batch_count}
     for snapshot in given.snapshots:
+        states = states_at[snapshot.offset].states if snapshot.offset in states_at else None
+        if doubtful and doubtful[0] < snapshot.offset:
+            states = None  # What the batches that cannot be read did to a producer's state is not known.
+        if given.topic == CLUSTER_METADATA:
+            states = {}  # Controllers append without a producer id, in whatever of the log is gone, too.
         checked = check_producer_snapshot(
             snapshot.content,
             offset=snapshot.offset,
-            states=facts.states_at.get(snapshot.offset),
+            states=states,
             head_gone=head_gone,
             log_first_offset=first,
             compacted=facts.ever_compacted,
             log_start_offset=facts.log_start_offset,
             taken_before_ms=taken_before.get(snapshot.offset),
+            captured_at_ms=captured_at_ms,
+            expiration=expiration,
+            idle_since_marker=states_at[snapshot.offset].longest_idle if states else {},
         )
         _uncheckable(checked, compacted=False, damaged=damaged)
         # A clean stop and a truncation leave one at the log end of that moment, so any offset of the log is a sound

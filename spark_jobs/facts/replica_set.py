@@ -7,21 +7,23 @@ compared with one other only, the reference, so that what is said of two others 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from spark_jobs.facts.cleaning_doubt import NO_DOUBT, CleaningDoubt, cleaning_doubt
+from spark_jobs.facts.commitment import Commitment, commitment
 from spark_jobs.facts.comparison import ReadBatches
 from spark_jobs.facts.context import PartitionContext
 from spark_jobs.facts.divergence import Divergence, diverge
-from spark_jobs.facts.losses import Proof, committed_proof
 from spark_jobs.facts.replica import ReplicaFacts, ReplicaInput, replica_facts
+from spark_jobs.facts.snapshot_witnesses import count_witnessed
 from spark_jobs.facts.watermarks import HighWatermarkBounds, ReplicaOffsets, high_watermark_bounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSet:
-    """A partition's replicas. `live` are those that brokers serve; `facts` has moving copies (-future), and what is
-    left of a deleted topic of the same name, too.
+    """A partition's replicas. `live` are those that brokers serve and whose logs were read to their end; `facts` has
+    moving copies (-future), what is left of a deleted topic of the same name, and logs whose end was not read, too.
 
-    `shared_end` and `proofs` are by the id of a broker that follows the reference: up to where it holds the same log,
-    and how much of what it holds beyond is proven committed.
+    `shared_end` and `commitments` are by the id of a broker that follows the reference: up to where it holds the same
+    log, and how much of what it holds beyond was committed.
     """
 
     context: PartitionContext
@@ -31,7 +33,8 @@ class ReplicaSet:
     divergences: Sequence[Divergence]
     shared_end: Mapping[int, int]
     bounds: HighWatermarkBounds
-    proofs: Mapping[int, Proof]
+    commitments: Mapping[int, Commitment]
+    cleaning: CleaningDoubt = NO_DOUBT
 
     def shared_end_of(self, replica: ReplicaFacts) -> int:
         """Up to where a replica holds the reference's log."""
@@ -51,16 +54,13 @@ class ReplicaSet:
 
 def replica_set(context: PartitionContext, replicas: Sequence[ReplicaInput], *, read: ReadBatches) -> ReplicaSet:
     """Folds each replica and compares it with the reference."""
-    facts = [
-        replica_facts(
-            given,
-            topic_compacted=context.topic_compacted,
-            tiered=context.remote_storage_enable,
-            expiration_ms=context.producer_expiration_ms,
-        )
-        for given in replicas
-    ]
-    live = [f for f in facts if not f.given.is_future and not of_deleted_topic(context, f.given)]
+    facts = _folded(context, replicas)
+    live = _live(context, facts)
+    cleaning = cleaning_doubt(context, live, read)
+    if cleaning.assumed:
+        facts = _folded(context, replicas, compaction_assumed=True)
+        live = _live(context, facts)
+    count_witnessed(live, captured_at_ms=context.captured_at_ms)
     reference = _reference(context, live)
     elected_epoch = context.leader_epoch if reference is not None and reference.broker_id == context.leader_id else None
     divergences = (
@@ -77,14 +77,62 @@ def replica_set(context: PartitionContext, replicas: Sequence[ReplicaInput], *, 
         divergences=divergences,
         shared_end=shared_end,
         bounds=_bounds(context, live, reference, shared_end),
-        proofs={d.follower.broker_id: committed_proof(context, d) for d in divergences},
+        commitments={d.follower.broker_id: commitment(context, d, live) for d in divergences},
+        cleaning=cleaning,
     )
+
+
+def _folded(
+    context: PartitionContext, replicas: Sequence[ReplicaInput], *, compaction_assumed: bool = False
+) -> list[ReplicaFacts]:
+    return [
+        replica_facts(
+            given,
+            topic_compacted=context.topic_compacted,
+            tiered=context.remote_storage_enable,
+            expiration_ms=context.producer_expiration_ms,
+            captured_at_ms=context.captured_at_ms,
+            compaction_assumed=compaction_assumed,
+        )
+        for given in replicas
+    ]
+
+
+def _live(context: PartitionContext, facts: Sequence[ReplicaFacts]) -> list[ReplicaFacts]:
+    return [f for f in facts if f.end_known and not f.given.is_future and is_of_this_topic(context, f)]
 
 
 def of_deleted_topic(context: PartitionContext, replica: ReplicaInput) -> bool:
     """Whether a directory is of an earlier topic of this name, whose deletion its broker has not followed yet."""
     own = replica.partition_metadata.topic_id if replica.partition_metadata is not None else None
     return own is not None and own != context.topic_id and context.topic_ids_deleted.get(own, False)
+
+
+def is_of_this_topic(context: PartitionContext, replica: ReplicaFacts) -> bool:
+    """Whether a directory may be taken for a replica of the topic that has this name now."""
+    if of_deleted_topic(context, replica.given):
+        return False
+    return not (may_be_an_earlier_topics(context, replica.given) and _has_epoch_above_metadata(context, replica))
+
+
+def may_be_an_earlier_topics(context: PartitionContext, replica: ReplicaInput) -> bool:
+    """It has no topic id, and the metadata log knows, or does not rule out, an earlier topic of this name.
+
+    A broker that finds such a directory when it starts takes it for a stray (LogManager#isStrayKraftReplica).
+    """
+    metadata = replica.partition_metadata
+    if context.topic_id is None or (metadata is not None and metadata.topic_id is not None):
+        return False
+    return not context.names_whole or len(context.topic_ids_deleted) > 1
+
+
+def _has_epoch_above_metadata(context: PartitionContext, replica: ReplicaFacts) -> bool:
+    """The controller has never given out so high an epoch for this topic: epochs begin anew with each."""
+    if context.leader_epoch is None:
+        return False
+    checkpoint = replica.given.epoch_checkpoint
+    listed = (e.leader_epoch for e in (checkpoint.entries if checkpoint is not None else ()))
+    return max(replica.summary.last_leader_epoch, *listed, -1) > context.leader_epoch
 
 
 def _reference(context: PartitionContext, live: Sequence[ReplicaFacts]) -> ReplicaFacts | None:
@@ -120,10 +168,10 @@ def _bounds(
                 checkpointed_high_watermark=f.given.high_watermark,
                 shared_end_offset=shared_end.get(f.broker_id, f.log_end_offset),
                 log_end_offset=f.log_end_offset,
+                whole=f.damaged_batches == 0 and not f.given.unread_bases,
             )
             for f in live
         ],
         leader_id=reference.broker_id,
         must_hold=must_hold,
-        one_moment=context.snapshot_quiet,
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spark_jobs.facts.context import PartitionContext, Row
+from spark_jobs.facts.metadata import LogFiles
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.relations import DETAIL_LIMIT, RELATIONS
 
@@ -30,6 +31,13 @@ def whole(relation: str, row: Row) -> Row:
 def known(value: int) -> int | None:
     """-1 on disk and in summaries means "none"."""
     return value if value >= 0 else None
+
+
+def record_place(files: LogFiles | None, offset: int | None, *, from_snapshot: bool = False) -> Row:
+    """The columns that say whose copy of the metadata log a record was read from, and in which file it stands."""
+    if files is None:
+        return {"node_id": None, "path": None}
+    return {"node_id": files.node_id, "path": files.path_of(offset, from_snapshot=from_snapshot)}
 
 
 def of_replica(replica: ReplicaFacts) -> Row:

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 
 from kafka_log.batch import CONTROL_BIT, DELETE_HORIZON_BIT, TRANSACTIONAL_BIT
 from kafka_log.scan import BATCH_HEADER
+from spark_jobs.facts.batch_digests import look as _look
+from spark_jobs.facts.batch_digests import mix as _mix
+from spark_jobs.facts.batch_digests import sequence_after as _sequence_after
 from spark_jobs.facts.segment_summary import (
     ABORT,
     BUCKET,
@@ -28,9 +31,12 @@ from spark_jobs.facts.segment_summary import (
     GAP,
     GAPS_KEPT,
     MARKER,
+    NEWEST_FORMAT,
     NONE,
+    ROTTEN,
     RUN,
     SEQUENCE_MASK,
+    UNREADABLE,
     SegmentSummary,
     by_bucket,
 )
@@ -62,33 +68,17 @@ from spark_jobs.facts.segment_summary import (
     _FIRST_POSITION,
     _FIRST_BATCH_END_POSITION,
     _FIRST_BATCH_LAST_OFFSET,
+    _OLDER_BATCHES,
+    _FIRST_FORMAT,
+    _FIRST_FORMAT_OFFSET,
+    _LAST_FORMAT,
+    _FORMAT_FALLS,
+    _FORMAT_FALL_OFFSET,
+    _REWRITTEN_BATCHES,
+    _EPOCHLESS_FIRST,
     _COUNTS,
-) = range(26)
+) = range(34)
 _STATE_SIZE: Final = _COUNTS + len(FINDING_KINDS)
-
-
-@numba.njit(cache=True)
-def _sequence_after(sequence: int, delta: int) -> int:
-    return (sequence + delta) & SEQUENCE_MASK
-
-
-@numba.njit(cache=True)
-def _mix(base: int, last: int, epoch: int, crc: int, size: int) -> Any:
-    """One 64-bit value per batch (splitmix64's finaliser over its identity); buckets add them up, so order is free."""
-    h = np.uint64(base) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(crc)
-    h ^= (np.uint64(last) << np.uint64(17)) ^ (np.uint64(epoch) << np.uint64(48)) ^ (np.uint64(size) << np.uint64(32))
-    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return h ^ (h >> np.uint64(31))
-
-
-@numba.njit(cache=True)
-def _look(base_timestamp: int, size: int, count: int, delta: int) -> Any:
-    """What a batch that a client sends again has in common with the first one, in 32 bits; never 0."""
-    h = np.uint64(base_timestamp) * np.uint64(0x9E3779B97F4A7C15)
-    h ^= np.uint64(size) ^ (np.uint64(count) << np.uint64(24)) ^ (np.uint64(delta) << np.uint64(44))
-    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    return np.uint32((h ^ (h >> np.uint64(31))) & np.uint64(0xFFFFFFFF)) | np.uint32(1)
 
 
 @numba.njit(cache=True)
@@ -99,6 +89,29 @@ def _seen(event: Any, look: Any) -> None:
     event.look_2 = event.look_1
     event.look_1 = event.look_0
     event.look_0 = look
+
+
+@numba.njit(cache=True)
+def _mark(event: Any, row: Any, marker_type: int, coordinator_epoch: int) -> None:
+    """Writes the event of an end marker."""
+    event.kind = MARKER
+    event.transactional = 1
+    event.marker_type = marker_type
+    event.producer_id = row.producer_id
+    event.producer_epoch = row.producer_epoch
+    event.coordinator_epoch = coordinator_epoch
+    event.first_sequence = NONE
+    event.last_sequence = NONE
+    event.first_batch_last_sequence = NONE
+    event.first_offset = row.base_offset
+    event.last_offset = row.last_offset
+    event.first_timestamp = row.max_timestamp
+    event.last_timestamp = row.max_timestamp
+    event.last_offset_delta = row.last_offset - row.base_offset
+    event.gaps = 0
+    event.missing_sequences = 0
+    event.batches = 1
+    event.records = row.record_count
 
 
 @numba.njit(cache=True)
@@ -151,8 +164,11 @@ def _fold(
         control = (row.attributes & CONTROL_BIT) != 0
         previous = state[_LAST_OFFSET]
         adjacent = state[_END_POSITION] == row.position
+        rotten = row.crc_valid == 0
         if previous != NONE:
-            if base <= previous:
+            if state[_LAST_BATCH_CRC_BAD] != 0:
+                pass  # Its last offset is under the checksum: where it ends is not known.
+            elif base <= previous:
                 _note(state, findings, 0, row, base, last + 1, previous, base)
             elif base > previous + 1 and adjacent:
                 # Behind a damaged place the gap is the damage's, not a lost batch's.
@@ -166,9 +182,11 @@ def _fold(
         state[_LAST_OFFSET] = last
         state[_END_POSITION] = row.position + row.size_bytes
         state[_BATCHES] += 1
-        state[_RECORDS] += row.record_count
+        # A header may lie: there are no more records in a batch than it has offsets.
+        records = max(min(row.record_count, span), 0)
+        state[_RECORDS] += records
         if not control:
-            state[_DATA_RECORDS] += row.record_count
+            state[_DATA_RECORDS] += records
         if row.max_timestamp > state[_MAX_TIMESTAMP]:
             state[_MAX_TIMESTAMP] = row.max_timestamp
         if row.crc_valid == 0:
@@ -177,23 +195,43 @@ def _fold(
         else:
             state[_LAST_BATCH_CRC_BAD] = 0
             state[_LAST_GOOD_OFFSET] = last
-        if row.magic != 2:
+        epoch = row.partition_leader_epoch
+        older = 0 <= row.magic < NEWEST_FORMAT and epoch < 0  # as `kafka_log.old_formats.of_old_format` tells
+        if older:
+            state[_OLDER_BATCHES] += 1
+        elif row.magic != NEWEST_FORMAT:
             state[_MAGIC_ERRORS] += 1
             # Above a right checksum (which does not cover it) a newer magic is read on, as Kafka reads it.
-            if row.magic < 2 or row.crc_valid == 0:
+            if row.magic < NEWEST_FORMAT or row.crc_valid == 0:
                 continue
-        if (row.attributes & DELETE_HORIZON_BIT) != 0 or row.record_count == 0:
+        if not rotten and (older or epoch >= 0):
+            written_in = row.magic if older else NEWEST_FORMAT
+            if state[_FIRST_FORMAT] == NONE:
+                state[_FIRST_FORMAT] = written_in
+                state[_FIRST_FORMAT_OFFSET] = base
+            elif written_in < state[_LAST_FORMAT]:
+                if state[_FORMAT_FALLS] == 0:
+                    state[_FORMAT_FALL_OFFSET] = base
+                state[_FORMAT_FALLS] += 1
+            state[_LAST_FORMAT] = written_in
+        if not rotten and ((row.attributes & DELETE_HORIZON_BIT) != 0 or row.record_count == 0):
             state[_CLEANED_BATCHES] += 1
-        if row.record_count != span:
+        # Of an entry of an old format nothing tells but its records, which cannot be read where the number is negative.
+        if row.record_count != span and not rotten and not (older and row.record_count < 0):
             if row.record_count < 0 or row.record_count > span:
                 _note(state, findings, 1, row, base, last + 1, span, row.record_count)
             else:
                 _note(state, findings, 7, row, base, last + 1, span, row.record_count)
-        if row.control_records_ok == 0:
+        if row.control_records_ok == 0 and not rotten:
             _note(state, findings, 2, row, base, last + 1, row.control_type, row.record_count)
 
-        epoch = row.partition_leader_epoch
-        if epoch < 0:
+        if older:
+            pass  # Their formats have none.
+        elif epoch < 0:
+            if state[_LAST_FORMAT] == NONE:
+                state[_EPOCHLESS_FIRST] += 1
+            elif state[_LAST_FORMAT] < NEWEST_FORMAT:
+                state[_REWRITTEN_BATCHES] += 1
             _note(state, findings, 4, row, base, last + 1, NONE, epoch)
         else:
             if state[_FIRST_EPOCH] == NONE:
@@ -215,7 +253,7 @@ def _fold(
                 state[_N_EPOCH_RUNS] = n_runs + 1
             run.end_offset = last + 1
             run.batches += 1
-            run.records += row.record_count
+            run.records += records
             state[_LAST_EPOCH] = epoch
 
         bucket_id = base >> BUCKET_SHIFT
@@ -238,17 +276,33 @@ def _fold(
         producer_id = row.producer_id
         transactional = (row.attributes & TRANSACTIONAL_BIT) != 0
         sequenced = producer_id >= 0 and not control and not ignore_sequences
-        if (
+        if not rotten and (
             (producer_id >= 0) != (row.producer_epoch >= 0)
             or (transactional and producer_id < 0)
             or (sequenced and row.base_sequence < 0)
         ):
             _note(state, findings, 3, row, base, last + 1, producer_id, row.base_sequence)
-        if producer_id < 0:
+        marker_type = row.control_type
+        if rotten:
+            # The bit that makes it a marker may be what rotted.
+            lone = row.base_sequence == NONE and last == base and not ignore_sequences
+            if not control and not (producer_id >= 0 and lone):
+                continue
+            control = True
+            marker_type = ROTTEN
+        elif producer_id < 0:
             continue
-        if producer_id > state[_LARGEST_PRODUCER_ID]:
+        elif control:
+            if row.control_records_ok == 0 and marker_type != ABORT and marker_type != COMMIT:
+                marker_type = UNREADABLE
+            elif marker_type != ABORT and marker_type != COMMIT:
+                continue  # emptied by the cleaner, or of another kind
+        if not rotten and producer_id > state[_LARGEST_PRODUCER_ID]:
             state[_LARGEST_PRODUCER_ID] = producer_id
-        if control and row.control_type != ABORT and row.control_type != COMMIT:
+        if producer_id < 0:
+            event = events[state[_N_EVENTS]]
+            state[_N_EVENTS] += 1
+            _mark(event, row, ROTTEN, NONE)
             continue
         slot = _find(keys, producer_id)
         if keys[slot] == NONE:
@@ -260,24 +314,7 @@ def _fold(
             event = events[state[_N_EVENTS]]
             last_event[slot] = state[_N_EVENTS]
             state[_N_EVENTS] += 1
-            event.kind = MARKER
-            event.transactional = 1
-            event.marker_type = row.control_type
-            event.producer_id = producer_id
-            event.producer_epoch = row.producer_epoch
-            event.coordinator_epoch = row.coordinator_epoch
-            event.first_sequence = NONE
-            event.last_sequence = NONE
-            event.first_batch_last_sequence = NONE
-            event.first_offset = base
-            event.last_offset = last
-            event.first_timestamp = row.max_timestamp
-            event.last_timestamp = row.max_timestamp
-            event.last_offset_delta = last - base
-            event.gaps = 0
-            event.missing_sequences = 0
-            event.batches = 1
-            event.records = row.record_count
+            _mark(event, row, marker_type, NONE if rotten else row.coordinator_epoch)
             continue
         last_sequence = _sequence_after(row.base_sequence, last - base) if row.base_sequence >= 0 else row.base_sequence
         look = _look(row.base_timestamp, row.size_bytes, row.record_count, last - base)
@@ -309,7 +346,7 @@ def _fold(
                     event.last_timestamp = row.max_timestamp
                     event.last_offset_delta = last - base
                     event.batches += 1
-                    event.records += row.record_count
+                    event.records += records
                     _seen(event, look)
                     continue
         event = events[state[_N_EVENTS]]
@@ -331,7 +368,7 @@ def _fold(
         event.gaps = 0
         event.missing_sequences = 0
         event.batches = 1
-        event.records = row.record_count
+        event.records = records
         event.first_batch_last_sequence = last_sequence
         event.first_look = look
         event.look_0 = look
@@ -367,6 +404,10 @@ class SummaryFold:
             _FIRST_POSITION,
             _FIRST_BATCH_END_POSITION,
             _FIRST_BATCH_LAST_OFFSET,
+            _FIRST_FORMAT,
+            _FIRST_FORMAT_OFFSET,
+            _LAST_FORMAT,
+            _FORMAT_FALL_OFFSET,
         ):
             self._state[at] = NONE
         self._epoch_runs = np.zeros(16, dtype=EPOCH_RUN)
@@ -428,6 +469,14 @@ class SummaryFold:
             last_leader_epoch=s[_LAST_EPOCH],
             crc_errors=s[_CRC_ERRORS],
             magic_errors=s[_MAGIC_ERRORS],
+            older_batches=s[_OLDER_BATCHES],
+            first_format=s[_FIRST_FORMAT],
+            first_format_offset=s[_FIRST_FORMAT_OFFSET],
+            last_format=s[_LAST_FORMAT],
+            format_falls=s[_FORMAT_FALLS],
+            format_fall_offset=s[_FORMAT_FALL_OFFSET],
+            rewritten_batches=s[_REWRITTEN_BATCHES],
+            epochless_first=s[_EPOCHLESS_FIRST],
             cleaned_batches=s[_CLEANED_BATCHES],
             missing_offsets=s[_MISSING_OFFSETS],
             largest_producer_id=s[_LARGEST_PRODUCER_ID],

@@ -12,7 +12,9 @@ segment is read once, wherever its bytes are, and a replica's facts are the merg
 
 A producer's data batches are folded into one run as long as epoch and transactional flag stay and its sequences rise; a
 gap in them is counted on the run and listed; anything that goes back (duplicate, overlap) begins a new run, which the
-replay in `producers` then names. Sequences wrap from 2147483647 to 0 (DefaultRecordBatch#incrementSequence).
+replay in `producers` then names. Sequences wrap from 2147483647 to 0 (DefaultRecordBatch#incrementSequence). A batch
+whose checksum is wrong is no event: what its header says of a producer is as doubtful as its records, and what is
+missing because of it the replay knows by its offsets.
 """
 
 from dataclasses import dataclass
@@ -45,6 +47,12 @@ RUN: Final = 0
 MARKER: Final = 1
 ABORT: Final = 0
 COMMIT: Final = 1
+UNREADABLE: Final = -2
+"""Type of an end marker whose record cannot be decoded: it ended a transaction, and nobody can say how."""
+ROTTEN: Final = -3
+"""Type of one whose checksum is wrong: whose it is, too, is only what the damaged bytes say."""
+
+NEWEST_FORMAT: Final = 2
 
 SEQUENCE_MASK: Final = 0x7FFFFFFF
 FORWARD_LIMIT: Final = 1 << 30
@@ -145,6 +153,21 @@ class SegmentSummary:
     last_leader_epoch: int
     crc_errors: int
     magic_errors: int
+    """Batches of format 2 by their checksum, whose magic says something else."""
+    older_batches: int
+    """Entries of message formats 0 and 1."""
+    first_format: int
+    first_format_offset: int
+    last_format: int
+    """Of sound batches, those aside that a cleaner may have written anew."""
+    format_falls: int
+    """How often a batch is of an older format than the one before it; and where first."""
+    format_fall_offset: int
+    rewritten_batches: int
+    """Batches of format 2 without a leader epoch behind one of format 0 or 1 and before one of format 2 that has an
+    epoch: a cleaner wrote them anew."""
+    epochless_first: int
+    """The same before any batch that tells whether it may be so."""
     cleaned_batches: int
     missing_offsets: int
     largest_producer_id: int
@@ -159,6 +182,11 @@ class SegmentSummary:
     def count(self, kind: str) -> int:
         """Exact number of findings of a kind."""
         return self.counts[FINDING_KINDS.index(kind)]
+
+    @property
+    def begins_at(self) -> int | None:
+        """Its first batch's base offset, a damaged one below 0 as well; None without a batch."""
+        return self.first_offset if self.batch_count else None
 
 
 def empty_summary() -> SegmentSummary:
@@ -179,6 +207,14 @@ def empty_summary() -> SegmentSummary:
         last_leader_epoch=NONE,
         crc_errors=0,
         magic_errors=0,
+        older_batches=0,
+        first_format=NONE,
+        first_format_offset=NONE,
+        last_format=NONE,
+        format_falls=0,
+        format_fall_offset=NONE,
+        rewritten_batches=0,
+        epochless_first=0,
         cleaned_batches=0,
         missing_offsets=0,
         largest_producer_id=NONE,
@@ -219,6 +255,8 @@ def merge(left: SegmentSummary, right: SegmentSummary, *, ignore_sequences: bool
         last_leader_epoch=right.last_leader_epoch if right.last_leader_epoch != NONE else left.last_leader_epoch,
         crc_errors=left.crc_errors + right.crc_errors,
         magic_errors=left.magic_errors + right.magic_errors,
+        older_batches=left.older_batches + right.older_batches,
+        **_joined_formats(left, right),
         cleaned_batches=left.cleaned_batches + right.cleaned_batches,
         missing_offsets=left.missing_offsets + right.missing_offsets + missing,
         largest_producer_id=max(left.largest_producer_id, right.largest_producer_id),
@@ -239,7 +277,9 @@ def _boundary_findings(left: SegmentSummary, right: SegmentSummary) -> tuple[NDA
     first, last = right.first_offset, left.last_offset
     place = (right.first_position, right.first_batch_end_position)
     end = right.first_batch_last_offset + 1
-    if first <= last:
+    if left.last_batch_crc_bad:
+        pass  # Where a batch with a wrong checksum ends is not known.
+    elif first <= last:
         found.append((FINDING_KINDS.index("offset_order"), *place, first, end, end - first, last, first))
     elif first > last + 1 and right.first_position in (0, left.end_position):
         # A first batch that stands anywhere else follows a damaged place; the gap is the damage's, not a lost batch's.
@@ -252,6 +292,26 @@ def _boundary_findings(left: SegmentSummary, right: SegmentSummary) -> tuple[NDA
         epochs = (left.last_leader_epoch, right.first_leader_epoch)
         found.append((FINDING_KINDS.index("epoch_order"), *place, start, end, end - start, *epochs))
     return np.array(found, dtype=FINDING), missing
+
+
+def _joined_formats(left: SegmentSummary, right: SegmentSummary) -> dict[str, int]:
+    """What is kept of message formats: a fall at the boundary, and what batches without an epoch stand behind."""
+    falls = NONE < right.first_format < left.last_format
+    begun = left if left.first_format != NONE else right
+    behind_older = right.epochless_first if NONE < left.last_format < NEWEST_FORMAT else 0
+    return {
+        "first_format": begun.first_format,
+        "first_format_offset": begun.first_format_offset,
+        "last_format": right.last_format if right.last_format != NONE else left.last_format,
+        "format_falls": left.format_falls + right.format_falls + falls,
+        "format_fall_offset": left.format_fall_offset
+        if left.format_falls
+        else right.first_format_offset
+        if falls
+        else right.format_fall_offset,
+        "rewritten_batches": left.rewritten_batches + right.rewritten_batches + behind_older,
+        "epochless_first": left.epochless_first + (right.epochless_first if left.last_format == NONE else 0),
+    }
 
 
 def _joined_epoch_runs(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:

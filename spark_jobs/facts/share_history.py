@@ -60,6 +60,8 @@ class ShareHistory:
     delivery_complete_count: int | None = None
     completed: list[Interval] = field(default_factory=list)
     largest_delivery_count: int = 0
+    reached: dict[int, int] = field(default_factory=dict)
+    """Leader epoch -> behind the furthest offset that was delivered under it, by any record of the stretch."""
     range_faults: int = 0
     epoch_faults: int = 0
     faults: list[ShareFault] = field(default_factory=list)
@@ -81,6 +83,7 @@ class ShareHistory:
         self.last_epochs = (epochs[0], epochs[1] if snapshot else self.state_epoch, epochs[2])
         self.tombstone = False
         start = said["start_offset"]
+        moved = self.start_offset is not None and start > self.start_offset and epochs[1] in (None, self.state_epoch)
         if snapshot:
             self.whole = True
             self.state_epoch = epochs[1]
@@ -94,6 +97,13 @@ class ShareHistory:
         self._check(offset, batches, start if snapshot else None)
         self.completed += [(b["first_offset"], b["last_offset"]) for b in batches if b["delivery_state"] in _COMPLETED]
         self.largest_delivery_count = max([self.largest_delivery_count, *(b["delivery_count"] for b in batches)])
+        delivered = [b["last_offset"] + 1 for b in batches if b["delivery_count"] > 0]
+        delivered += [start] if moved else []  # Where a state begins may have been reset to; behind what was done, not.
+        if delivered and said["leader_epoch"] >= 0:
+            self._delivered(said["leader_epoch"], max(delivered))
+
+    def _delivered(self, leader_epoch: int, end_offset: int) -> None:
+        self.reached[leader_epoch] = max(self.reached.get(leader_epoch, 0), end_offset)
 
     def _end(self) -> None:
         self.begins_anew = self.begins_anew or self.first_epochs is None
@@ -142,6 +152,8 @@ class ShareHistory:
         self.faults = (self.faults + right.faults)[:FAULTS_KEPT]
         self.range_faults += right.range_faults
         self.epoch_faults += right.epoch_faults
+        for leader_epoch, end_offset in right.reached.items():
+            self._delivered(leader_epoch, end_offset)
         self.records += right.records
         self.last_offset = right.last_offset
         if self.first_epochs is None:

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_jobs.facts.context import PartitionContext, Row
+from spark_jobs.facts.readers import NOTHING_TOLD, reading_columns
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.row_basics import json_list
 from spark_jobs.facts.share_history import ShareHistory
+from spark_jobs.facts.succession import lineage_captured
 from spark_jobs.facts.watermarks import HighWatermarkBounds
 
 LARGEST_DELIVERY_COUNT_LIMIT: Final = 25
@@ -21,7 +23,10 @@ LARGEST_DELIVERY_COUNT_LIMIT: Final = 25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedShare:
-    """A share partition's history, and where in `__share_group_state` it was found."""
+    """A share partition's history, and where in `__share_group_state` it was found.
+
+    `read_committed`: the group reads, or has read, committed records only; None where the metadata log does not tell.
+    """
 
     group: str
     topic_id: str
@@ -30,6 +35,7 @@ class PlacedShare:
     expected_state_partition: int | None
     names_hashed: bool
     delivery_count_limit: int
+    read_committed: bool | None
     broker_quiet: bool
     history: ShareHistory
 
@@ -44,7 +50,25 @@ def share_rows(context: PartitionContext, reference: ReplicaFacts | None, bounds
             "log_start_offset": reference.log_start_offset if reference is not None else None,
             "high_watermark_upper": None if bounds.upper is None else max(bounds.upper, bounds.lower or 0),
             "log_end_offset": reference.log_end_offset if reference is not None else None,
+            **reading_columns(placed.history.reached, reference, None),
+            "lineage_captured": lineage_captured(context, reference),
+            "log_starts_copied": reference.given.log_starts_copied if reference is not None else None,
+            "aborted_offsets": _aborted_from(reference, placed.history.start_offset) if reference is not None else None,
         }
+
+
+def _aborted_from(reference: ReplicaFacts, start_offset: int | None) -> int:
+    """At most how many offsets from the start on are of aborted transactions.
+
+    The leader of a partition archives them for a group that reads committed records only, and counts them as complete;
+    it does not have them written (SharePartition#filterAbortedTransactionalAcquiredRecords).
+    """
+    start, total = start_offset or 0, 0
+    for transaction in reference.replay.completed:
+        if transaction.outcome == "aborted" and transaction.last_offset >= start:
+            span = transaction.last_offset - max(transaction.first_offset, start) + 1
+            total += span if reference.ever_compacted else min(span, transaction.records)
+    return total
 
 
 def share_row(placed: PlacedShare, *, snapshot_quiet: bool) -> Row:
@@ -73,6 +97,9 @@ def share_row(placed: PlacedShare, *, snapshot_quiet: bool) -> Row:
         "delivery_count_limit": placed.delivery_count_limit,
         "range_faults": history.range_faults,
         "epoch_faults": history.epoch_faults,
+        "read_committed": placed.read_committed,
+        "aborted_offsets": None,
+        **NOTHING_TOLD,
         "anomalies": json_list({"kind": f.kind, "offset": f.offset, "detail": f.detail} for f in history.faults),
         "broker_quiet": placed.broker_quiet,
         "snapshot_quiet": snapshot_quiet,

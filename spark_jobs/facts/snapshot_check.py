@@ -96,10 +96,11 @@ class SnapshotCheck:
         if contents is None:
             return _not_compared(file, UNREADABLE)
         known = self._compared.get((file.end_offset, contents.digest))
+        if known is None or any(d.kind == "partition" for d in known.found):
+            _tell_epochs(history, file, contents.records)
         if known is None:
             theirs = MetadataImage()
             theirs.apply(contents.records)
-            _tell_epochs(history, file.end_offset, contents.records)
             known = SnapshotVerdict(
                 file=file,
                 whole=contents.whole,
@@ -116,21 +117,32 @@ def _not_compared(file: SnapshotFile, reason: str) -> SnapshotVerdict:
     return SnapshotVerdict(file=file, whole=None, entries=None, found=(), reason=reason, after_damage=False)
 
 
-def _tell_epochs(history: MetadataHistory, end_offset: int, records: Sequence[LoggedRecord]) -> None:
-    """Keeps what a snapshot says of each partition's epochs; of several that agree the newest, else who contradicts."""
+def _tell_epochs(history: MetadataHistory, file: SnapshotFile, records: Sequence[LoggedRecord]) -> None:
+    """Keeps what a snapshot says of each partition's epochs; of several that agree the newest, else who contradicts.
+
+    Of those that contradict in the same words each is named.
+    """
     for logged in records:
         if logged.record.name != "PartitionRecord":
             continue
         said = logged.record.fields
         topic = history.topics.get(str(said["topic_id"]))
         state = topic.partitions.get(int(str(said["partition_id"]))) if topic is not None else None
-        if state is None or _contradicted(state.changes[-1]):
+        if state is None:
+            continue
+        change, own = state.changes[-1], (file.node_id, file.path)
+        partition_epoch, leader_epoch = int(str(said["partition_epoch"])), int(str(said["leader_epoch"]))
+        if _contradicted(change):
+            same = (change.snapshot_end_offset, change.snapshot_partition_epoch, change.snapshot_leader_epoch)
+            if same == (file.end_offset, partition_epoch, leader_epoch):
+                state.changes[-1] = replace(change, snapshot_files=(*change.snapshot_files, own))
             continue
         state.changes[-1] = replace(
-            state.changes[-1],
-            snapshot_end_offset=end_offset,
-            snapshot_partition_epoch=int(str(said["partition_epoch"])),
-            snapshot_leader_epoch=int(str(said["leader_epoch"])),
+            change,
+            snapshot_end_offset=file.end_offset,
+            snapshot_partition_epoch=partition_epoch,
+            snapshot_leader_epoch=leader_epoch,
+            snapshot_files=(own,),
         )
 
 

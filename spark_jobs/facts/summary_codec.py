@@ -16,7 +16,7 @@ import numpy as np
 
 from spark_jobs.facts.segment_summary import BUCKET, EPOCH_RUN, EVENT, FINDING, GAP, SegmentSummary
 
-SUMMARY_VERSION: Final = 5
+SUMMARY_VERSION: Final = 6
 _ARRAYS: Final = {"epoch_runs": EPOCH_RUN, "events": EVENT, "gaps": GAP, "buckets": BUCKET, "findings": FINDING}
 _LENGTH: Final = struct.Struct("<I")
 

@@ -2,22 +2,24 @@
 
 In: the decisions that list a partition, in the order of their log, and the markers in its reference replica. Out: rows
 of `transaction_ends`. The rule that must hold: where producer id and epoch name one transaction (version 2, or a fenced
-producer) they decide; where many transactions share them (version 1), their order and the clocks do (shared_epochs).
+producer) they decide; where many transactions share them (version 1), their order does (shared_epochs). What two nodes'
+clocks say decides nothing within the time that they may be apart.
 
     decided      PrepareCommit or PrepareAbort is in the log
     completed    the coordinator took the marker of every partition as written (all in-sync replicas have it)
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import numpy as np
-
+from spark_jobs.facts.clocks import CLOCKS_APART_MS
 from spark_jobs.facts.context import PartitionContext, Row
+from spark_jobs.facts.end_markers import Marker, MarkersByEpoch, end_markers
+from spark_jobs.facts.producer_state import UNKNOWN
 from spark_jobs.facts.producers import Transaction
 from spark_jobs.facts.replica import ReplicaFacts
-from spark_jobs.facts.segment_summary import COMMIT, EVENT, MARKER
-from spark_jobs.facts.shared_epochs import CLOCK_MARGIN_MS, Found, Marker, share_out
+from spark_jobs.facts.shared_epochs import Found, share_out
+from spark_jobs.facts.transaction_versions import aborted_by_hand
 from spark_jobs.facts.transactional_ids import Decision
 from spark_jobs.facts.watermarks import HighWatermarkBounds
 
@@ -28,16 +30,24 @@ def transaction_end_rows(
     """A row for each decision that lists the partition."""
     if not context.decisions:
         return []
+    decisions = [decision for _, decision in context.decisions]
     created = context.changes[0].at_ms if context.changes and not context.changes[0].from_snapshot else None
-    markers = _markers(reference) if reference is not None else {}
+    reused = _name_reused(context)
     # What was completed before the topic was created has its markers in the topic that had its name before.
-    found = _matched([None if _is_older(d, created) else d for _, d in context.decisions], markers)
+    own = [None if reused and _is_older(d, created) else d for d in decisions]
+    found = [Found() for _ in decisions]
     opened: dict[int, Transaction] = {}
     if reference is not None:
-        _ended_by_another([d for _, d in context.decisions], found, reference)
+        by_hand = aborted_by_hand(context, reference)
+        found = _matched(own, end_markers(reference), reference, by_hand)
+        _ended_by_another(decisions, found, reference, by_hand)
         opened = {t.producer_id: t for t in reference.replay.open_transactions}
+    last_ended = {d.producer_id: at for at, (d, f) in enumerate(zip(decisions, found, strict=True)) if f.marker}
     rows = []
-    for (record_partition, decision), end in zip(context.decisions, found, strict=True):
+    for at, ((record_partition, decision), end) in enumerate(zip(context.decisions, found, strict=True)):
+        left_open = None
+        if reference is not None and last_ended.get(decision.producer_id, -1) < at:
+            left_open = _left_open(context, decision, opened.get(decision.producer_id), reference)
         rows.append(
             {
                 "topic": context.topic,
@@ -56,11 +66,7 @@ def transaction_end_rows(
                 "marker_offset": end.marker.offset if end.marker is not None else None,
                 "marker_outcome": end.marker.outcome if end.marker is not None else None,
                 "marker_count": end.count,
-                "open_first_offset": (
-                    _left_open(decision, opened.get(decision.producer_id), end, _first_held(reference))
-                    if reference is not None
-                    else None
-                ),
+                "open_first_offset": left_open,
                 "first_held_offset": _first_held(reference) if reference is not None else None,
                 "log_end_offset": reference.log_end_offset if reference is not None else None,
                 "high_watermark_upper": bounds.upper,
@@ -69,27 +75,53 @@ def transaction_end_rows(
                     (c.at_ms for c in context.changes if c.election == "unclean" and c.at_ms is not None), default=None
                 ),
                 "log_damaged": reference is not None
-                and bool(reference.damaged_batches or reference.given.unread_bases),
-                "ever_compacted": context.topic_compacted or (reference is not None and reference.ever_compacted),
+                and bool(
+                    reference.damaged_batches or reference.given.unread_bases or reference.replay.unreadable_markers
+                ),
+                "ever_compacted": _ever_compacted(context, reference),
                 "captured_at_ms": context.captured_at_ms,
                 "broker_quiet": reference.given.broker_quiet if reference is not None else context.snapshot_quiet,
                 "snapshot_quiet": context.snapshot_quiet,
+                "by_clocks": end.by_clocks,
+                "name_reused": False if reference is not None and _wrote_here(decision, reference) else reused,
             }
         )
     return rows
 
 
-def _left_open(decision: Decision, opened: Transaction | None, end: Found, first_held: int) -> int | None:
+def _left_open(
+    context: PartitionContext, decision: Decision, opened: Transaction | None, reference: ReplicaFacts
+) -> int | None:
     """Where the transaction begins that a decision without a marker left open; not one that began after it.
 
-    Where the head of the log is gone, with the marker perhaps, the next transaction is not taken for it by its clock.
+    Under version 2 the epoch tells. Under version 1, where the head of the log is gone, or a cleaner has been, with the
+    marker perhaps, nothing does: what is open may be the next one.
     """
-    if end.marker is not None or opened is None:
+    if opened is None:
         return None
-    margin_ms = 0 if first_held > 0 else CLOCK_MARGIN_MS
-    if decision.decided_at_ms is not None and opened.first_timestamp > decision.decided_at_ms + margin_ms:
+    if (decision.client_transaction_version or 0) >= 2:
+        return opened.first_offset if opened.producer_epoch < decision.marker_epoch else None
+    if opened.producer_epoch > decision.marker_epoch:
         return None
-    return opened.first_offset
+    whole = _first_held(reference) == 0 and not _ever_compacted(context, reference)
+    return opened.first_offset if whole or opened.producer_epoch < decision.marker_epoch else None
+
+
+def _ever_compacted(context: PartitionContext, reference: ReplicaFacts | None) -> bool:
+    return context.topic_compacted or (reference is not None and reference.ever_compacted)
+
+
+def _wrote_here(decision: Decision, reference: ReplicaFacts) -> bool:
+    """Whether the log holds data of the very transaction, as only version 2 can tell."""
+    epoch = reference.replay.epochs.get((decision.producer_id, decision.marker_epoch - 1))
+    return (decision.client_transaction_version or 0) >= 2 and epoch is not None and epoch.first_sequence is not None
+
+
+def _name_reused(context: PartitionContext) -> bool | None:
+    """Whether another topic had the name before; None where the metadata log does not reach back to that."""
+    if len(context.topic_ids_deleted) > 1:
+        return True
+    return False if context.names_whole and context.metadata_log_captured else None
 
 
 def _first_held(reference: ReplicaFacts) -> int:
@@ -97,41 +129,35 @@ def _first_held(reference: ReplicaFacts) -> int:
     return max(reference.log_start_offset, reference.local_log_start_offset)
 
 
-def _markers(reference: ReplicaFacts) -> Mapping[tuple[int, int], list[Marker]]:
-    """By producer id and epoch, in log order."""
-    parts = [part.events for segment in reference.given.segments for _, part in segment.ranges]
-    events = np.concatenate(parts) if parts else np.zeros(0, dtype=EVENT)
-    found: dict[tuple[int, int], list[Marker]] = defaultdict(list)
-    for event in events[events["kind"] == MARKER]:
-        found[int(event["producer_id"]), int(event["producer_epoch"])].append(
-            Marker(
-                offset=int(event["first_offset"]),
-                outcome="committed" if event["marker_type"] == COMMIT else "aborted",
-                at_ms=int(event["last_timestamp"]),
-            )
-        )
-    return found
-
-
 def _is_older(decision: Decision, created_at_ms: int | None) -> bool:
     completed = decision.completed_at_ms
-    return created_at_ms is not None and completed is not None and completed < created_at_ms
+    return created_at_ms is not None and completed is not None and completed < created_at_ms - CLOCKS_APART_MS
 
 
-def _matched(decisions: Sequence[Decision | None], markers: Mapping[tuple[int, int], list[Marker]]) -> list[Found]:
+def _matched(
+    decisions: Sequence[Decision | None], markers: MarkersByEpoch, reference: ReplicaFacts, by_hand: list[Transaction]
+) -> list[Found]:
     found = [Found() for _ in decisions]
-    shared: dict[tuple[int, int], list[int]] = defaultdict(list)
+    of_version_1: dict[tuple[int, int], list[int]] = defaultdict(list)
+    in_own_epoch = {t.marker_offset for t in reference.replay.completed if t.marker_producer_epoch == t.producer_epoch}
+    hands = {t.marker_offset for t in by_hand}
+    named: dict[tuple[int, int], set[int]] = defaultdict(set)
     for at, decision in enumerate(decisions):
         if decision is None:
             continue
         key = (decision.producer_id, decision.marker_epoch)
         if (decision.client_transaction_version or 0) >= 2:
-            found[at] = _of_one(decision, markers.get(key, ()))
+            own = [m for m in markers.get(key, ()) if m.offset not in hands]
+            # What ends data of its own epoch came late, or its client is back at version 1: the decision's was before.
+            before = [m for m in own if m.offset not in in_own_epoch]
+            found[at] = _of_one(decision, before or own)
+            named[key] |= {m.offset for m in before}
         else:
-            shared[key].append(at)
-    for key, places in shared.items():
+            of_version_1[key].append(at)
+    for key, places in of_version_1.items():
         wanting = [d for at in places if (d := decisions[at]) is not None]
-        for at, end in zip(places, share_out(wanting, markers.get(key, ())), strict=True):
+        own = [m for m in markers.get(key, ()) if m.offset not in named[key]]
+        for at, end in zip(places, share_out(wanting, own), strict=True):
             found[at] = end
     return found
 
@@ -142,16 +168,19 @@ def _of_one(decision: Decision, own: Sequence[Marker]) -> Found:
     return Found(marker=next(iter(contradicting or own), None), count=len(own))
 
 
-def _ended_by_another(decisions: Sequence[Decision], found: Sequence[Found], reference: ReplicaFacts) -> None:
+def _ended_by_another(
+    decisions: Sequence[Decision], found: Sequence[Found], reference: ReplicaFacts, by_hand: list[Transaction]
+) -> None:
     """A transaction that a marker of another epoch ended has its end; that the epoch is wrong is told of the marker."""
     wrong = {
         (t.producer_id, t.producer_epoch): t
         for t in reference.replay.completed
-        if t.marker_producer_epoch not in (t.producer_epoch, t.producer_epoch + 1)
+        if t.marker_producer_epoch not in (None, t.producer_epoch, t.producer_epoch + 1) and t.outcome != UNKNOWN
     }
+    wrong |= {(t.producer_id, t.producer_epoch): t for t in by_hand}
     for decision, end in zip(decisions, found, strict=True):
         version_2 = (decision.client_transaction_version or 0) >= 2
         ended = wrong.get((decision.producer_id, decision.marker_epoch - version_2))
-        if end.marker is None and ended is not None and ended.marker_offset is not None:
+        if end.marker is None and not end.by_clocks and ended is not None and ended.marker_offset is not None:
             end.marker = Marker(offset=ended.marker_offset, outcome=ended.outcome, at_ms=ended.last_timestamp)
             end.count = 1

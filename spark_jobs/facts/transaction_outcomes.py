@@ -18,6 +18,7 @@ from spark_jobs.relations.coordinators import TRANSACTION_OUTCOMES
 
 _NO_RECORD: Final = -1
 _KEY: Final = ["producer_id", "marker_epoch", "record_partition", "record_offset"]
+_NAMED: Final = ["producer_id", "marker_epoch"]
 _PLACE: Final = [*_KEY, "topic", "partition"]
 _MARKS: Final = ("committed", "aborted")
 
@@ -29,7 +30,10 @@ def transaction_outcomes(transactions: pa.Table, ends: pa.Table, *, cluster: str
         epoch="marker_producer_epoch",
         outcome="outcome",
     )
-    decided = _marked(_keyed(ends, bumped), epoch="marker_epoch", outcome="marker_outcome")
+    # Where markers also end data of their own epoch, a client went back to version 1: the epoch names none of those.
+    in_own = transactions.filter(pc.field("marker_producer_epoch") == pc.field("producer_epoch"))
+    shared = _packed(in_own.select(["producer_id", "marker_producer_epoch"]).rename_columns(_NAMED))
+    decided = _marked(_keyed(ends, bumped, shared), epoch="marker_epoch", outcome="marker_outcome")
     both = pa.concat_tables([bumped, decided])
     # A partition's marker is in both relations where the coordinator's decision is known.
     places = both.group_by(_PLACE).aggregate([(name, "max") for name in (*_MARKS, *_WORDS)])
@@ -47,7 +51,7 @@ def transaction_outcomes(transactions: pa.Table, ends: pa.Table, *, cluster: str
 _WORDS: Final = ("transactional_id", "decided_committed", "decided_aborted")
 
 
-def _keyed(ends: pa.Table, bumped: pa.Table) -> pa.Table:
+def _keyed(ends: pa.Table, bumped: pa.Table, shared: pa.Array) -> pa.Table:
     """Decisions; where the epoch alone names the transaction their place in the coordinator's log is left out."""
     alone = pc.greater_equal(pc.fill_null(ends["client_transaction_version"], 0), 2)
     keys = (
@@ -55,8 +59,9 @@ def _keyed(ends: pa.Table, bumped: pa.Table) -> pa.Table:
         .group_by(["producer_id", "marker_epoch"])
         .aggregate([])
     )
-    known = pa.chunked_array([_packed(keys)]) if len(keys) else pa.chunked_array([pa.array([], pa.string())])
-    alone = pc.or_(alone, pc.is_in(_packed(ends), value_set=known.combine_chunks()))
+    packed = _packed(ends)
+    named = pc.and_not(pc.is_in(packed, value_set=_packed(keys)), pc.is_in(packed, value_set=shared))
+    alone = pc.or_(alone, named)
     for name in ("record_partition", "record_offset"):
         values = pc.if_else(alone, pa.scalar(_NO_RECORD, ends[name].type), ends[name])
         ends = ends.set_column(ends.column_names.index(name), name, values)

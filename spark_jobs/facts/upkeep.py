@@ -6,18 +6,23 @@ time and size are what Kafka's own deletion looks at, from the first segment on 
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from kafka_log.internal_topics import CLUSTER_METADATA
+from kafka_log.producer_snapshot import ProducerSnapshotEntry
+from spark_jobs.facts.clocks import CLOCKS_APART_MS
+from spark_jobs.facts.comparison import blind_stretches
+from spark_jobs.facts.config_history import EVER, Since
 from spark_jobs.facts.context import PartitionContext, Row
-from spark_jobs.facts.key_table import KeyTable, duplicates_below, key_count
-from spark_jobs.facts.lost_records import blind_stretches
+from spark_jobs.facts.expiration import Expiration
+from spark_jobs.facts.key_table import KeyTable, duplicates_between, key_count
 from spark_jobs.facts.metadata import COMPACT
 from spark_jobs.facts.remote_tier import first_hole, remote_end
 from spark_jobs.facts.replica import ReplicaFacts, SegmentRow
 from spark_jobs.facts.replica_set import ReplicaSet
 from spark_jobs.facts.row_basics import capture, of_replica
-from spark_jobs.facts.upkeep_context import LogSettings, UpkeepContext
+from spark_jobs.facts.upkeep_context import POLICY, RETENTION_BYTES, RETENTION_MS, LogSettings, UpkeepContext
 
 ReadKeys = Callable[[ReplicaFacts], KeyTable | str]
 """A compacted replica's table, or why there is none."""
@@ -75,7 +80,7 @@ def _row(
         **_retention(known.settings, replica, context),
         "cleaner_offset": given.cleaner_offset,
         **_keys(context, replica, keys, known),
-        **_producers(context, replica),
+        **_producers(present, replica),
         "remote_known": known.remote_known,
         "remote_end_offset": (
             remote_end(known.remote, present.reference.vector) if present.reference is not None else None
@@ -92,8 +97,8 @@ def size_of(replica: ReplicaFacts) -> int:
 
 
 def is_damaged(replica: ReplicaFacts) -> bool:
-    """A place of its log could not be read."""
-    return bool(blind_stretches(replica)) or bool(replica.given.unread_bases)
+    """A place of its log could not be read, or not be believed."""
+    return bool(blind_stretches(replica) or replica.given.unread_bases or replica.replay.doubtful_offsets)
 
 
 def _below_log_start(replica: ReplicaFacts) -> int:
@@ -110,24 +115,36 @@ def _reached(before: ReplicaFacts, now: ReplicaFacts, below: int) -> bool:
 
 
 def _retention(settings: LogSettings, replica: ReplicaFacts, context: PartitionContext) -> Row:
+    """What should have been deleted by now: what no setting has kept since the last time that somebody looked."""
+    now, interval = context.captured_at_ms, settings.retention_check_interval_ms
+    due = Since(at_ms=now - interval - CLOCKS_APART_MS) if now is not None else EVER
+    limits = _Limits(
+        retention_ms=settings.largest(RETENTION_MS, due),
+        retention_bytes=settings.largest(RETENTION_BYTES, due),
+        check_interval_ms=interval,
+    )
     told: Row = {
-        "retention_check_interval_ms": settings.retention_check_interval_ms,
-        "retention_ms": settings.retention_ms,
-        "retention_bytes": settings.retention_bytes,
-        "retention_known": settings.retention_known,
+        "retention_check_interval_ms": interval,
+        "retention_ms": limits.retention_ms,
+        "retention_bytes": limits.retention_bytes,
+        "retention_known": settings.known(RETENTION_MS, RETENTION_BYTES, since=due),
+        "retention_history_known": settings.reaches(POLICY, RETENTION_MS, RETENTION_BYTES, since=due),
     }
-    now = context.captured_at_ms
-    if now is None or _DELETE not in (context.cleanup_policy or ""):
+    policies = settings.of(POLICY).in_force(due)
+    if now is None or _DELETE not in (context.cleanup_policy or "") or any(_DELETE not in p.value for p in policies):
+        return told
+    high_watermark, rolled = replica.given.high_watermark, replica.segments[:-1]
+    if high_watermark is None and rolled:
         return told
     told["overdue_segments"] = 0
     closed = [
         s
-        for s in replica.segments[:-1]
-        if s.next_base_offset is not None and s.next_base_offset <= (replica.given.high_watermark or 0)
+        for s in rolled
+        if s.next_base_offset is not None and high_watermark is not None and s.next_base_offset <= high_watermark
     ]
     for why, overdue in (
-        ("time", _by_time(closed, settings, now)),
-        ("size", _by_size(closed, settings, now)),
+        ("time", _by_time(closed, limits, now)),
+        ("size", _by_size(closed, limits, now)),
     ):
         if overdue > told["overdue_segments"]:
             told |= {
@@ -139,10 +156,19 @@ def _retention(settings: LogSettings, replica: ReplicaFacts, context: PartitionC
     return told
 
 
-def _by_time(closed: list[SegmentRow], settings: LogSettings, now: int) -> int:
-    if settings.retention_ms < 0:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Limits:
+    """The largest that were in force at any time since a deletion should have come; -1 is without limit."""
+
+    retention_ms: int
+    retention_bytes: int
+    check_interval_ms: int
+
+
+def _by_time(closed: list[SegmentRow], limits: _Limits, now: int) -> int:
+    if limits.retention_ms < 0:
         return 0
-    latest = now - settings.retention_ms - settings.retention_check_interval_ms
+    latest = now - limits.retention_ms - limits.check_interval_ms
     count = 0
     for row in closed:
         if not 0 <= row.summary.max_timestamp_ms < latest:
@@ -151,12 +177,12 @@ def _by_time(closed: list[SegmentRow], settings: LogSettings, now: int) -> int:
     return count
 
 
-def _by_size(closed: list[SegmentRow], settings: LogSettings, now: int) -> int:
+def _by_size(closed: list[SegmentRow], limits: _Limits, now: int) -> int:
     """Counts only what was there a check interval ago, so that the deletion had its chance."""
-    if settings.retention_bytes < 0:
+    if limits.retention_bytes < 0:
         return 0
-    old = [s for s in closed if 0 <= s.summary.max_timestamp_ms < now - settings.retention_check_interval_ms]
-    excess = sum(s.segment.size_bytes for s in old) - settings.retention_bytes
+    old = [s for s in closed if 0 <= s.summary.max_timestamp_ms < now - limits.check_interval_ms]
+    excess = sum(s.segment.size_bytes for s in old) - limits.retention_bytes
     count = 0
     for row in closed:
         excess -= row.segment.size_bytes
@@ -168,7 +194,7 @@ def _by_size(closed: list[SegmentRow], settings: LogSettings, now: int) -> int:
 
 def _keys(context: PartitionContext, replica: ReplicaFacts, keys: ReadKeys, known: UpkeepContext) -> Row:
     told: Row = {
-        "policy_changed_at_ms": known.settings.policy_changed_at_ms,
+        "policy_changed_at_ms": known.settings.compact_since_ms,
         "policy_history_known": known.history_whole,
     }
     if not works_on(context, replica):
@@ -177,7 +203,9 @@ def _keys(context: PartitionContext, replica: ReplicaFacts, keys: ReadKeys, know
     if isinstance(table, str):
         return told | {"key_incomparable_reason": table}
     cleaner = replica.given.cleaner_offset
-    duplicates, first = duplicates_below(table, cleaner) if cleaner is not None else (0, None)
+    duplicates, first = (
+        duplicates_between(table, replica.log_start_offset, cleaner) if cleaner is not None else (0, None)
+    )
     return told | {
         "keys_sampled_permille": table.permille,
         "keys": key_count(table),
@@ -192,14 +220,16 @@ def _keys(context: PartitionContext, replica: ReplicaFacts, keys: ReadKeys, know
 
 def works_on(context: PartitionContext, replica: ReplicaFacts) -> bool:
     """Whether a cleaner works on a replica, or did."""
-    return context.topic_compacted or replica.given.cleaner_offset is not None or replica.ever_compacted
+    found = replica.ever_compacted and not replica.compaction_assumed
+    return context.topic_compacted or replica.given.cleaner_offset is not None or found
 
 
-def _producers(context: PartitionContext, replica: ReplicaFacts) -> Row:
+def _producers(present: ReplicaSet, replica: ReplicaFacts) -> Row:
     """Producers whose last batch the newest producer snapshot names, and which the log has not.
 
     Only of a compacted log; elsewhere the snapshot's content is compared with the log as it is (B11).
     """
+    context, expiration = present.context, Expiration.of(present.context.producer_expiration_ms)
     if not works_on(context, replica):
         return {}
     usable = [
@@ -215,7 +245,7 @@ def _producers(context: PartitionContext, replica: ReplicaFacts) -> Row:
     start = max(replica.log_start_offset, replica.local_log_start_offset)
     states = replica.states_at[newest.offset]
     missing: list[tuple[int, int]] = []
-    expired = 0
+    expired = unsettled = 0
     for entry in newest.content.entries:
         if entry.last_offset < start:
             continue  # Behind a marker of version 2 it names no batch; or retention took it.
@@ -226,11 +256,34 @@ def _producers(context: PartitionContext, replica: ReplicaFacts) -> Row:
             continue  # It wrote on behind the snapshot: the cleaner keeps that batch instead.
         if last is not None and last.producer_epoch > entry.producer_epoch:
             continue  # An end marker behind the snapshot raised its epoch: the cleaner keeps that instead.
-        if (context.captured_at_ms or 0) - entry.timestamp >= context.producer_expiration_ms:
+        over = None  # Of an instant that is not known, any producer may have been forgotten.
+        if context.captured_at_ms is not None:
+            idle_ms = context.captured_at_ms - entry.timestamp
+            over = expiration.may_be_over(written_at_ms=entry.timestamp, idle_ms=idle_ms)
+        if over is None and not _remembered(present, replica, newest.offset, entry):
+            unsettled += 1
+        elif over:
             expired += 1
         else:
             missing.append((entry.last_offset, entry.producer_id))
-    told: Row = {"producers_without_batch": len(missing), "expired_producers": expired}
+    told: Row = {
+        "producers_without_batch": len(missing),
+        "expired_producers": expired,
+        "producers_perhaps_expired": unsettled,
+    }
     if missing:
         told |= {"first_missing_offset": min(missing)[0], "first_missing_producer_id": min(missing)[1]}
     return told
+
+
+def _remembered(present: ReplicaSet, replica: ReplicaFacts, offset: int, entry: ProducerSnapshotEntry) -> bool:
+    """Whether brokers knew a producer when they cleaned, whatever the setting is.
+
+    This one wrote it down when it stopped, after its cleaner's last work; and another one's cleaner, which has passed
+    the batch too, kept it.
+    """
+    if present.context.captured_at_ms is None or not replica.given.clean_shutdown or offset != replica.log_end_offset:
+        return False
+    others = (f for f in present.live if f is not replica and (f.given.cleaner_offset or 0) > entry.last_offset)
+    kept = (f.replay.states.get(entry.producer_id) for f in others)
+    return any(state is not None and state.last_offset >= entry.last_offset for state in kept)

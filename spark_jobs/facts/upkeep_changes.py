@@ -11,6 +11,8 @@ LogToClean; KIP-534.
 from typing import Final
 
 from kafka_log.internal_topics import CLUSTER_METADATA
+from spark_jobs.facts.clocks import CLOCKS_APART_MS
+from spark_jobs.facts.config_history import Since
 from spark_jobs.facts.context import Row
 from spark_jobs.facts.epochs import truncation
 from spark_jobs.facts.key_table import KeyChange, change
@@ -19,11 +21,18 @@ from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.replica_set import ReplicaSet
 from spark_jobs.facts.row_basics import capture, of_replica
 from spark_jobs.facts.upkeep import NOT_COMPACTED, ReadKeys, elapsed_ms, is_damaged, size_of, works_on
-from spark_jobs.facts.upkeep_context import LogSettings, UpkeepContext
+from spark_jobs.facts.upkeep_context import (
+    CLEANABLE_RATIO,
+    COMPACTION_LAG_MS,
+    DELETE_RETENTION_MS,
+    REMOTE_STORAGE,
+    RETENTION_BYTES,
+    RETENTION_MS,
+    LogSettings,
+    UpkeepContext,
+)
 
 KEEPS_LAST_BATCH: Final = (4, 0)
-MARGIN_MS: Final = 5_000
-"""Clocks of brokers, and the instant of a plain copy, are known this well."""
 _NOTHING: Final = "no common range"
 _NO_TIME: Final = "instants not known"
 
@@ -63,7 +72,7 @@ def _row(
 ) -> Row:
     context = present.context
     known = context.upkeep or UpkeepContext()
-    own, past = known.settings, (earlier.context.upkeep or UpkeepContext()).settings
+    own, since = known.settings, _since(earlier, then)
     first_base = now.segments[0].segment.base_offset if now.segments else None
     release = known.oldest_releases.get(now.broker_id)
     return {
@@ -73,21 +82,23 @@ def _row(
         "elapsed_ms": elapsed_ms(present, earlier),
         "cleanup_policy": context.cleanup_policy,
         "damaged": is_damaged(then) or is_damaged(now),
-        "remote_storage_enable": context.remote_storage_enable,
+        "remote_storage_enable": context.remote_storage_enable or own.of(REMOTE_STORAGE).ever("true", since),
         "compacted": works_on(context, now),
         "previous_log_start_offset": then.log_start_offset,
         "log_start_offset": now.log_start_offset,
         # One below the first segment is what the log start was before that segment's predecessors went.
         "checkpointed_log_start": (now.given.checkpoint_log_start_offset or -1) >= (first_base or 0),
         "log_start_in_segment": None if first_base is None else now.log_start_offset > first_base,
+        **_request(present, now),
         "previous_log_end_offset": then.log_end_offset,
         "log_end_offset": now.log_end_offset,
         "previous_high_watermark": then.given.high_watermark,
         "high_watermark": now.given.high_watermark,
         **_removed(then, now),
-        "retention_ms": _smaller(own.retention_ms, past.retention_ms),
-        "retention_bytes": _smaller(own.retention_bytes, past.retention_bytes),
-        "retention_known": own.retention_known and past.retention_known,
+        "retention_ms": own.smallest(RETENTION_MS, since),
+        "retention_bytes": own.smallest(RETENTION_BYTES, since),
+        "retention_known": own.known(RETENTION_MS, RETENTION_BYTES, since=since),
+        "retention_history_known": own.reaches(RETENTION_MS, RETENTION_BYTES, REMOTE_STORAGE, since=since),
         "largest_size_bytes": max((size_of(f) for f in present.live), default=None),
         "previous_cleaner_offset": then.given.cleaner_offset,
         "cleaner_offset": now.given.cleaner_offset,
@@ -95,17 +106,26 @@ def _row(
         "cleaned_by_release": None if release is None else f"{release[0]}.{release[1]}",
         "keeps_last_batch": known.ran_since(now.broker_id, KEEPS_LAST_BATCH),
         **_keys(present, earlier, then, now, keys, earlier_keys),
-        **(_dirt(then, now, own) if COMPACT in (context.cleanup_policy or "") else {}),
+        **(_dirt(then, now, own, since) if COMPACT in (context.cleanup_policy or "") else {}),
         "open_first_offset": now.replay.first_unstable_offset(None),
         "broker_alive": now.broker_id in context.alive_brokers,
         **capture(context, now),
     }
 
 
-def _smaller(one: int, other: int) -> int:
-    """The one that deletes more; -1 is without limit."""
-    limits = [v for v in (one, other) if v >= 0]
-    return min(limits, default=-1)
+def _since(earlier: ReplicaSet, then: ReplicaFacts) -> Since:
+    """From when on a setting may have done something to a replica that the earlier snapshot does not show yet.
+
+    What its metadata log had not come to; and, of a broker that ran while it was copied, what came after this log had
+    been read.
+    """
+    told = earlier.context.upkeep
+    offset = told.metadata_end_offset if told is not None else None
+    read, taken = then.given.log_read_at_ms, earlier.context.captured_at_ms
+    at_ms = read[0] if read is not None else taken
+    if at_ms is None or (then.given.broker_quiet and offset is not None):
+        return Since(offset=offset)
+    return Since(offset=offset, at_ms=at_ms - CLOCKS_APART_MS)
 
 
 def _removed(then: ReplicaFacts, now: ReplicaFacts) -> Row:
@@ -126,6 +146,37 @@ def _removed(then: ReplicaFacts, now: ReplicaFacts) -> Row:
     }
 
 
+def _request(present: ReplicaSet, now: ReplicaFacts) -> Row:
+    """Whether the broker moved the log start itself, and whether a request to delete records may have made it do so.
+
+    Whoever moves it cuts the leader epochs below it off, in memory and soon in the file (UnifiedLog#
+    maybeIncrementLogStartOffset). A checkpoint lists a log start only above the first segment, where a request left it
+    until the segments below went. A follower never starts behind its leader by a request.
+    """
+    given, start = now.given, now.log_start_offset
+    checkpoint = given.later_epoch_checkpoint or given.epoch_checkpoint
+    entries = checkpoint.entries if checkpoint is not None else ()
+    epochs_start = entries[0].start_offset if entries else None
+    first_base = now.segments[0].segment.base_offset if now.segments else None
+    listed = first_base is not None and (given.checkpoint_log_start_offset or -1) >= first_base
+    written = given.broker_quiet or listed or given.later_epoch_checkpoint is not None
+    untouched = written and epochs_start is not None and epochs_start < start
+    leader = present.reference
+    ahead = (
+        present.context.snapshot_quiet
+        and leader is not None
+        and leader is not now
+        and leader.broker_id in (present.context.leader_id, present.context.last_leader_id)
+        and leader.log_start_offset < start
+    )
+    return {
+        "epochs_start_offset": epochs_start,
+        "leader_log_start_offset": leader.log_start_offset if leader is not None and leader is not now else None,
+        "deleted_by_request": listed and epochs_start is not None and epochs_start >= start,
+        "deletion_by_request_possible": not untouched and not ahead,
+    }
+
+
 def _keys(
     present: ReplicaSet,
     earlier: ReplicaSet,
@@ -134,9 +185,11 @@ def _keys(
     keys: ReadKeys,
     earlier_keys: ReadKeys,
 ) -> Row:
-    known, past = present.context.upkeep or UpkeepContext(), earlier.context.upkeep or UpkeepContext()
-    retained = min(known.settings.delete_retention_ms, past.settings.delete_retention_ms)
-    retention_known = known.settings.delete_retention_known and past.settings.delete_retention_known
+    settings, since = (present.context.upkeep or UpkeepContext()).settings, _since(earlier, then)
+    retained = settings.smallest(DELETE_RETENTION_MS, since)
+    retention_known = settings.known(DELETE_RETENTION_MS, since=since) and settings.reaches(
+        DELETE_RETENTION_MS, since=since
+    )
     if not works_on(present.context, now) and not works_on(earlier.context, then):
         return {"key_incomparable_reason": NOT_COMPACTED}
     start, end = max(now.log_start_offset, now.local_log_start_offset), _end(then, now)
@@ -151,7 +204,7 @@ def _keys(
         other,
         start_offset=start,
         end_offset=end,
-        now_ms=None if at is None else at + MARGIN_MS,
+        now_ms=None if at is None else at + CLOCKS_APART_MS,
         without_horizon_due_ms=was_at + retained if was_at is not None and retention_known else None,
     )
     return {
@@ -163,7 +216,7 @@ def _keys(
         "first_changed_key_offset": found.first_changed_offset,
         # A deletion that came after the earlier snapshot goes delete.retention.ms after the cleaner first saw it.
         "tombstone_may_have_passed": (
-            None if at is None or was_at is None else not retention_known or at + MARGIN_MS >= was_at + retained
+            None if at is None or was_at is None else not retention_known or at + CLOCKS_APART_MS >= was_at + retained
         ),
         "early_tombstones": found.early_tombstones,
         "first_early_tombstone_offset": found.first_early_offset,
@@ -182,7 +235,7 @@ def _end(then: ReplicaFacts, now: ReplicaFacts) -> int | None:
     return min(e for e in ends if e is not None)
 
 
-def _dirt(then: ReplicaFacts, now: ReplicaFacts, settings: LogSettings) -> Row:
+def _dirt(then: ReplicaFacts, now: ReplicaFacts, settings: LogSettings, since: Since) -> Row:
     """Closed segments by whether they lie below the cleaner's checkpoint."""
     clean, dirty = _shares(now)
     was_clean, was_dirty = _shares(then)
@@ -192,9 +245,10 @@ def _dirt(then: ReplicaFacts, now: ReplicaFacts, settings: LogSettings) -> Row:
         "clean_bytes": clean,
         "previous_dirty_permille": _permille(was_clean, was_dirty),
         "dirty_permille": _permille(clean, dirty),
-        "cleanable_permille": settings.cleanable_permille,
-        "cleanable_known": settings.cleanable_known,
-        "compaction_lag_ms": settings.compaction_lag_ms,
+        "cleanable_permille": max(settings.permilles(CLEANABLE_RATIO, since)),
+        "cleanable_known": settings.known(CLEANABLE_RATIO, since=since)
+        and settings.reaches(CLEANABLE_RATIO, COMPACTION_LAG_MS, since=since),
+        "compaction_lag_ms": max(settings.numbers(COMPACTION_LAG_MS, since)),
     }
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from kafka_log.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from kafka_log.transaction_index import AbortedTransaction
+from spark_jobs.facts.producer_state import UNKNOWN
 from spark_jobs.facts.producers import Transaction
 from spark_jobs.facts.segment_summary import ABORT, COMMIT
 
@@ -29,7 +30,8 @@ from spark_jobs.facts.segment_summary import ABORT, COMMIT
 class Visibility:
     """One batch: what it is, who sees it, and why. `wrong`: what they see is not what the end marker says.
 
-    `transaction` is committed, aborted or open; None of a batch that is part of none. `end_offset` is exclusive.
+    `transaction` is committed, aborted, open, or unknown where its end marker cannot be read; None of a batch that is
+    part of none. `end_offset` is exclusive.
     """
 
     start_offset: int
@@ -136,6 +138,8 @@ def _hidden_from_committed(log: ReplicaLog, end: int, *, listed: bool, outcome: 
     if end > log.last_stable_offset:
         if outcome == "open":
             return "its transaction is open"
+        if outcome == UNKNOWN:
+            return "its end marker cannot be read"
         return f"not below the last stable offset {log.last_stable_offset}: an earlier transaction is open"
     return "the transaction index lists it as aborted" if listed else None
 
@@ -149,6 +153,8 @@ def _contradiction(outcome: str | None, *, listed: bool) -> str | None:
 
 
 def _seen(outcome: str | None) -> str:
+    if outcome == UNKNOWN:
+        return "its end marker cannot be read"
     return "part of no transaction" if outcome is None else f"its transaction is {outcome}"
 
 

@@ -21,6 +21,8 @@ class ReplicaOffsets:
     checkpointed_high_watermark: int | None
     shared_end_offset: int
     log_end_offset: int
+    whole: bool = True
+    """False where damage may hide some of its log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +35,13 @@ class HighWatermarkBounds:
 
 
 def high_watermark_bounds(
-    replicas: Iterable[ReplicaOffsets], *, leader_id: int, must_hold: frozenset[int], one_moment: bool
+    replicas: Iterable[ReplicaOffsets], *, leader_id: int, must_hold: frozenset[int]
 ) -> HighWatermarkBounds:
     """Bounds of the current lineage's high watermark.
 
-    `must_hold`: the ISR, and the ELR beside it: each member holds everything committed. `one_moment`: the copies are
-    of one moment; otherwise a member copied earlier may end below a high watermark that another copy already knows,
-    and only the leader's own log end bounds it.
+    `must_hold`: the ISR, and the ELR beside it: each member holds everything committed. One that was copied earlier,
+    or is cut short or damaged, may end below a high watermark that another one knows: then only the leader's own log
+    end bounds it, or nothing.
     """
     by_id = {r.broker_id: r for r in replicas}
     known = [
@@ -48,14 +50,14 @@ def high_watermark_bounds(
         if r.checkpointed_high_watermark is not None
     ]
     lower, _, known_by = max(known, default=(None, False, None))
-    ends = [by_id[b].log_end_offset for b in must_hold if b in by_id]
+    members = [by_id[b] for b in must_hold if b in by_id]
     upper: int | None = None
-    if ends and must_hold <= by_id.keys():
-        upper = min(ends)
+    if members and must_hold <= by_id.keys() and all(m.whole for m in members):
+        upper = min(m.log_end_offset for m in members)
     leader = by_id.get(leader_id)
-    if upper is None or (not one_moment and lower is not None and upper < lower):
+    if upper is None or (lower is not None and upper < lower):
         upper = leader.log_end_offset if leader is not None and (leader_id in must_hold or not must_hold) else None
-        if upper is not None and lower is not None and upper < lower and not one_moment:
+        if upper is not None and lower is not None and upper < lower:
             upper = None
     return HighWatermarkBounds(lower=lower, upper=upper, known_by=known_by)
 

@@ -15,22 +15,22 @@ BROKERS: Final = Relation(
         cluster_id                  string   cluster.id of meta.properties
         directory_ids               string[] directory.id of each log dir
         log_dirs                    string[] its log dirs' names in the snapshot ("." where there is one)
-        clean_shutdown              bool     .kafka_cleanshutdown present in every log dir
+        clean_shutdown              bool     .kafka_cleanshutdown present in every log dir (a metadata.log.dir aside)
         clean_shutdown_broker_epoch int64    broker epoch in .kafka_cleanshutdown
         broker_epoch                int64    offset of its last RegisterBrokerRecord
         registered                  bool     known to the metadata log
         fenced                      bool     fenced at the end of the metadata log
-        captured                    bool     its directory is in the snapshot
+        captured                    bool     its log dirs are in the snapshot, and are taken for its own
         replica_count               int32    live partition directories
         size_bytes                  int64    bytes of its .log files
         read_started_at_ms          int64    when the capture began to read it (null for a plain copy)
         read_finished_at_ms         int64    when the capture finished reading it
         cluster_ids                 string[] cluster.id of each log dir's meta.properties
-        expected_cluster_id         string   cluster id that most captured brokers have; null if none is ahead
+        expected_cluster_id         string   cluster id that most captured nodes have; null if none is ahead
         node_ids                    int32[]  node.id of each log dir's meta.properties
         shared_directory_ids        string[] directory.id values that another log dir of the snapshot has, too
         foreign_directory_ids       string[] directory.id values that another broker has registered
-        unregistered_directory_ids  string[] directory.id values that no broker has registered; null where registrations name none
+        unregistered_directory_ids  string[] directory.id values that no broker has registered or had a replica in, a metadata.log.dir's aside; null where registrations name none
         uncaptured_directories      int32    log dirs that it registered and that are not in the snapshot
         alive                       bool     registered, not fenced, not in controlled shutdown at the log's end
         seen_until_ms               int64    newest record in its own copy of the metadata log; null without one
@@ -38,6 +38,9 @@ BROKERS: Final = Relation(
         missing_replicas            string[] partitions for which it was in the ISR, that it neither serves nor lists in its checkpoint
         misplaced_replicas          string[] partitions that the metadata log places in another of its log dirs
         unsettled_replicas          int32    of all these, how many may be about to be put right, or are not told by the copy
+        offline_replicas            string[] partitions that lie in a directory which the broker has no longer registered, out of the ISR: it failed or was taken out
+        metadata_log_captured       bool     a copy of the metadata log is in the snapshot
+        wrong_properties            string[] its meta.properties that contradict where they lie or the cluster, or cannot be made out: path and what is wrong
         """
     ),
 )
@@ -61,6 +64,8 @@ TOPICS: Final = Relation(
         missing_partitions             int32[] partition numbers below the largest that the metadata log does not have
         namesakes                      int32  other topics of this name that are not deleted
         metadata_damaged               bool   records of the metadata log could not be read
+        node_id                        int32  node whose copy of the metadata log it was read from
+        path                           string file in which its TopicRecord stands: a segment, or the metadata snapshot
         """
     ),
 )
@@ -145,8 +150,8 @@ PARTITION_CHANGES: Final = Relation(
         isr_and_elr         int32[] brokers both in ISR and ELR (K04)
         leader_in_isr       bool    leader is in the ISR; null when there is no leader
         topic_deleted       bool    the topic was deleted later
-        records_at_stake    int64   for an unclean election: records that replicas of the old lineage hold and the new leader does not (D18)
-        records_at_stake_known bool all members of the ISR before it were captured, so that number is whole
+        records_at_stake    int64   for an election that gave records up: those that were committed, or may have been, and that replicas of the old lineage hold and the new leader does not (D18)
+        records_at_stake_known bool all members of the ISR and ELR before it were captured, so that number is whole
         old_lineage_holders int32[] captured replicas that still hold them
         created             bool    the record that creates the partition
         restated            bool    a PartitionRecord of a partition that is there already
@@ -164,6 +169,12 @@ PARTITION_CHANGES: Final = Relation(
         out_of_place_ms     int64   for how long
         migrated            bool    the metadata came from ZooKeeper
         after_damage        bool    records before it could not be read
+        isr_joined_inactive int32[] of isr_inactive those whom this record took into the ISR, or elected, when they had gone in an earlier batch
+        node_id             int32   node whose copy of the metadata log it was read from
+        path                string  file in which it stands: a segment, or the metadata snapshot
+        snapshot_nodes      int32[] nodes that have that metadata snapshot; of those that contradict, all that do in the same words
+        snapshot_paths      string[] its path on each of them
+        elected_log_captured bool   of an election that may give records up: the log of who was elected, or of a later leader, is in the copy
         """
     ),
 )
@@ -202,6 +213,20 @@ COMMITTED_OFFSETS: Final = Relation(
         previous_committed_at_ms int64 its commit timestamp
         previous_topic_id string topic id in the earlier commit
         names_hashed      bool   names were replaced when the snapshot was taken
+        elections_on_record bool every election since the leader epoch that was read is in the metadata log
+        highest_leader_epoch int32 highest leader epoch that the group's commits name; null if they name none
+        epoch_never_given_out bool that is above the partition's leader epoch by the metadata log; null where either is not known
+        name_reused       bool   a topic of this name was deleted before, by the metadata log
+        metadata_damaged  bool   records of the metadata log could not be read: an epoch may have been given out by one of them
+        commit_steps      int32  how many of its commits in the coordinator's log follow another that is there, too
+        falls             int32  how many of these are below the one before
+        step_from_offset  int64  the step that fell most, or rose least: the commit before it; null if there is no step
+        step_from_at_ms   int64  its commit timestamp
+        step_to_offset    int64  the commit that followed
+        step_to_at_ms     int64  its commit timestamp
+        step_record_offset int64 where that one stands in the coordinator's log
+        lineage_captured  bool   no election that may have given up what the replica it is held against has lacks the log of who was elected; null where the metadata log does not have the partition
+        log_starts_copied  bool   the log dir of the replica it is held against has a log-start-offset-checkpoint; null if there is none
         """
     ),
 )
@@ -287,7 +312,7 @@ CHANGES: Final = Relation(
         records_lost            int64  of the committed records that it held, how many are on no replica now; null where that cannot be told
         change_kind             string what is at that offset: rewritten (other bytes, same epoch), replaced (another epoch), missing, inserted, truncated (the log ends before)
         previous_snapshot_id    string the earlier snapshot
-        continuity              string same: one replica at two moments; else created, recreated (another topic id), reassigned, removed, deleted (its topic), missing (assigned, not in the copy), not captured, not captured before
+        continuity              string same: one replica at two moments; else created, recreated (another topic id), reassigned, removed, deleted (its topic), missing (assigned, not in the copy), unread (the end of its log could not be read), not captured, unread before, not captured before
         previous_topic_id       string topic id in the earlier snapshot
         topic_id                string topic id now
         previous_log_start_offset int64 log start in the earlier snapshot
@@ -330,13 +355,15 @@ CHANGES: Final = Relation(
         max_transaction_timeout_ms int64 transaction.max.timeout.ms if known, else Kafka's default
         stuck_producer_id       int64  producer of the transaction that is open at the last stable offset in both; null if there is none
         stuck_since_at_ms       int64  timestamp of its last batch
+        elections_on_record bool every election since the last leader epoch of the earlier log is in the metadata log
+        changed_without_epochs bool what changed first bears no leader epoch, then or now (message formats 0 and 1)
         """
     ),
 )
 
 LOSSES: Final = Relation(
     name="losses",
-    grain="range of records that is at risk or lost",
+    grain="range of records that is lost, at risk, or may be, and set of brokers that hold it",
     key=("topic", "partition", "start_offset"),
     columns=columns_of(
         """
@@ -344,13 +371,14 @@ LOSSES: Final = Relation(
         partition          int32    partition number
         start_offset       int64    first offset
         end_offset         int64    offset after the last one
-        records            int64    data records in it
+        records            int64    records that producers wrote; of a range that holds none, its end markers of transactions
         leader_epoch       int32    leader epoch they were written in
         held_by            int32[]  brokers whose disks still hold them
-        state              string   at_risk: on some disk, and Kafka will truncate it; lost: on no replica now
+        state              string   at_risk: on some disk, and Kafka will truncate it; lost: on no replica now; possible: Kafka may cut it, and what evidence is missing leaves open whether it was committed, or who cuts it
         declared_committed int64    of these records, how many are proven to have been declared committed
         cause              string   what cut them off
         groups_affected    string[] consumer groups that had committed past the first of them
+        markers            int64    end markers of transactions in it
         """
     ),
 )

@@ -47,6 +47,7 @@ TRANSACTIONAL_IDS: Final = Relation(
         history            json   its newest records as [{offset, state, producer_id, producer_epoch, at_ms, partitions}]
         """
         + CAPTURE
+        + "metadata_log_captured bool a copy of the metadata log is in the snapshot"
     ),
 )
 
@@ -75,6 +76,7 @@ GROUPS: Final = Relation(
         anomalies          json   the epochs that went back as [{kind, member_id, offset, previous_offset, detail}]
         """
         + CAPTURE
+        + "metadata_log_captured bool a copy of the metadata log is in the snapshot"
     ),
 )
 
@@ -112,6 +114,16 @@ SHARE_STATES: Final = Relation(
         anomalies          json   these faults as [{kind, offset, detail}]
         """
         + CAPTURE
+        + """
+        read_committed     bool   the group reads, or has read, committed records only; null where the metadata log does not tell
+        aborted_offsets    int64  at most how many offsets from the start on are of aborted transactions, which the partition's leader counts as complete for such a group and does not have written; null without the partition's log
+        read_leader_epoch  int32  leader epoch under which it was delivered more than the log has of that epoch now; null if none
+        read_end_offset    int64  behind the furthest offset that it was delivered under that epoch
+        epoch_end_offset   int64  where that epoch ends in the reference's log
+        epoch_end_settled  bool   a newer epoch begins there, so it will not move
+        lineage_captured   bool   no election that may have given up what the replica it is held against has lacks the log of who was elected; null where the metadata log does not have the partition
+        log_starts_copied  bool   the log dir of the replica it is held against has a log-start-offset-checkpoint; null if there is none
+        """
     ),
 )
 
@@ -148,6 +160,10 @@ TRANSACTION_ENDS: Final = Relation(
         captured_at_ms     int64  newest instant known of the capture
         """
         + CAPTURE
+        + """
+        by_clocks          bool   that it has no end marker is said by two brokers' clocks alone: by order and outcome each decision has one
+        name_reused        bool   another topic had the name before, so that decisions may be of that; null where the metadata log does not reach back so far
+        """
     ),
 )
 

@@ -29,14 +29,14 @@ SEGMENTS: Final = Relation(
         torn_tail               bool   the only break of the chain is at the end: no readable batch follows it
         torn_tail_position      int64  where the torn tail begins
         zero_tail               bool   the torn tail is all zero bytes (preallocated file)
-        magic_errors            int64  batches whose magic is not 2 (A02)
-        crc_errors              int64  batches whose CRC-32C does not match (A03)
+        magic_errors            int64  batches whose magic is not that of the format they are written in (A02)
+        crc_errors              int64  batches whose CRC-32C does not match, and entries of message formats 0 and 1 whose CRC-32 does not (A03)
         crc_errors_in_tail      bool   every CRC error is in the last batch of the active segment
         offset_order_errors     int64  batches whose base offset is not above the last offset before it, over all segments (A04)
         record_count_errors     int64  batches whose record count does not fit last offset delta (A05), compaction taken into account
         control_batch_errors    int64  control batches of the wrong shape (A07)
         producer_field_errors   int64  batches whose producer id, epoch and sequence do not fit together (A08)
-        epoch_missing_errors    int64  batches without a partition leader epoch (A09)
+        epoch_missing_errors    int64  batches of message format 2 without a partition leader epoch (A09), those apart that a cleaner wrote of older ones
         epoch_order_errors      int64  batches whose leader epoch is below the one before, over all segments (D01)
         offset_gaps             int64  breaks in the run of offsets that no cleaning explains, the one at the segment's start included (A13)
         missing_offsets         int64  offsets in those gaps
@@ -58,11 +58,20 @@ SEGMENTS: Final = Relation(
         index_entries           int64  entries of .index; null if there is no such file
         widest_index_gap_bytes  int64  most bytes between one of them, or the start, and the next, or the end
         largest_batch_bytes     int64  size of the largest batch
-        index_interval_bytes    int64  index.interval.bytes in force
+        index_interval_bytes    int64  largest index.interval.bytes that is known to have been in force
         index_entry_per_batch   bool   the broker's release writes entries batch by batch (4.1 on); null if its release is not known
-        segment_limit_bytes     int64  segment.bytes in force
-        segment_limit_known     bool   it is no default that a broker's properties may have changed
+        segment_limit_bytes     int64  largest segment.bytes that is known to have been in force
+        segment_limit_known     bool   none of its values is a default that a broker's properties may have changed
         segment_limit_changed_at_ms int64 when it was last set; null where the metadata log does not tell
+        segment_limit_history_known bool the metadata log tells of all its values since the topic was created
+        policy_history_known    bool   the metadata log tells of all that cleanup.policy has been since the topic was created
+        gaps_held_elsewhere     int32  of its offset gaps, where that is not known: those in which another replica has batches
+        short_batches           int32  of record_count_errors, the batches that have fewer records than offsets, as a cleaner leaves them
+        short_batches_held_elsewhere int32 of these, where the policy's history is not known: those of which another replica has more records
+        older_format_batches    int64  entries of message formats 0 and 1, a compressed one with what is inside
+        format_falls            int64  batches of an older message format than the one before, over all segments (A02)
+        format_fall_offset      int64  where the first of them begins; null if there is none
+        epochless_first         int64  of epoch_missing_errors, those before any batch of the log that tells whether a cleaner may have written them
         """
     ),
 )
@@ -113,7 +122,7 @@ REPLICAS: Final = Relation(
         ever_compacted             bool   the topic is or was compacted
         remote_storage_enable      bool   tiered topic
         max_ever_high_watermark    int64  largest checkpointed high watermark on any replica whose lineage this replica shares
-        snapshot_at_end            bool   a producer snapshot stands at the log end
+        snapshot_at_end            bool   a producer snapshot stands at the log end; null where the log's end could not be read
         open_first_unstable_offset int64  smallest first offset of a transaction without a marker, by full replay; null if none
         topic_id_deleted           bool   the topic id in partition.metadata was deleted by the metadata log; null if it does not know that id
         """
@@ -121,6 +130,16 @@ REPLICAS: Final = Relation(
         + """
         live_producer_ids          int64  producers whose state has not expired at the moment of the capture; null if that is not known (E08)
         new_producer_ids           int64  of these, how many wrote for the first time in the hour before it
+        elections_on_record       bool   every election since the last leader epoch of its batches is in the metadata log
+        metadata_log_captured      bool   a copy of the metadata log is in the snapshot
+        may_be_earlier_topics      bool   it has no topic id, and the metadata log does not rule out that it is of an earlier topic of its name
+        metadata_damaged           bool   records of the metadata log could not be read: an epoch may have been given out by one of them
+        epoch_checkpoints_copied   bool   some replica of the log dir has a leader-epoch-checkpoint: the copying did not leave them out
+        newest_producer_snapshot   int64  offset of the highest producer snapshot; null if there is none
+        producer_snapshots_copied  bool   some replica of the log dir has a producer snapshot: the copying did not leave them out
+        producer_ids               int64  producers that the log's batches and markers name
+        producer_ids_unless_expired int64 producers whose state may be kept, whatever producer.id.expiration.ms is; null if the moment of the capture is not known
+        log_starts_copied          bool   its log dir has a log-start-offset-checkpoint
         """
     ),
 )
@@ -147,8 +166,8 @@ EPOCH_SPANS: Final = Relation(
         reference_is_first           bool   it is the first retained epoch there
         reference_high_watermark     int64  checkpointed high watermark there
         divergence_offset            int64  where this replica would truncate against the reference; null for the reference itself
-        elected_leader_id            int32  leader elected for this epoch by the metadata log; null if no record says
-        election_known               bool   the metadata log reaches back to this epoch
+        elected_leader_id            int32  leader elected for this epoch by the metadata log; null if no record says, or if nobody was
+        election_known               bool   the metadata log reaches back to this epoch: it names its leader, or says that there was none
         max_metadata_leader_epoch    int32  partition's leader epoch at the end of the metadata log
         writer_start_offset          int64  start of this epoch in the log of the elected leader
         writer_end_offset            int64  where it ends there: the next epoch's start, or the log end
@@ -169,6 +188,11 @@ EPOCH_SPANS: Final = Relation(
         later_checkpoint_start_offset int64 start there; null if not listed, or not read again
         later_checkpoint_last_leader_epoch int32 epoch of the last entry there; null if it has none
         last_batch_end_offset        int64  end of its last batch: before end_offset where a cleaner removed the rest; null if no batch has it
+        metadata_log_captured        bool   a copy of the metadata log is in the snapshot
+        metadata_damaged             bool   records of the metadata log could not be read: the epoch may have been given out by one of them
+        epoch_checkpoints_copied     bool   some replica of the log dir has a leader-epoch-checkpoint: the copying did not leave them out
+        log_starts_copied            bool   its log dir has a log-start-offset-checkpoint
+        policy_history_known         bool   the metadata log tells of all that cleanup.policy has been since the topic was created
         """
     ),
 )
@@ -201,12 +225,12 @@ DIVERGENCES: Final = Relation(
         leader_high_watermark     int64  reference's checkpointed high watermark
         follower_last_leader_epoch int32 epoch of the follower's last batch
         leader_last_leader_epoch  int32  epoch of the reference's last batch
-        records_at_stake          int64  records on the follower from divergence_offset on that the leader does not hold, too
+        records_at_stake          int64  records on the follower from divergence_offset on that the leader does not hold; of end markers of transactions alone, these
         truncated_leader_epoch    int32  epoch of those records
         newer_epoch               int32  reference's epoch that starts at or below the divergence
         newer_epoch_start_offset  int64  where it starts
         declared_committed        int64  of those records, how many are proven to have been declared committed
-        committed_proof           string "checkpoint" (below the follower's own high watermark), "sole_isr" (it was the only in-sync replica when it lost leadership), or null
+        committed_proof           string "checkpoint" (below a high watermark that the follower or another replica of its lineage had checkpointed), "sole_isr" (its leader was all of the ISR and, by its own copy of the metadata log, knew it), or null
         unclean_election_offset   int64  offset of the metadata record of the unclean election that starts newer_epoch; null if it was clean or unknown
         unclean_election_at_ms    int64  when
         isr_before_election       int32[] ISR just before it
@@ -235,9 +259,48 @@ DIVERGENCES: Final = Relation(
         follower_producer_state    string what the follower's says
         current_epoch_start_offset int64 where the reference, elected leader, began the partition's current leader epoch; null if its log does not say
         joined_isr_in_current_epoch bool the follower came into the ISR after the leader of the current epoch was elected; null if no record says
-        known_high_watermark      int64  the reference's checkpointed high watermark, or that of another replica, as far as its log is the reference's, where it is larger (D10, D11)
-        known_high_watermark_broker int32 whose checkpoint that is
+        markers_at_stake          int64  end markers of transactions among what is at stake
+        possible_records          int64  of the records at stake, how many beyond the declared ones may have been committed, and nothing tells
+        commitment_lacks          string the evidence that would tell: metadata_log, metadata_log_start, broker, settings or ledger; null where nothing is open
+        elections_on_record       bool   every election since the truncated leader epoch is in the metadata log
+        damage_hides              bool   damage of either log hides batches of what was compared
+        leader_segment            string file name of the reference's segment in which first_differing_offset lies
+        follower_segment          string of the follower's
+        leader_known              bool   who leads the partition, or led it last, is on record, or was answered; where not, the reference is a guess
+        differs_without_epochs    bool   what differs first bears no leader epoch on either side (message formats 0 and 1)
         """
+    ),
+)
+
+ISR_MEMBERS: Final = Relation(
+    name="isr_members",
+    grain="member of a partition's ISR or ELR",
+    key=("topic", "partition", "leader_id", "follower_id"),
+    columns=columns_of(
+        """
+        topic                       string topic name
+        partition                   int32  partition number
+        leader_id                   int32  the reference replica's broker; null where the copy holds no log of the partition
+        follower_id                 int32  the member's broker, which may be the reference itself
+        in_isr                      bool   it is in the ISR
+        in_elr                      bool   it is in the ELR
+        captured                    bool   its broker is in the copy
+        log_dir_missing             bool   a log directory that its broker has registered is not in the copy
+        present                     bool   its log is in the copy
+        follower_log_start_offset   int64  where its log starts
+        follower_log_end_offset     int64  where its log ends; null where that is not there or could not be read
+        follower_last_leader_epoch  int32  leader epoch of its last batch
+        known_high_watermark        int64  the largest checkpointed high watermark of any replica whose log its own could still become
+        known_high_watermark_broker int32  whose checkpoint that is
+        leader_log_end_offset       int64  where the reference's log ends
+        leader_high_watermark       int64  the reference's checkpointed high watermark
+        log_start_offset            int64  the reference's log start
+        first_differing_offset      int64  first offset whose batch is another one than the reference's
+        follower_clean_shutdown     bool   it stopped cleanly
+        follower_alive              bool   its broker is registered and not fenced
+        elections_on_record         bool   every election since its last leader epoch is in the metadata log
+        """
+        + CAPTURE
     ),
 )
 
@@ -275,6 +338,8 @@ PRODUCERS: Final = Relation(
         repeated_offset int64 base offset of the first of them
         repeats_offset  int64 base offset of the batch that it repeats
         repeats_unverified int32 batches that look like such a repetition, and were too many to be compared
+        metadata_log_captured bool a copy of the metadata log is in the snapshot
+        unsettled_batches int32 batches that go back in sequence or epoch, and may be sound if the producer's state had expired: nothing tells producer.id.expiration.ms
         """
     ),
 )
@@ -292,7 +357,7 @@ SEQUENCE_GAPS: Final = Relation(
         found_sequence    int32  sequence that came
         offset            int64  base offset of the batch that it came with
         previous_offset   int64  last offset of the batch before it
-        cause             string lost, nonzero_start, epoch_regression, duplicate, overlap; or, explained: compacted, retained, expired, coordinator
+        cause             string lost, nonzero_start, epoch_regression, duplicate, overlap; unsettled if nothing tells whether its state had expired; or, explained: compacted, retained, expired, coordinator
         """
     ),
 )
@@ -322,14 +387,14 @@ TRANSACTIONS: Final = Relation(
         first_timestamp_ms         int64  timestamp of its first batch
         last_timestamp_ms          int64  timestamp of its last batch
         hanging                    bool   open, and the coordinator does not know it (or does not list the partition)
-        client_transaction_version int32   2 from the producer's first committed transaction on whose marker stands one epoch above its data (KIP-890), 1 before; null if it committed none here
+        client_transaction_version int32   2 from the producer's first committed transaction on whose marker stands one epoch above its data (KIP-890), 1 before, and where its coordinator or the level of transaction.version shows that its client went back; null if nothing tells it
         coordinator_state          string state of the transactional id at its coordinator (Ongoing, PrepareCommit, …)
         coordinator_producer_epoch int32  producer epoch at its coordinator
         coordinator_lists_partition bool  the coordinator's record lists this partition
         coordinator_known          bool   __transaction_state could be read
         transaction_timeout_ms     int64  the transaction's timeout by its coordinator
         max_transaction_timeout_ms int64  transaction.max.timeout.ms if known, else Kafka's default
-        captured_at_ms             int64  newest instant known of the capture (newest batch timestamp of the snapshot for a plain copy)
+        captured_at_ms             int64  newest instant known of the capture (of a plain copy the newest time that a controller wrote; null where that is not known)
         log_start_offset           int64  log start of the replica
         """
         + CAPTURE
@@ -338,6 +403,7 @@ TRANSACTIONS: Final = Relation(
         previous_marker_offset     int64  offset of the producer's end marker before it; null if there is none
         previous_marker_producer_epoch int32 producer epoch of that marker
         previous_marker_bumped     bool   that marker's epoch was above its data's: version 2, or a fenced producer
+        aborted_by_hand            bool   an operator's marker ended it (kafka-transactions.sh abort, KIP-664): it bears the data's own epoch; null where that is not known
         """
     ),
 )
@@ -380,6 +446,9 @@ INDEX_FILES: Final = Relation(
         + """
         aborted_unlisted          int32  of a compacted log: aborted transactions that still have records, and that it lacks (G08)
         aborted_unmarked          int32  of a compacted log: transactions that it says were aborted, which still have records, and no end marker that aborts them (G08)
+        undecided_entries         int32  producers that may be missing, or differ, because their state had expired: nothing tells producer.id.expiration.ms (B11)
+        older_has_entries         bool   a producer snapshot at a lower offset names producers
+        cleaning_known            bool   the topic's policies, or its cleaner's checkpoint, tell whether it was ever compacted
         """
     ),
 )

@@ -40,6 +40,9 @@ METADATA_LOGS: Final = Relation(
         open_transaction_offset int64 where a transaction begins that is open at the log's end
         """
         + CAPTURE
+        + """
+        path                string its segment in which the first record stands that breaks a rule, of epochs or else of transactions; where none does, its newest
+        """
     ),
 )
 
@@ -82,6 +85,9 @@ METADATA_ENTRIES: Final = Relation(
         at_ms               int64  when that was
         nodes_otherwise     int32[] nodes whose newest snapshot and the log behind it make another entry of it, or none (principals and quotas)
         after_damage        bool   records of the log could not be read
+        node_id             int32  node whose copy of the metadata log it was read from
+        path                string file in which that record stands; null if there is none
+        paths_otherwise     string[] these nodes' newest snapshots
         """
     ),
 )
@@ -106,6 +112,8 @@ BROKER_REGISTRATIONS: Final = Relation(
         stale_records       int32  records about this registration that carry another one's epoch
         stale_record_offset int64  the first of them
         after_damage        bool   records before it could not be read
+        node_id             int32  node whose copy of the metadata log it was read from
+        path                string file in which it stands: a segment, or the metadata snapshot
         """
     ),
 )
@@ -125,6 +133,8 @@ FENCING_EPOCHS: Final = Relation(
         first_offset        int64  where that is first so; null if it is not known
         epoch_before        int64  the higher one there
         epoch_after         int64  the lower one there
+        node_id             int32  node whose copy of the metadata log tells it; null where another log does
+        path                string the file in which the first of them stands; where there is none, the newest in which the epoch is written; null if it is not known
         """
     ),
 )

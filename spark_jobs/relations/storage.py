@@ -54,8 +54,8 @@ UPKEEP: Final = Relation(
         segments_below_log_start   int32  segments that lie wholly below the log start
         below_log_start_since_ms   int64  how long they are known to: since the earlier snapshot; null without one, or if they did not then
         retention_check_interval_ms int64 log.retention.check.interval.ms if known, else Kafka's default
-        retention_ms               int64  retention.ms in force; -1 for ever
-        retention_bytes            int64  retention.bytes in force; -1 without limit
+        retention_ms               int64  largest retention.ms in force since what is overdue was due; -1 for ever
+        retention_bytes            int64  largest retention.bytes in force since then; -1 without limit
         retention_known            bool   neither is a default that a broker's properties may have changed
         overdue_segments           int32  first segments that time or size should have had deleted more than a check interval ago; null where nothing is to be deleted
         overdue_end_offset         int64  where the last of them ends; null if there is none
@@ -65,11 +65,11 @@ UPKEEP: Final = Relation(
         key_incomparable_reason    string why its records were not read; null if they were
         keys_sampled_permille      int32  of all keys, how many of a thousand were looked at; 1000 for all
         keys                       int64  different keys in its committed records
-        duplicate_keys             int64  keys with more than one record below cleaner_offset
+        duplicate_keys             int64  keys with more than one record from the log start up to cleaner_offset
         first_duplicate_offset     int64  first offset of a record that a later one below cleaner_offset replaces
         unkeyed_records            int64  committed records without a key; null if the policy is not compact now
         first_unkeyed_offset       int64  offset of the first
-        policy_changed_at_ms       int64  when cleanup.policy was last set; null where the metadata log does not tell
+        policy_changed_at_ms       int64  since when cleanup.policy has been one of compaction, when it last became one; null where no record tells
         first_unkeyed_at_ms        int64  timestamp of the batch with the first record without a key
         policy_history_known       bool   the metadata log reaches back to the topic's creation
         producers_without_batch    int32  producers of the newest producer snapshot whose last batch, and whose last marker, the log has not (G06)
@@ -82,6 +82,10 @@ UPKEEP: Final = Relation(
         remote_gap_end_offset      int64  where that hole ends
         """
         + CAPTURE
+        + """
+        retention_history_known    bool   the metadata log tells of all values in force since then
+        producers_perhaps_expired  int32  producers of which the log has no batch, and nothing tells whether their state had expired
+        """
     ),
 )
 
@@ -112,8 +116,8 @@ UPKEEP_CHANGES: Final = Relation(
         removed_start_offset       int64  first offset that was there and is below the log start now; null if none
         removed_end_offset         int64  offset after the last one
         removed_newest_at_ms       int64  largest timestamp of the segments removed
-        retention_ms               int64  smallest retention.ms in force then or now; -1 for ever
-        retention_bytes            int64  smallest retention.bytes in force then or now; -1 without limit
+        retention_ms               int64  smallest retention.ms in force at any time between the two; -1 for ever
+        retention_bytes            int64  smallest retention.bytes in force at any time between; -1 without limit
         retention_known            bool   neither is a default that a broker's properties may have changed
         largest_size_bytes         int64  size of the largest of the partition's replicas now
         previous_cleaner_offset    int64  cleaner-offset-checkpoint then
@@ -131,19 +135,26 @@ UPKEEP_CHANGES: Final = Relation(
         early_tombstones           int64  tombstones that went before their time
         first_early_tombstone_offset int64 smallest offset of one
         early_tombstone_due_at_ms  int64  when it might have gone: its batch's delete horizon, else delete.retention.ms after the earlier snapshot
-        delete_retention_ms        int64  smallest delete.retention.ms in force then or now
+        delete_retention_ms        int64  smallest delete.retention.ms in force at any time between the two
         previous_dirty_bytes       int64  closed segments that were not clean then
         dirty_bytes                int64  now
         clean_bytes                int64  closed segments that are clean now
         previous_dirty_permille    int32  dirty of closed bytes then, of a thousand
         dirty_permille             int32  now
-        cleanable_permille         int32  min.cleanable.dirty.ratio in force, of a thousand
-        cleanable_known            bool   it is no default that a broker's properties may have changed
-        compaction_lag_ms          int64  min.compaction.lag.ms in force
+        cleanable_permille         int32  largest min.cleanable.dirty.ratio in force at any time between, of a thousand
+        cleanable_known            bool   it is no default that a broker's properties may have changed, and all of its values are on record
+        compaction_lag_ms          int64  largest min.compaction.lag.ms in force at any time between
         open_first_offset          int64  smallest first offset of a transaction without an end marker now; null if none
         broker_alive               bool   the broker is registered and not fenced at the end of the metadata log
         """
         + CAPTURE
+        + """
+        retention_history_known    bool   the metadata log tells of all values in force between the two
+        epochs_start_offset        int64  first start offset in leader-epoch-checkpoint: a broker that moves the log start raises it
+        leader_log_start_offset    int64  log start of the reference replica; null for itself
+        deleted_by_request         bool   the broker moved the log start above its first segment of then, as DeleteRecords does
+        deletion_by_request_possible bool nothing tells that no request to delete records did
+        """
     ),
 )
 

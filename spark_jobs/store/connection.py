@@ -14,7 +14,7 @@ from sqlalchemy.dialects.postgresql import psycopg2 as dialect
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from spark_jobs.errors import StoreError
+from spark_jobs.errors import RefusedError, StoreError
 
 CONNECT_TIMEOUT_SECONDS: Final = 10
 
@@ -50,9 +50,10 @@ def store_errors(url: URL, doing: str) -> Iterator[None]:
     try:
         yield
     except (psycopg2.Error, SQLAlchemyError) as error:
-        raise StoreError(
-            f"The store at {shown(url)} cannot {doing}: {_told(error, url)}. {_ADVICE}"
-        ) from None  # the cause's text may hold what this one leaves out
+        told = f"The store at {shown(url)} cannot {doing}: {_told(error, url)}."
+        if isinstance(getattr(error, "orig", None) or error, psycopg2.DataError):
+            raise RefusedError(told) from None
+        raise StoreError(f"{told} {_ADVICE}") from None  # the cause's text may hold what this one leaves out
 
 
 @contextmanager

@@ -1,4 +1,5 @@
--- Records that are lost, or that Kafka will truncate (`at_risk`), by the latest run of each cluster.
+-- Records that are lost, that Kafka will truncate (`at_risk`), or of which that is not known (`possible`), by the latest run
+-- of each cluster.
 CREATE VIEW tidegauge.v_loss AS
 SELECT r.cluster, r.snapshot_id, r.captured_at, l.*
 FROM tidegauge.loss l

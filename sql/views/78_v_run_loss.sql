@@ -1,4 +1,4 @@
--- Records that each published run found lost, or about to be truncated (`at_risk`).
+-- Records that each published run found lost, about to be truncated (`at_risk`), or possibly either (`possible`).
 CREATE VIEW tidegauge.v_run_loss AS
 SELECT r.cluster, r.snapshot_id, r.captured_at, f.run_id, f.topic, f.partition, f.start_offset, f.end_offset, f.records,
        f.leader_epoch, f.held_by, f.state, f.declared_committed, f.cause, f.groups_affected,

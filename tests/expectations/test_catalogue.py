@@ -7,6 +7,7 @@ from string import Formatter
 import pytest
 
 import expectations.catalogue
+from expectations.catalogue.evidence import LACKS
 from expectations.catalogue.model import DETAIL_COLUMNS, SUBJECTS, Invariant
 from expectations.catalogue.registry import CATALOGUE, MODULES, RULESET_VERSION
 from expectations.data_docs import FAMILIES, runbook
@@ -53,8 +54,13 @@ def test_it_is_in_code_order() -> None:
 
 
 def test_every_family_module_is_collected() -> None:
-    modules = {path.stem for path in CATALOGUE_DIR.glob("*.py")} - {"__init__", "model", "registry"}
-    assert modules == set(MODULES)
+    no_families = {"__init__", "evidence", "lacking", "model", "registry"}
+    assert {path.stem for path in CATALOGUE_DIR.glob("*.py")} - no_families == set(MODULES)
+
+
+def test_every_reason_says_which_evidence_would_decide_it() -> None:
+    reasons = {unknown.reason for invariant in CATALOGUE.values() for unknown in invariant.unknown}
+    assert reasons == set(LACKS)
 
 
 @pytest.mark.parametrize("field", ["code", "key", "name", "statement"])

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from expectations.catalogue.registry import CATALOGUE
-from expectations.causes import CAUSES, DEFAULTS, RULES
+from expectations.cause_rules import DEFAULTS, RULES
+from expectations.causes import CAUSES, Rule
 from expectations.diagnosis import Copies, diagnose
 from expectations.verdicts import Breach
 
@@ -95,14 +96,27 @@ def test_a_shorter_log_is_an_unclean_loss_a_stale_disk_or_a_lost_flush() -> None
     assert told(breach("C08", 2, unclean_election_offset=7))[0][0] == "unclean_loss"
     assert told(breach("C08", 2, directory_replaced=True)) == [("stale_disk", (1, 3))]
     registration = breach("B21", subject={"broker_id": 2, "path": "x"})
-    assert told(breach("C08", 2), registration)[0] == ("stale_disk", (1, 3))
+    on_record = breach("C08", 2, elections_on_record=True)
+    assert told(on_record, registration)[0] == ("stale_disk", (1, 3))
     elsewhere = breach("B21", subject={"broker_id": 3, "path": "x"})
-    assert told(breach("C08", 2), elsewhere)[0] == ("lost_flush", (1, 3))
+    assert told(on_record, elsewhere)[0] == ("lost_flush", (1, 3))
+
+
+@pytest.mark.parametrize("code", ["C08", "C10", "D06", "D10", "B16", "J02"])
+def test_where_an_election_is_not_on_record_all_that_it_may_have_been_is_named(code: str) -> None:
+    (found,) = told(breach(code, 2, elections_on_record=False))
+    assert found[0] == "cut_or_lost"
+    assert told(breach(code, 2, elections_on_record=True))[0][0] == "lost_flush"
+
+
+def test_a_tail_of_which_nothing_tells_whether_it_was_committed_is_not_called_uncommitted() -> None:
+    assert told(breach("D05", 3, commitment_lacks=None)) == [("uncommitted_tail", ())]
+    assert told(breach("D05", 3, commitment_lacks="metadata_log")) == [("open_tail", ())]
 
 
 def test_what_is_about_to_be_truncated_is_to_be_believed() -> None:
     assert told(breach("D06", 3, unclean_election_offset=7)) == [("unclean_loss", (3,))]
-    assert told(breach("D06", 3, unclean_election_offset=None)) == [("lost_flush", (3,))]
+    assert told(breach("D06", 3, unclean_election_offset=None, elections_on_record=True)) == [("lost_flush", (3,))]
 
 
 @pytest.mark.parametrize(
@@ -117,11 +131,28 @@ def test_a_consequence_points_to_what_its_root_points_to() -> None:
     assert told(root, breach("D04", 3, implied_by=root.breach_id))[1] == ("unclean_loss", (3,))
 
 
+def test_whoever_holds_the_same_is_believed_proven_or_not() -> None:
+    cut = {"truncated_leader_epoch": 4, "unclean_election_offset": 7}
+    told_of = breach("D06", 3, **cut), breach("D05", 2, severity="info", truncated_leader_epoch=4)
+    assert told(*told_of)[0] == ("unclean_loss", (2, 3))
+    of_another_epoch = breach("D05", 2, severity="info", truncated_leader_epoch=3)
+    elsewhere = breach("D05", 2, severity="info", truncated_leader_epoch=4, start_offset=500, end_offset=510)
+    assert told(breach("D06", 3, **cut), of_another_epoch, elsewhere)[0] == ("unclean_loss", (3,))
+
+
 def test_what_is_only_worth_knowing_argues_nothing() -> None:
-    assert told(breach("C08", 2), breach("K07", severity="info"))[0][0] == "lost_flush"
+    gone = breach("C08", 2, elections_on_record=True)
+    assert told(gone, breach("K07", severity="info"))[0][0] == "lost_flush"
 
 
 def test_every_invariant_points_somewhere_and_every_rule_to_a_cause() -> None:
-    assert CATALOGUE.keys() <= DEFAULTS.keys()
+    assert CATALOGUE.keys() == DEFAULTS.keys()
     assert {rule.points_to for rule in RULES} | set(DEFAULTS.values()) == set(CAUSES)
     assert {key for key, cause in CAUSES.items() if key != cause.key} == set()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.codes[0]}-{rule.points_to}")
+def test_a_rule_speaks_of_invariants_that_there_are_and_of_evidence_that_one_of_them_gives(rule: Rule) -> None:
+    assert {*rule.codes, *rule.along, *rule.without} <= CATALOGUE.keys()
+    given = {name for code in rule.codes for name in CATALOGUE[code].evidence}
+    assert {*rule.known, *rule.missing, *rule.true, *(name for pair in rule.less for name in pair)} <= given

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -145,6 +146,24 @@ def test_it_quotes_the_damaged_places_that_it_is_about_and_no_others() -> None:
     assert "… and 2 more places." in text
 
 
+@pytest.mark.parametrize(
+    ("known", "told"),
+    [
+        ({"position": 0, "end_position": 61, "start_offset": 0, "end_offset": 4}, "bytes 0..61, offsets [0, 4): crc"),
+        ({"position": 0, "end_position": None, "start_offset": None, "end_offset": 7}, "byte 0, offsets below 7: crc"),
+        (
+            {"position": None, "end_position": 9, "start_offset": 4, "end_offset": None},
+            "bytes below 9, offsets from 4 on: crc",
+        ),
+        ({}, "crc"),
+    ],
+)
+def test_damage_may_hide_either_end_of_a_place(known: dict[str, Any], told: str) -> None:
+    """Of a file whose first batch cannot be read nobody knows the first offset, only where the next batch begins."""
+    text = explain(INVARIANT, row(damages=[{"kind": "crc", **known}])).explanation
+    assert text.splitlines()[-1] == told
+
+
 def test_what_a_breach_is_about_names_it_and_what_changes_does_not() -> None:
     assert explain(INVARIANT, row()).breach_id == explain(INVARIANT, row(crc_errors=3, damages=[])).breach_id
     assert explain(INVARIANT, row()).breach_id != explain(INVARIANT, row(partition=1)).breach_id
@@ -167,6 +186,7 @@ def test_values_read_as_a_person_writes_them() -> None:
     assert shown("at_ms", 0) == "1970-01-01 00:00:00.000 UTC"
     assert shown("committed_at_ms", 1795228011123) == "2026-11-21 02:26:51.123 UTC"
     assert shown("last_timestamp_ms", 9_223_372_036_854_775_807) == "9223372036854775807 ms"
+    assert shown("seen_until_ms", 1795228011123) == "2026-11-21 02:26:51.123 UTC"
     assert shown("isr", [1, None]) == "[1, none]"
     assert shown("is_active", False) == "no"
     assert shown("detail", "x" * 500) == "x" * 400 + "…"
@@ -238,3 +258,11 @@ def test_rules_that_imply_each_other_do_not_hide_both() -> None:
     rules = catalogue(X01=("X02",), X02=("X01",))
     folded = fold([breach("X01", topic="t", partition=0), breach("X02", topic="t", partition=0)], rules)
     assert len(folded) == 2
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "told"),
+    [(0, "0 ms"), (230, "230 ms"), (999, "999 ms"), (1_000, "1 s"), (1_590, "1.5 s"), (9_000, "9 s"), (60_900, "60 s")],
+)
+def test_what_took_a_moment_did_not_take_0_s(milliseconds: int, told: str) -> None:
+    assert shown("stayed_for_ms", milliseconds) == told

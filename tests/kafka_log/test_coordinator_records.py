@@ -26,7 +26,7 @@ from kafka_log.corruption import Corruption, Damage
 from kafka_log.records import Record, records_in
 from kafka_log.scan import scan_buffer
 from kafka_log.types import TopicPartition
-from tests.kafka_log.captures import CAPTURES
+from tests.kafka_log.captures import CAPTURES, LIVES, OLD_FORMATS, ZOOKEEPER
 from tests.kafka_log.kafka_dump import dumped_files
 from tests.kafka_log.kafka_json import Json, difference, key_of, payload_of
 
@@ -66,16 +66,17 @@ def transaction_key(name: str) -> bytes:
     return struct.pack(">h", 0) + text(name)
 
 
-@pytest.mark.parametrize("capture", CAPTURES)
+@pytest.mark.parametrize("capture", [*CAPTURES, *LIVES, *OLD_FORMATS, *ZOOKEEPER])
 def test_every_record_of_kafkas_internal_topics_decodes(golden: Golden, capture: str) -> None:
     found = Counter[str]()
     for topic in TOPICS:
-        for log in golden(capture).glob(f"broker-*/{topic}-*/*.log"):
+        for log in golden(capture).glob(f"broker-*/**/{topic}-*/*.log"):
             for record in data_records(log):
                 what = decoded(topic, record)
                 assert not isinstance(what, Corruption), (log, record.offset, what)
                 found[topic] += 1
-    assert found["__transaction_state"] >= 6
+    # Transactions came with format 2.
+    assert found["__consumer_offsets" if capture in OLD_FORMATS else "__transaction_state"] >= 6
 
 
 @pytest.mark.parametrize("capture", ["healthy", "epochs", "unclean-before", "hanging-txn"])

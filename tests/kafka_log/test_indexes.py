@@ -121,6 +121,13 @@ def test_zeros_behind_the_entries_of_a_sealed_file_are_damage() -> None:
     assert index.padding_bytes == 0
 
 
+def test_a_sealed_file_of_zeros_is_told_of_in_as_many_places_as_fit() -> None:
+    index = parse_offset_index(bytes(8 * 1_000_000), base_offset=0, log_size_bytes=300, active=False)
+    assert len(index.corruptions) == 10_001
+    assert index.corruptions[-1].detail.startswith("989999 more entries from entry 10001 on")
+    assert index.corruptions[-1].end_position == 8 * 1_000_000
+
+
 def test_time_entries_may_share_an_offset_but_not_a_timestamp() -> None:
     good = parse_time_index(time_entries((5, 1), (6, 1)), base_offset=10, active=False)
     assert (good.timestamps.tolist(), good.offsets.tolist(), good.corruptions) == ([5, 6], [11, 11], ())

@@ -13,7 +13,7 @@ from kafka_log.corruption import Corruption, Damage
 from kafka_log.records import Record, RecordBatch, read_batch, read_records, records_in
 from kafka_log.scan import scan_buffer
 from tests.kafka_log.kafka_dump import dumped_files
-from tests.kafka_log.writing import batch, old_entry, record
+from tests.kafka_log.writing import batch, record
 
 Golden = Callable[[str], Path]
 
@@ -148,8 +148,9 @@ def test_what_cannot_be_read_is_told(broken: bytes, why: str) -> None:
     assert why in result.detail
 
 
-def test_records_of_old_formats_are_told() -> None:
-    data = old_entry(0, 1, b"a value that is long enough for a header of the newer format")
+def test_a_magic_that_nobody_writes_is_told() -> None:
+    data = bytearray(batch(0, ONE, 1))
+    data[16] = 9
     rows, _ = scan_buffer(data)
     ((index, result),) = records_in(data, rows)
     assert isinstance(result, Corruption)

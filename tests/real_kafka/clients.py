@@ -341,6 +341,7 @@ class GroupReader:
         self._consumer = Consumer(settings)
         self._consumer.subscribe(topics)
         self.read_count = 0
+        self.committed: dict[tuple[str, int], int] = {}
         self._reading = Background(self._read, name=f"reads-{group}")
         self._reading.start()
 
@@ -363,9 +364,11 @@ class GroupReader:
             if not messages:
                 continue
             try:
-                self._consumer.commit(asynchronous=False)
+                committed = self._consumer.commit(asynchronous=False)
             except KafkaException:
                 continue  # A rebalance or a coordinator that moved: the next commit covers these, too.
+            # Of a partition that it has read no further the client says -1001.
+            self.committed |= {(at.topic, at.partition): at.offset for at in committed if at.offset >= 0}
             self.read_count += len(messages)
         self._consumer.close()
 

@@ -1,51 +1,44 @@
-"""A real Kafka cluster for the tests: brokers that are also the controllers, each behind a proxy, on this machine.
+"""A real Kafka cluster for the tests: brokers, each behind a proxy, and controllers, on this machine.
 
-In: a directory, a version (a pom beside `tests/java/libraries.py`), settings. Out: a running cluster whose brokers can
-be killed, paused, restarted and cut off. The rule that must hold: everything that is started here is stopped, and each
-broker's own words stay in `logs/broker-<id>.log`.
+In: a directory, a version (a pom beside `tests/java/libraries.py`), a topology, settings. Out: a running cluster whose
+nodes can be killed, paused, restarted and cut off. The rule that must hold: everything that is started here is stopped,
+and each node's own words stay in `logs/broker-<id>.log`. A node is a broker, a controller, or both; its directories are
+below `broker-<id>/`. Where no node is a controller, a ZooKeeper stands beside the brokers; one may be added later.
 
     clients ---EXTERNAL---> broker <---INTERNAL--- proxy <--- the other brokers (replication)
                             broker <---CONTROLLER------------ the quorum, which a cut does not reach
 """
 
-import base64
 import os
+import re
 import signal
 import subprocess
-import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec, PartitionMetadata
 
 from tests.java.libraries import classpath, jars
 from tests.real_kafka import processes
+from tests.real_kafka.nodes import Keeper, Node, first_voters, kafka_uuid, properties
 from tests.real_kafka.patience import PATIENCE_S, until_taken, wait_until
-from tests.real_kafka.proxy import Proxy
+from tests.real_kafka.proxy import METADATA_FETCHERS, Proxy
 from tests.real_kafka.settings import DEFAULTS, JVM, LOGGING
+from tests.real_kafka.topology import NodePlan, combined
+from tests.real_kafka.zookeeper import ZooKeeper
 
 DEFAULT_VERSION: Final = "kafka-4.4"
 TOOLS: Final = "kafka-tools-4.3"
 _STATIC_QUORUM: Final = frozenset({"kafka-3.9"})
 """Formatted with `controller.quorum.voters`, as clusters of that time were."""
-_STARTED: Final = b"Kafka Server started"
-
-
-@dataclass(slots=True, kw_only=True)
-class _Broker:
-    id: int
-    external_port: int
-    internal_port: int
-    controller_port: int
-    directory_id: str
-    log_dirs: list[Path]
-    proxy: Proxy
-    process: "subprocess.Popen[bytes] | None" = None
+STOP_S: Final = 2 * PATIENCE_S
+"""One whose quorum has gone before it waits five minutes for a controller to let it go (BrokerServer#shutdown)."""
+_STARTED: Final = re.compile(rb"Kafka Server started|KafkaServer id=\d+\] started")
+"""In these words, or with a ZooKeeper in those."""
 
 
 class KafkaCluster:
@@ -56,31 +49,23 @@ class KafkaCluster:
         directory: Path,
         *,
         version: str = DEFAULT_VERSION,
-        nodes: int = 3,
-        log_dirs: int = 1,
+        topology: Sequence[NodePlan] = combined(3),
+        static_quorum: bool | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self.directory = directory
         self.version = version
-        self.cluster_id = _kafka_uuid()
+        self.cluster_id = kafka_uuid()
         self._settings = {**DEFAULTS, **(settings or {})}
+        self._static_quorum = version in _STATIC_QUORUM if static_quorum is None else static_quorum
         self._stack = ExitStack()
-        self._brokers: dict[int, _Broker] = {}
+        self._nodes: dict[int, Node] = {}
         self._admin: AdminClient | None = None
+        self._zookeeper = None if any(p.is_controller for p in topology) else ZooKeeper(directory / "zookeeper")
         (directory / "logs").mkdir(parents=True, exist_ok=True)
         (directory / "config").mkdir(exist_ok=True)
-        for broker_id in range(1, nodes + 1):
-            internal_port = processes.free_port()
-            names = ["."] if log_dirs == 1 else [f"d{number}" for number in range(1, log_dirs + 1)]
-            self._brokers[broker_id] = _Broker(
-                id=broker_id,
-                external_port=processes.free_port(),
-                internal_port=internal_port,
-                controller_port=processes.free_port(),
-                directory_id=_kafka_uuid(),
-                log_dirs=[directory / f"broker-{broker_id}" / name for name in names],
-                proxy=self._stack.enter_context(Proxy(internal_port)),
-            )
+        for plan in topology:
+            self._add(plan, Keeper.QUORUM if self._zookeeper is None else Keeper.ZOOKEEPER)
 
     # ------------------------------------------------------------------------------------------------ life
 
@@ -99,59 +84,116 @@ class KafkaCluster:
         self.close()
 
     def format(self) -> None:
-        """Writes the configuration and formats every broker's log dirs, all at once."""
+        """Writes the configuration and formats every node's directories, all at once."""
         (self.directory / "config" / "logging.properties").write_text(LOGGING[self._logs_with()][1])
-        formatting = []
-        for broker in self._brokers.values():
-            for log_dir in broker.log_dirs:
-                log_dir.mkdir(parents=True, exist_ok=True)
-            self._config(broker).write_text(self._properties(broker))
-            arguments = ["format", "-t", self.cluster_id, "-c", str(self._config(broker))]
-            if not self._static_quorum:
-                voters = (f"{b.id}@127.0.0.1:{b.controller_port}:{b.directory_id}" for b in self._brokers.values())
-                arguments += ["--initial-controllers", ",".join(voters)]
-            command = [*self._java(), "kafka.tools.StorageTool", *arguments]
-            formatting.append((broker, processes.start(command, output=subprocess.PIPE)))
-        for broker, process in formatting:
-            said, _ = process.communicate(timeout=PATIENCE_S)
-            if process.returncode != 0:
-                raise RuntimeError(f"broker {broker.id} of {self.version} could not be formatted:\n{said.decode()}")
+        self.configure({})
+        if self._zookeeper is None:
+            self._format(*self._nodes.values())
+        else:  # Its brokers need no formatting, and it gives the cluster its id.
+            self._zookeeper.start(self._java(), self.directory / "logs" / "zookeeper.log")
 
-    def start(self, *broker_ids: int) -> None:
-        """Starts these brokers (all, if none is named) and waits until they serve."""
-        wanted = [self._brokers[broker_id] for broker_id in broker_ids or self._brokers]
-        begun = {broker.id: self._launch(broker) for broker in wanted}
-        for broker in wanted:
-            self._wait_started(broker, begun[broker.id])
-        running = {broker.id for broker in self._brokers.values() if self.is_running(broker.id)}
+    def add(self, plan: NodePlan, keeper: Keeper = Keeper.QUORUM) -> None:
+        """One node more, formatted and not started."""
+        node = self._add(plan, keeper)
+        self.configure({})
+        self._format(node)
+
+    def keep_metadata(self, keeper: Keeper, *node_ids: int) -> None:
+        """Who keeps these nodes' metadata from their next start on."""
+        for node_id in node_ids:
+            self._nodes[node_id].keeper = keeper
+        self.configure({})
+
+    def close_zookeeper(self) -> None:
+        """It is needed no more."""
+        assert self._zookeeper is not None
+        self._zookeeper.close()
+        self._zookeeper = None
+
+    def configure(self, settings: Mapping[str, str | None]) -> None:
+        """Other settings of every node, from its next start on; None takes one away."""
+        changed = {**self._settings, **settings}
+        self._settings = {name: value for name, value in changed.items() if value is not None}
+        nodes = list(self._nodes.values())
+        connect = None if self._zookeeper is None else self._zookeeper.address
+        for node in nodes:
+            for name in node.plan.directories:
+                (node.root / name).mkdir(parents=True, exist_ok=True)
+            text = properties(node, nodes, static=self._static_quorum, zookeeper=connect, settings=self._settings)
+            self._config(node).write_text(text)
+
+    def start(self, *node_ids: int) -> None:
+        """Starts these nodes (all, if none is named) and waits until they serve."""
+        wanted = [self._nodes[node_id] for node_id in node_ids or self._nodes]
+        begun = {node.id: self._launch(node) for node in wanted}
+        for node in wanted:
+            self._wait_started(node, begun[node.id])
+        running = {broker_id for broker_id in self.broker_ids if self.is_running(broker_id)}
         wait_until(lambda: running <= self._registered(), what=f"brokers {sorted(running)} to be known to each other")
+        if self._zookeeper is not None:
+            self.cluster_id = str(self.admin().list_topics(timeout=30).cluster_id)
 
     def close(self) -> None:
         """Kills what still runs and takes the proxies down. What the brokers wrote stays."""
-        for broker in self._brokers.values():
-            if broker.process is not None:
-                processes.kill(broker.process)
+        for node in self._nodes.values():
+            if node.process is not None:
+                processes.kill(node.process)
+        if self._zookeeper is not None:
+            self._zookeeper.close()
         self._stack.close()
 
     # ------------------------------------------------------------------------------------------------ addresses
 
     @property
+    def node_ids(self) -> list[int]:
+        """All nodes, running or not."""
+        return list(self._nodes)
+
+    @property
     def broker_ids(self) -> list[int]:
         """All brokers, running or not."""
-        return list(self._brokers)
+        return [node.id for node in self._nodes.values() if node.plan.is_broker]
+
+    @property
+    def controller_ids(self) -> list[int]:
+        """All controllers, running or not, voters or not; some may be brokers, too."""
+        return [node.id for node in self._nodes.values() if node.plan.is_controller]
+
+    @property
+    def has_quorum(self) -> bool:
+        """Whether its brokers have their metadata from a log of its own; else from a ZooKeeper."""
+        return all(node.keeper is Keeper.QUORUM for node in self._nodes.values() if node.plan.is_broker)
 
     @property
     def bootstrap(self) -> str:
         """Where clients begin."""
-        return ",".join(self.address(broker_id) for broker_id in self._brokers)
+        return ",".join(self.address(broker_id) for broker_id in self.broker_ids)
 
     def address(self, broker_id: int) -> str:
         """One broker's address for clients."""
-        return f"127.0.0.1:{self._brokers[broker_id].external_port}"
+        return f"127.0.0.1:{self._nodes[broker_id].external_port}"
 
-    def log_dirs(self, broker_id: int) -> list[Path]:
-        """One broker's log directories."""
-        return [log_dir.resolve() for log_dir in self._brokers[broker_id].log_dirs]
+    def controller_address(self, controller_id: int) -> str:
+        """One controller's address."""
+        return self._nodes[controller_id].controller_address
+
+    def plan(self, node_id: int) -> NodePlan:
+        """What a node was meant to be."""
+        return self._nodes[node_id].plan
+
+    def root(self, node_id: int) -> Path:
+        """Where a node's directories are."""
+        return self._nodes[node_id].root.resolve()
+
+    def log_dirs(self, node_id: int) -> list[Path]:
+        """One node's log directories."""
+        node = self._nodes[node_id]
+        return [(node.root / name).resolve() for name in node.plan.log_dirs]
+
+    def directories(self, node_id: int) -> list[Path]:
+        """The same, and the metadata log's own directory where there is one."""
+        node = self._nodes[node_id]
+        return [(node.root / name).resolve() for name in node.plan.directories]
 
     @property
     def release(self) -> str:
@@ -159,15 +201,15 @@ class KafkaCluster:
         (jar,) = jars(self.version).glob("kafka-server-common-*.jar")
         return jar.stem.rsplit("-", 1)[1]
 
-    def config(self, broker_id: int) -> Path:
-        """One broker's properties file."""
-        return self._config(self._brokers[broker_id])
+    def config(self, node_id: int) -> Path:
+        """One node's properties file."""
+        return self._config(self._nodes[node_id])
 
     # ------------------------------------------------------------------------------------------------ faults
 
-    def is_running(self, broker_id: int) -> bool:
+    def is_running(self, node_id: int) -> bool:
         """Whether its process lives (paused or not)."""
-        process = self._brokers[broker_id].process
+        process = self._nodes[node_id].process
         return process is not None and process.poll() is None
 
     def kill(self, *broker_ids: int) -> None:
@@ -185,13 +227,15 @@ class KafkaCluster:
             process.send_signal(signal.SIGTERM)
         for broker_id, process in running.items():
             try:
-                process.wait(timeout=PATIENCE_S)
+                process.wait(timeout=STOP_S)
             except subprocess.TimeoutExpired as error:
                 raise RuntimeError(f"broker {broker_id} did not stop:\n{self._last_words(broker_id)}") from error
 
     def stop_all(self) -> None:
-        """A clean shutdown of the whole cluster."""
-        self.stop(*(broker_id for broker_id in self._brokers if self.is_running(broker_id)))
+        """A clean shutdown of the whole cluster; controllers of their own go last, for a broker asks before it goes."""
+        for those in (self.broker_ids, [i for i in self.node_ids if i not in self.broker_ids]):
+            self.stop(*(node_id for node_id in those if self.is_running(node_id)))
+        self._admin = None  # One that has lost every broker may not find a group's coordinator again.
 
     def restart(self, broker_id: int) -> None:
         """A clean stop, if it runs, and a start."""
@@ -207,21 +251,45 @@ class KafkaCluster:
         """SIGCONT."""
         self._running(broker_id).send_signal(signal.SIGCONT)
 
+    def fail_disk(self, broker_id: int, log_dir: Path) -> Path:
+        """One log dir is no directory any more; returns where what it held is now. The broker notices at a write."""
+        elsewhere = self.directory / "failed" / f"broker-{broker_id}" / log_dir.name
+        elsewhere.parent.mkdir(parents=True, exist_ok=True)
+        log_dir.rename(elsewhere)
+        log_dir.touch()
+        return elsewhere
+
     def cut(self, broker_id: int) -> None:
         """No other broker reaches this one, so nobody can follow it; it still follows others and serves clients."""
-        self._brokers[broker_id].proxy.cut()
+        self._nodes[broker_id].proxy.cut()
 
     def isolate(self, broker_id: int) -> None:
         """The broker follows nobody and nobody follows it; clients and controllers still reach it."""
         self.cut(broker_id)
-        for other in self._brokers.values():
+        for other in self._nodes.values():
             if other.id != broker_id:
                 other.proxy.cut_fetcher(broker_id)
 
+    def deafen(self, broker_id: int) -> None:
+        """The broker hears no news of the metadata; its heartbeats pass. Its controllers must not be brokers."""
+        for controller_id in self.controller_ids:
+            assert not self.plan(controller_id).is_broker
+            self._nodes[controller_id].proxy.cut_fetcher(broker_id)
+
+    def unfollow(self, broker_id: int, *, by: Iterable[int] | None = None) -> None:
+        """These brokers (all, if none is named) do not fetch from this one; what else they ask of it passes."""
+        for other in self.broker_ids if by is None else by:
+            self._nodes[broker_id].proxy.cut_fetcher(other)
+
+    def follow(self, broker_id: int) -> None:
+        """Ends `unfollow`."""
+        for other in self.broker_ids:
+            self._nodes[broker_id].proxy.heal(other)
+
     def heal(self, broker_id: int) -> None:
         """Ends `cut` and `isolate` of this broker."""
-        self._brokers[broker_id].proxy.heal()
-        for other in self._brokers.values():
+        self._nodes[broker_id].proxy.heal()
+        for other in self._nodes.values():
             other.proxy.heal(broker_id)
 
     # ------------------------------------------------------------------------------------------------ asking, waiting
@@ -280,6 +348,12 @@ class KafkaCluster:
             return None
         return found if found is not None and found.leader != -1 else None
 
+    def end_offset(self, topic: str, partition: int) -> int:
+        """The partition's high watermark, as its leader tells it."""
+        where = TopicPartition(topic, partition)
+        asked = self.admin().list_offsets({where: OffsetSpec.latest()}, request_timeout=30)
+        return int(asked[where].result(timeout=60).offset)
+
     def leader(self, topic: str, partition: int) -> int:
         """The partition's leader; waits until there is one."""
         return self.wait_leader(topic, partition, None)
@@ -327,6 +401,10 @@ class KafkaCluster:
 
         wait_until(in_sync, what="every replica to be in sync")
 
+    def wait_said(self, node_id: int, words: str) -> None:
+        """Waits until a node's own log says so."""
+        wait_until(lambda: words in self._log(node_id).read_text(errors="replace"), what=f"node {node_id}: {words}")
+
     def tool(self, class_name: str, *arguments: str, timeout_s: float = PATIENCE_S) -> str:
         """Runs one of Kafka's own command-line tools (`org.apache.kafka.tools…`) and returns what it printed."""
         logging = self.directory / "config" / "tools-logging.properties"
@@ -344,9 +422,33 @@ class KafkaCluster:
 
     # ------------------------------------------------------------------------------------------------ inside
 
-    @property
-    def _static_quorum(self) -> bool:
-        return self.version in _STATIC_QUORUM
+    def _add(self, plan: NodePlan, keeper: Keeper) -> Node:
+        internal_port, controller_port = processes.free_port(), processes.free_port()
+        proxy = Proxy(internal_port) if plan.is_broker else Proxy(controller_port, fetchers=METADATA_FETCHERS)
+        self._nodes[plan.id] = node = Node(
+            plan=plan,
+            root=self.directory / f"broker-{plan.id}",
+            external_port=processes.free_port(),
+            internal_port=internal_port,
+            controller_port=controller_port,
+            directory_id=kafka_uuid(),
+            keeper=keeper,
+            proxy=self._stack.enter_context(proxy),
+        )
+        return node
+
+    def _format(self, *those: Node) -> None:
+        """All at once."""
+        formatting, nodes = [], list(self._nodes.values())
+        for node in those:
+            voters = [] if self._static_quorum else first_voters(node, nodes)
+            arguments = ["format", "-t", self.cluster_id, "-c", str(self._config(node)), *voters]
+            command = [*self._java(), "kafka.tools.StorageTool", *arguments]
+            formatting.append((node, processes.start(command, output=subprocess.PIPE)))
+        for node, process in formatting:
+            said, _ = process.communicate(timeout=PATIENCE_S)
+            if process.returncode != 0:
+                raise RuntimeError(f"node {node.id} of {self.version} could not be formatted:\n{said.decode()}")
 
     def _logs_with(self) -> str:
         return "log4j" if self.version == "kafka-3.9" else "log4j2"
@@ -355,52 +457,31 @@ class KafkaCluster:
         logging = f"{LOGGING[self._logs_with()][0]}{self.directory / 'config' / 'logging.properties'}"
         return ["java", *JVM, logging, "-cp", classpath(self.version)]
 
-    def _config(self, broker: _Broker) -> Path:
-        return self.directory / "config" / f"server-{broker.id}.properties"
-
-    def _properties(self, broker: _Broker) -> str:
-        controllers = [(b.id, f"127.0.0.1:{b.controller_port}") for b in self._brokers.values()]
-        if self._static_quorum:
-            quorum = {"controller.quorum.voters": ",".join(f"{i}@{address}" for i, address in controllers)}
-        else:
-            quorum = {"controller.quorum.bootstrap.servers": ",".join(address for _, address in controllers)}
-        own = {
-            "process.roles": "broker,controller",
-            "node.id": str(broker.id),
-            **quorum,
-            "listeners": f"EXTERNAL://127.0.0.1:{broker.external_port},INTERNAL://127.0.0.1:{broker.internal_port},"
-            f"CONTROLLER://127.0.0.1:{broker.controller_port}",
-            "advertised.listeners": f"EXTERNAL://127.0.0.1:{broker.external_port},"
-            f"INTERNAL://127.0.0.1:{broker.proxy.port},CONTROLLER://127.0.0.1:{broker.controller_port}",
-            "listener.security.protocol.map": "EXTERNAL:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "inter.broker.listener.name": "INTERNAL",
-            "controller.listener.names": "CONTROLLER",
-            "log.dirs": ",".join(map(str, broker.log_dirs)),
-        }
-        return "".join(f"{name}={value}\n" for name, value in {**own, **self._settings}.items())
+    def _config(self, node: Node) -> Path:
+        return self.directory / "config" / f"server-{node.id}.properties"
 
     def _log(self, broker_id: int) -> Path:
         return self.directory / "logs" / f"broker-{broker_id}.log"
 
-    def _launch(self, broker: _Broker) -> int:
+    def _launch(self, node: Node) -> int:
         """Starts the process; returns where in its log this life begins."""
-        if self.is_running(broker.id):
-            raise RuntimeError(f"broker {broker.id} already runs")
-        command = [*self._java(), "kafka.Kafka", str(self._config(broker))]
-        with self._log(broker.id).open("ab") as log:
+        if self.is_running(node.id):
+            raise RuntimeError(f"node {node.id} already runs")
+        command = [*self._java(), "kafka.Kafka", str(self._config(node))]
+        with self._log(node.id).open("ab") as log:
             begun = log.tell()
-            broker.process = processes.start(command, output=log, env={**os.environ, "LOG_DIR": str(self.directory)})
+            node.process = processes.start(command, output=log, env={**os.environ, "LOG_DIR": str(self.directory)})
         return begun
 
-    def _wait_started(self, broker: _Broker, begun: int) -> None:
+    def _wait_started(self, node: Node, begun: int) -> None:
         def started() -> bool:
-            if not self.is_running(broker.id):
-                raise RuntimeError(f"broker {broker.id} died while it started:\n{self._last_words(broker.id)}")
-            with self._log(broker.id).open("rb") as log:
+            if not self.is_running(node.id):
+                raise RuntimeError(f"node {node.id} died while it started:\n{self._last_words(node.id)}")
+            with self._log(node.id).open("rb") as log:
                 log.seek(begun)
-                return _STARTED in log.read()
+                return _STARTED.search(log.read()) is not None
 
-        wait_until(started, what=f"broker {broker.id} to start")
+        wait_until(started, what=f"node {node.id} to start")
 
     def _registered(self) -> set[int]:
         try:
@@ -409,7 +490,7 @@ class KafkaCluster:
             return set()
 
     def _running(self, broker_id: int) -> "subprocess.Popen[bytes]":
-        process = self._brokers[broker_id].process
+        process = self._nodes[broker_id].process
         if process is None or process.poll() is not None:
             raise RuntimeError(f"broker {broker_id} does not run:\n{self._last_words(broker_id)}")
         return process
@@ -417,9 +498,3 @@ class KafkaCluster:
     def _last_words(self, broker_id: int) -> str:
         log = self._log(broker_id)
         return log.read_text(errors="replace")[-3000:] if log.exists() else "(it has written nothing)"
-
-
-def _kafka_uuid() -> str:
-    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
-        pass  # A tool would take it for an option.
-    return text

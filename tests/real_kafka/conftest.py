@@ -14,7 +14,7 @@ StartCluster = Callable[..., KafkaCluster]
 
 @pytest.fixture(scope="module")
 def start_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartCluster]:
-    """`start_cluster(version=…, log_dirs=…, settings={…})`: a running cluster, stopped after the module's tests."""
+    """`start_cluster(version=…, topology=…, settings={…})`: a running cluster, stopped after the module's tests."""
     with ExitStack() as stack:
 
         def start(**options: Any) -> KafkaCluster:

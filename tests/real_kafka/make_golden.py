@@ -1,191 +1,70 @@
-"""Makes a golden capture: one cluster of one Kafka version, lived in for a minute, stopped cleanly, packed.
+"""Makes golden captures: one real cluster, lived in for a minute or a few, copied on the way, packed.
 
-    python -m tests.real_kafka.make_golden kafka-4.1 tests/golden/kafka-4.1.tar.gz
+    python -m tests.real_kafka.make_golden kafka-4.1 tests/golden
 
-In: the version. Out: `broker-<id>/`, `config/`, `acks.tsv.gz` and `GROUND_TRUTH.json` in an archive of sparse files.
-The rule that must hold: Kafka writes every byte of the log directories, and nothing goes wrong in this cluster.
+In: a life's name. Out: its archives (`archives.py` says what they hold). A life is one of `LIVES`, or the name of a
+version (a pom below `tests/java/`), whose cluster is of three combined nodes and is stopped cleanly.
 """
 
-import json
-import random
-import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
-from tests.real_kafka.clients import CODECS, GroupReader, JavaTransactionalProducer, LedgerProducer, commit_offsets
+from tests.real_kafka.archives import Archives
 from tests.real_kafka.cluster import KafkaCluster
-from tests.real_kafka.ledger import Ledger, ProducerKind, ranges
-from tests.real_kafka.patience import wait_until
-from tests.real_kafka.probe import Truth, ground_truth
-from tests.real_kafka.wire import Connection
+from tests.real_kafka.ledger import Ledger
+from tests.real_kafka.lives import (
+    controllers,
+    deaf,
+    everyday,
+    forgotten,
+    jbod,
+    migration,
+    mirror,
+    old_formats,
+    one_controller,
+    plain,
+    racks,
+    shares,
+    streams,
+)
+from tests.real_kafka.lives.life import Life
 
-SEED = 20
-SETTINGS = {"metadata.log.max.record.bytes.between.snapshots": "8000"}
-"""So that a metadata snapshot is written, too."""
-
-
-def make(version: str, archive: Path) -> None:
-    """Runs the cluster and writes the archive."""
-    with tempfile.TemporaryDirectory(prefix="tidegauge-golden-") as directory:
-        root = Path(directory)
-        ledger = Ledger()
-        with KafkaCluster(root / "cluster", version=version, settings=SETTINGS) as cluster:
-            live_in(cluster, ledger)
-            truth = ground_truth(cluster)
-            cluster.stop_all()
-            _lay_out(cluster, ledger, truth, root / "capture")
-        subprocess.run(
-            ["tar", "--sparse", "--use-compress-program=gzip -9n", "--owner=0", "--group=0", "--sort=name", "-cf",
-             str(archive), "-C", str(root / "capture"), "."],
-            check=True,
-        )  # fmt: skip
-
-
-def live_in(cluster: KafkaCluster, ledger: Ledger) -> None:
-    """Everything that a sound cluster does: all producers and codecs, transactions, cleaning, groups, new leaders."""
-    small = {"segment.index.bytes": "8192"}
-    # From 4.0 on the public setting has a floor of 1 MiB.
-    small["segment.bytes" if cluster.version == "kafka-3.9" else "internal.segment.bytes"] = "16384"
-    cluster.create_topic("codecs", partitions=len(CODECS), config=small)
-    cluster.create_topic("idempotent", partitions=2)
-    cluster.create_topic("transactions", partitions=2, config=small)
-    cluster.create_topic(
-        "compacted",
-        config={
-            **small,
-            "cleanup.policy": "compact",
-            "min.cleanable.dirty.ratio": "0.01",
-            "max.compaction.lag.ms": "2000",
-        },
-    )
-    cluster.create_topic("retained", config={**small, "retention.bytes": "40000", "file.delete.delay.ms": "500"})
-    cluster.create_topic("deleted-records", config=small)
-    cluster.create_topic("empty")
-    cluster.create_topic("alone", replication_factor=1)
-    bootstrap = cluster.bootstrap
-
-    for partition, codec in enumerate(CODECS):
-        plain = LedgerProducer(bootstrap, ledger, tag=f"plain-{codec}", kind=ProducerKind.PLAIN, codec=codec)
-        for _ in range(6):
-            plain.send_many("codecs", partition, 40, size_bytes=300)
-            plain.flush()
-        plain.send_many("alone", 0, 5)
-        plain.flush()
-    for codec in CODECS[1:3]:
-        idempotent = LedgerProducer(bootstrap, ledger, tag=f"idem-{codec}", kind=ProducerKind.IDEMPOTENT, codec=codec)
-        for _ in range(5):
-            for partition in range(2):
-                idempotent.send_many("idempotent", partition, 20)
-            idempotent.send_many("deleted-records", 0, 30)
-            idempotent.flush()
-    dice = random.Random(SEED)
-    keyed = LedgerProducer(bootstrap, ledger, tag="keyed", kind=ProducerKind.IDEMPOTENT)
-    for _ in range(12):
-        for _ in range(25):
-            keyed.send("compacted", 0, key=f"k{dice.randrange(30)}".encode(), size_bytes=200)
-        keyed.send_many("retained", 0, 25, size_bytes=400)
-        keyed.flush()
-    _transact(cluster, ledger)
-
-    cluster.delete_records("deleted-records", 0, 133)
-    # The newer group protocol is of Kafka 4.0.
-    for protocol in ("classic",) if cluster.version == "kafka-3.9" else ("classic", "consumer"):
-        reader = GroupReader(bootstrap, f"readers-{protocol}", ["codecs", "idempotent"], protocol=protocol)
-        reader.wait_read(len(CODECS) * 240 + 200)
-        reader.close()
-    cluster.create_topic("gone", partitions=2)
-    commit_offsets(bootstrap, "of-gone", {("gone", 1): 0})
-    cluster.delete_topic("gone")
-    commit_offsets(bootstrap, "behind", {("codecs", 0): 17, ("transactions", 0): 3})
-
-    _move_leaders(cluster)
-    after = LedgerProducer(bootstrap, ledger, tag="after", kind=ProducerKind.IDEMPOTENT, codec="lz4")
-    for topic, partitions in (("codecs", len(CODECS)), ("idempotent", 2), ("retained", 1), ("deleted-records", 1)):
-        for partition in range(partitions):
-            after.send_many(topic, partition, 15)
-    after.flush()
-    _transact(cluster, ledger, again="-again")
-    _wait_cleaned(cluster)
-    cluster.wait_all_in_sync()
-    time.sleep(6)  # One checkpoint of the high watermarks.
+LIVES: Final[Mapping[str, Life]] = {
+    "controllers": controllers.LIFE,
+    "one-controller": one_controller.LIFE,
+    "forgotten": forgotten.LIFE,
+    "racks": racks.LIFE,
+    "failed-disk": jbod.LIFE,
+    "deaf-unclean": deaf.LIFE,
+    "streams": streams.LIFE,
+    "mirror": mirror.LIFE,
+    "shares": shares.LIFE,
+    "format-1": old_formats.LIFE,
+    "zookeeper": migration.LIFE,
+    "zookeeper-unclean": migration.UNCLEAN,
+}
 
 
-def _transact(cluster: KafkaCluster, ledger: Ledger, again: str = "") -> None:
-    """Transactions that end both ways, by librdkafka and by Kafka's own client, with a group's offsets in one."""
-    first = LedgerProducer(
-        cluster.bootstrap, ledger, tag=f"rdk{again}", kind=ProducerKind.TRANSACTIONAL_V1, codec="zstd"
-    )
-    with JavaTransactionalProducer(
-        cluster.bootstrap, ledger, transactional_id=f"java{again}", codec="snappy", libraries=cluster.version
-    ) as second:
-        for producer in (first, second):
-            for end in (producer.commit, producer.abort, producer.commit):
-                producer.begin()
-                producer.send_many("transactions", 0, 12)
-                producer.send_many("transactions", 1, 7)
-                end()
-
-
-def _move_leaders(cluster: KafkaCluster) -> None:
-    """A rolling restart and preferred elections."""
-    for broker_id in cluster.broker_ids:
-        cluster.restart(broker_id)
-        cluster.wait_all_in_sync()
-    with Connection(cluster.address(1)) as connection:
-        for topic, partitions in (("codecs", len(CODECS)), ("idempotent", 2), ("transactions", 2), ("empty", 1)):
-            for partition in range(partitions):
-                connection.elect(topic, partition)
-    cluster.wait_all_in_sync()
-
-
-def _wait_cleaned(cluster: KafkaCluster) -> None:
-    """Until compaction and retention have been at work on every broker."""
-
-    def cleaned() -> bool:
-        return all(
-            "compacted" in (log_dir / "cleaner-offset-checkpoint").read_text()
-            and not (log_dir / "retained-0" / f"{0:020}.log").exists()
-            for broker_id in cluster.broker_ids
-            for log_dir in cluster.log_dirs(broker_id)
-            if (log_dir / "cleaner-offset-checkpoint").exists()
-        )
-
-    wait_until(cleaned, what="compaction and retention")
-
-
-def _directory_id(cluster: KafkaCluster, broker_id: int) -> str:
-    """What the broker's log dir is called; with a static quorum each broker chose it when it was formatted."""
-    (log_dir,) = cluster.log_dirs(broker_id)
-    lines = (log_dir / "meta.properties").read_text().splitlines()
-    return next(line.removeprefix("directory.id=") for line in lines if line.startswith("directory.id="))
-
-
-def _lay_out(cluster: KafkaCluster, ledger: Ledger, truth: Truth, target: Path) -> None:
-    (target / "config").mkdir(parents=True)
-    for broker_id in cluster.broker_ids:
-        (log_dir,) = cluster.log_dirs(broker_id)
-        subprocess.run(["cp", "-a", "--sparse=always", str(log_dir), str(target / f"broker-{broker_id}")], check=True)
-        text = cluster.config(broker_id).read_text().replace(str(log_dir), f"/var/lib/kafka/broker-{broker_id}")
-        (target / "config" / f"server-{broker_id}.properties").write_text(text)
-    ledger.save(target / "acks.tsv.gz")
-    whole = {
-        "capture": cluster.version,
-        "kafka": cluster.release,
-        "what": "a cluster in which nothing went wrong: " + (live_in.__doc__ or "").strip(),
-        "state": "all brokers cleanly stopped; asked just before, when no client wrote",
-        "expect": "no finding",
-        "directory_ids": {str(broker_id): _directory_id(cluster, broker_id) for broker_id in cluster.broker_ids},
-        **truth,
-        "acked_by_partition": {
-            f"{topic}-{partition}": {"count": len(found), "ranges": ranges(r.offset for r in found)}
-            for (topic, partition), found in sorted(ledger.by_partition().items())
-        },
-        "transactions": ledger.outcomes(),
-    }
-    (target / "GROUND_TRUTH.json").write_text(json.dumps(whole, indent=1, sort_keys=True) + "\n")
+def make(name: str, target: Path) -> list[str]:
+    """Runs the cluster; returns the names of the archives that it left in the target."""
+    life = LIVES[name] if name in LIVES else plain.life(name)
+    with (
+        tempfile.TemporaryDirectory(prefix="tidegauge-life-") as directory,
+        KafkaCluster(
+            Path(directory),
+            version=life.version,
+            topology=life.topology,
+            static_quorum=life.static_quorum,
+            settings={**everyday.SETTINGS, **life.settings},
+        ) as cluster,
+    ):
+        archives = Archives(target=target, cluster=cluster, ledger=Ledger())
+        life.live(archives)
+    return archives.names
 
 
 if __name__ == "__main__":
-    make(sys.argv[1], Path(sys.argv[2]))
+    sys.stdout.write("".join(f"{name}\n" for name in make(sys.argv[1], Path(sys.argv[2]))))

@@ -28,6 +28,7 @@ PASSING: Final = frozenset(
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._WAIT_COORD,
+        KafkaError._NOENT,  # DeleteRecords where the client has not heard of the leader yet.
     }
 )
 """Refusals of a cluster that is busy with itself: who asks again is answered."""

@@ -4,28 +4,34 @@ In: a cluster at rest. Out: the parts of GROUND_TRUTH.json that brokers tell: to
 groups. The rule that must hold: only a partition's leader is asked, and nothing is computed here.
 """
 
+import json
 import time
 from contextlib import ExitStack
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, TopicCollection, TopicPartition
-from confluent_kafka.admin import OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.real_kafka.cluster import KafkaCluster
-from tests.real_kafka.wire import Connection
+from tests.real_kafka.wire import Connection, PartitionState
 
 Truth = dict[str, Any]
+QUORUM_TOOL: Final = "org.apache.kafka.tools.MetadataQuorumCommand"
 
 
 def ground_truth(cluster: KafkaCluster) -> Truth:
-    """Asks everything; `log_dirs` are told as `/var/lib/kafka/broker-<id>`, as a broker of its own machine would."""
+    """Asks everything of the brokers that run; `log_dirs` are told as `told_path` does."""
     admin = cluster.admin()
     names = sorted(admin.list_topics(timeout=30).topics)
     described = admin.describe_topics(TopicCollection(names))
     topics = {name: described[name].result(timeout=30) for name in names}
-    partitions = {(name, p.id): p for name, topic in topics.items() for p in topic.partitions}
     with ExitStack() as stack:
-        brokers = {i: stack.enter_context(Connection(cluster.address(i))) for i in cluster.broker_ids}
+        brokers = {
+            i: stack.enter_context(Connection(cluster.address(i))) for i in cluster.broker_ids if cluster.is_running(i)
+        }
+        states = {name: partition_states(cluster, next(iter(brokers.values())), name) for name in names}
+        led = {(name, p.partition): p.leader for name in names for p in states[name] if p.leader in brokers}
         producers = {
             f"{topic}-{number}": [
                 {
@@ -36,13 +42,13 @@ def ground_truth(cluster: KafkaCluster) -> Truth:
                     **_unless_missing("coordinator_epoch", producer.coordinator_epoch),
                     **_unless_missing("txn_start", producer.current_transaction_first_offset),
                 }
-                for producer in brokers[p.leader.id].active_producers(topic, number)
+                for producer in brokers[leader].active_producers(topic, number)
             ]
-            for (topic, number), p in partitions.items()
+            for (topic, number), leader in led.items()
         }
         epochs = {
-            f"{topic}-{number}": _epoch_answers(brokers[p.leader.id], topic, number)
-            for (topic, number), p in partitions.items()
+            f"{topic}-{number}": _epoch_answers(brokers[leader], topic, number)
+            for (topic, number), leader in led.items()
         }
         log_dirs = {str(i): _log_dirs(cluster, i, connection) for i, connection in brokers.items()}
     return {
@@ -54,30 +60,59 @@ def ground_truth(cluster: KafkaCluster) -> Truth:
                 name: {
                     "topic_id": _kafka_text(str(topic.topic_id)),
                     "internal": topic.is_internal,
-                    "partitions": [
-                        {
-                            "partition": p.id,
-                            "leader": p.leader.id,
-                            "replicas": [node.id for node in p.replicas],
-                            "isr": [node.id for node in p.isr],
-                        }
-                        for p in topic.partitions
-                    ],
+                    "partitions": [_state(state) for state in states[name]],
                 }
                 for name, topic in topics.items()
             },
             "list_offsets": {
-                "earliest": _offsets(cluster, list(partitions), OffsetSpec.earliest()),
-                "latest": _offsets(cluster, list(partitions), OffsetSpec.latest()),
+                "earliest": _offsets(cluster, list(led), OffsetSpec.earliest()),
+                "latest": _offsets(cluster, list(led), OffsetSpec.latest()),
                 "latest_read_committed": _offsets(
-                    cluster, list(partitions), OffsetSpec.latest(), IsolationLevel.READ_COMMITTED
+                    cluster, list(led), OffsetSpec.latest(), IsolationLevel.READ_COMMITTED
                 ),
             },
             "log_dirs": log_dirs,
             "describe_producers_leader": {name: found for name, found in producers.items() if found},
+            **({"metadata_quorum": ask_quorum(cluster)} if cluster.has_quorum else {}),
         },
         "leader_epoch_answers": epochs,
         "groups": _groups(cluster),
+    }
+
+
+def partition_states(cluster: KafkaCluster, broker: Connection, topic: str) -> list[PartitionState]:
+    """Every partition of a topic, as one of the brokers tells them."""
+    return broker.partition_states(topic) if cluster.has_quorum else broker.partition_states_by_zookeeper(topic)
+
+
+def told_path(cluster: KafkaCluster, node_id: int, directory: Path) -> str:
+    """A node's directory as if the node had a machine of its own."""
+    below = directory.relative_to(cluster.root(node_id)).as_posix()
+    return f"/var/lib/kafka/broker-{node_id}" + ("" if below == "." else f"/{below}")
+
+
+def _state(state: PartitionState) -> Truth:
+    return {
+        "partition": state.partition,
+        "leader": state.leader,
+        "leader_epoch": state.leader_epoch,
+        "replicas": state.replicas,
+        "isr": state.isr,
+        "elr": state.elr,
+        "last_known_elr": state.last_known_elr,
+        "offline": state.offline,
+    }
+
+
+def ask_quorum(cluster: KafkaCluster) -> Truth:
+    """Who votes, who only listens, who leads (kafka-metadata-quorum.sh describe --status)."""
+    said = cluster.tool(QUORUM_TOOL, "--bootstrap-server", cluster.bootstrap, "describe", "--status")
+    fields = dict(line.split(":", 1) for line in said.splitlines() if ":" in line)
+    return {
+        "leader": int(fields["LeaderId"]),
+        "leader_epoch": int(fields["LeaderEpoch"]),
+        "voters": sorted(voter["id"] for voter in json.loads(fields["CurrentVoters"])),
+        "observers": sorted(observer["id"] for observer in json.loads(fields["CurrentObservers"])),
     }
 
 
@@ -112,7 +147,7 @@ def _epoch_answers(leader: Connection, topic: str, partition: int) -> list[Truth
 
 
 def _log_dirs(cluster: KafkaCluster, broker_id: int, connection: Connection) -> Truth:
-    names = {str(path): f"/var/lib/kafka/broker-{broker_id}" for path in cluster.log_dirs(broker_id)}
+    names = {str(path): told_path(cluster, broker_id, path) for path in cluster.log_dirs(broker_id)}
     found: Truth = {}
     for replica in connection.replica_sizes():
         of_dir = found.setdefault(names[replica.log_dir], {"replicas": {}})
@@ -125,7 +160,8 @@ def _log_dirs(cluster: KafkaCluster, broker_id: int, connection: Connection) -> 
 
 
 def _groups(cluster: KafkaCluster) -> Truth:
-    admin = cluster.admin()
+    # A client that knew a coordinator which died since asks it for ever (librdkafka 2.16.1).
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     groups: Truth = {}
     for listed in admin.list_consumer_groups(request_timeout=30).result().valid:
         asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(listed.group_id)])

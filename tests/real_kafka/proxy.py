@@ -5,7 +5,9 @@ hold: only replication passes here (controllers talk over a listener of their ow
 broker that is cut off stays alive for the quorum, and keeps its leadership until the controller takes it away.
 
 Who fetches is told by the first request of a connection: its header carries the client id `broker-<id>-fetcher-<n>`
-(Kafka ReplicaFetcherBlockingSend), after size, api key, version and correlation id.
+(Kafka ReplicaFetcherBlockingSend), after size, api key, version and correlation id. In front of a controller that is no
+broker another one stands: who fetches the metadata log there is `raft-client-<id>` (KafkaRaftManager), and heartbeats
+are not of its connection.
 """
 
 import asyncio
@@ -17,7 +19,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 _CHUNK: Final = 1 << 16
-_FETCHER: Final = re.compile(rb"^broker-(\d+)-fetcher-")
+FETCHERS: Final = re.compile(rb"^broker-(\d+)-fetcher-")
+METADATA_FETCHERS: Final = re.compile(rb"^raft-client-(\d+)$")
 
 
 @dataclass(eq=False, slots=True)
@@ -34,8 +37,8 @@ class _Connection:
 class Proxy:
     """Forwards to `target_port` on this machine. Use as a context manager, or `close()` it."""
 
-    def __init__(self, target_port: int) -> None:
-        self._target_port = target_port
+    def __init__(self, target_port: int, *, fetchers: re.Pattern[bytes] = FETCHERS) -> None:
+        self._target_port, self._fetchers = target_port, fetchers
         self._connections: set[_Connection] = set()
         self._cut = False
         self._cut_fetchers: frozenset[int] = frozenset()
@@ -108,7 +111,7 @@ class Proxy:
                 return
             begin = await reader.readexactly(14)
             name = await reader.readexactly(max(struct.unpack_from(">h", begin, 12)[0], 0))
-            matched = _FETCHER.match(name)
+            matched = self._fetchers.match(name)
             connection.fetcher_id = int(matched[1]) if matched else None
             if self._refused(connection):
                 return

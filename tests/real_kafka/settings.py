@@ -54,6 +54,14 @@ DEFAULTS: Final = {
     "unclean.leader.election.enable": "false",
 }
 
+
+def small_segments(version: str) -> dict[str, str]:
+    """A topic's configuration for segments of a few kB; by their age where sizes below 1 MiB are refused."""
+    if version == "kafka-3.9":
+        return {"segment.bytes": "16384"}
+    return {"segment.ms": "200"} if version == "kafka-4.0" else {"internal.segment.bytes": "16384"}
+
+
 _LOG4J2: Final = """\
 status = error
 appender.console.type = Console

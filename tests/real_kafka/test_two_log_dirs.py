@@ -18,6 +18,7 @@ from tests.real_kafka.conftest import StartCluster
 from tests.real_kafka.judging import Audited, Taken, audit, judge, take
 from tests.real_kafka.ledger import Ledger, ProducerKind
 from tests.real_kafka.patience import wait_until
+from tests.real_kafka.topology import combined
 from tests.real_kafka.wire import Connection
 
 pytestmark = pytest.mark.slow
@@ -67,7 +68,7 @@ class _Writers(Background):
 def history(start_cluster: StartCluster, ledger: Ledger, tmp_path_factory: pytest.TempPathFactory) -> History:
     """The cluster's life, and the audit of all that was captured of it."""
     root = tmp_path_factory.mktemp("captures")
-    cluster = start_cluster(log_dirs=2, settings={"log.cleaner.backoff.ms": "200"})
+    cluster = start_cluster(topology=combined(3, log_dirs=("d1", "d2")), settings={"log.cleaner.backoff.ms": "200"})
     lived = History(cluster=cluster, ledger=ledger)
 
     def capture(name: str, *, ask: bool = True) -> None:

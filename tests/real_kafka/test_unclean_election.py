@@ -9,14 +9,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from kafka_log.internal_topics import CONSUMER_OFFSETS
-from kafka_log.java_hash import coordinator_partition
 from tests.real_kafka.clients import GroupReader, LedgerProducer
 from tests.real_kafka.cluster import KafkaCluster
 from tests.real_kafka.judging import Audited, Taken, audit, judge_records, take
 from tests.real_kafka.ledger import Acknowledged, Ledger, ProducerKind
-from tests.real_kafka.patience import wait_until
-from tests.real_kafka.wire import ELECTION_NOT_NEEDED, NO_ERROR, Connection
+from tests.real_kafka.lives import unclean
 
 pytestmark = pytest.mark.slow
 
@@ -37,29 +34,6 @@ class Election:
     audited: Mapping[str, Audited]
 
 
-def _coordinate_at(cluster: KafkaCluster, broker_id: int) -> None:
-    """Makes a broker the coordinator of the group."""
-    count = len(cluster.admin().list_topics(CONSUMER_OFFSETS, timeout=60).topics[CONSUMER_OFFSETS].partitions)
-    keeper = coordinator_partition(GROUP, count)
-    replicas = [broker_id, *(b for b in cluster.broker_ids if b != broker_id)]
-    with Connection(cluster.address(broker_id)) as connection:
-        assert connection.reassign(CONSUMER_OFFSETS, keeper, replicas) == 0
-        cluster.wait_isr(CONSUMER_OFFSETS, keeper, replicas)  # Only who is in sync can be elected.
-        connection.elect(CONSUMER_OFFSETS, keeper)
-    cluster.wait_leader(CONSUMER_OFFSETS, keeper, broker_id)
-
-
-def _wait_checkpointed(cluster: KafkaCluster, broker_id: int, high_watermark: int) -> None:
-    """Waits until a broker has written down how far the partition is committed; it does so every five seconds."""
-    (log_dir,) = cluster.log_dirs(broker_id)
-
-    def written() -> bool:
-        lines = (log_dir / "replication-offset-checkpoint").read_text().splitlines()
-        return f"{TOPIC} 0 {high_watermark}" in lines
-
-    wait_until(written, what=f"a checkpoint of {TOPIC}-0 at {high_watermark} on broker {broker_id}")
-
-
 @pytest.fixture(scope="module")
 def election(cluster: KafkaCluster, ledger: Ledger, tmp_path_factory: pytest.TempPathFactory) -> Election:
     root = tmp_path_factory.mktemp("captures")
@@ -72,33 +46,18 @@ def election(cluster: KafkaCluster, ledger: Ledger, tmp_path_factory: pytest.Tem
     first.flush()
     reader = GroupReader(cluster.bootstrap, GROUP, [TOPIC])
     reader.wait_read(2 * COMMON)
-    _coordinate_at(cluster, 2)  # What broker 1 coordinated could commit nothing more once it is cut off.
-
-    cluster.cut(1)
-    # It is answered when broker 1 is the whole ISR.
-    first.send(TOPIC, 0)
-    first.flush()
-    cluster.wait_isr(TOPIC, 0, {1})
-    first.send_many(TOPIC, 0, ALONE - 1)
-    first.flush()
-    lost = [record for record in ledger.records(TOPIC) if record.partition == 0 and record.offset >= COMMON]
-    reader.wait_read(2 * COMMON + ALONE)
+    unclean.move_coordinators(cluster, 1)
+    gone = unclean.write_alone(cluster, ledger, 1, {(TOPIC, 0): ALONE}, tag="alone", reader=reader)
     reader.close()
-    _wait_checkpointed(cluster, 1, COMMON + ALONE)
+    unclean.wait_checkpointed(cluster, gone)
+    lost = [record for record in ledger.by_partition()[TOPIC, 0] if record.offset in gone[0].offsets]
     cluster.kill(1)
-    wait_until(lambda: cluster.partition(TOPIC, 0) is None, what=f"{TOPIC}-0 to have no leader")
-    with Connection(cluster.address(2)) as connection:
-        # Not needed: it was done, and the answer to the first request got lost.
-        assert connection.elect(TOPIC, 0, unclean=True) in (NO_ERROR, ELECTION_NOT_NEEDED)
-    new_leader = cluster.wait_other_leader(TOPIC, 0, 1)
+    unclean.elect_anyone(cluster, [(TOPIC, 0)], 1)
     cluster.wait_other_leader("safe", 0, 1)
-    cluster.heal(1)
-    second = LedgerProducer(cluster.bootstrap, ledger, tag="second", kind=ProducerKind.IDEMPOTENT)
-    second.send_many(TOPIC, 0, AFTER)
-    second.send_many("safe", 0, 20)
-    second.flush()
+    cluster.follow(1)
+    unclean.go_on(cluster, ledger, [(TOPIC, 0)], tag="second", count=AFTER)
+    unclean.go_on(cluster, ledger, [("safe", 0)], tag="safe-on", count=20)
     cluster.wait_isr(TOPIC, 0, {2, 3})
-    assert new_leader in (2, 3)
     before = take(cluster, ledger, root, "before", ask=False)
     cluster.start(1)
     cluster.wait_all_in_sync()

@@ -21,8 +21,8 @@ from kafka_log.varint import read_unsigned, write_unsigned
 from tests.kafka_log import writing
 from tests.real_kafka.patience import PASSING, PATIENCE_S
 
-_PRODUCE, _INIT_PRODUCER_ID, _EPOCH_END, _MOVE_REPLICA, _LOG_DIRS = 0, 22, 23, 34, 35
-_ELECT_LEADERS, _REASSIGN, _PRODUCERS = 43, 45, 61
+_PRODUCE, _METADATA, _INIT_PRODUCER_ID, _EPOCH_END, _MOVE_REPLICA, _LOG_DIRS = 0, 3, 22, 23, 34, 35
+_ELECT_LEADERS, _REASSIGN, _PRODUCERS, _DESCRIBE = 43, 45, 61, 75
 _CLIENT_ID: Final = b"tidegauge-tests"
 
 NO_ERROR: Final = 0
@@ -56,6 +56,20 @@ class ActiveProducer:
     last_timestamp: int
     coordinator_epoch: int
     current_transaction_first_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """A partition as a broker's metadata has it: brokers by id, eligible leader replicas among them (KIP-966)."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: list[int]
+    isr: list[int]
+    elr: list[int]
+    last_known_elr: list[int]
+    offline: list[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +173,68 @@ class Connection:
         error, _, epoch, end_offset = struct.unpack_from(">hiiq", self._call(_EPOCH_END, 3, body), at)
         return error, epoch, end_offset
 
+    def partition_states(self, topic: str) -> list[PartitionState]:
+        """Every partition of a topic (DescribeTopicPartitions, since Kafka 3.8)."""
+        name = topic.encode()
+        body = write_unsigned(2) + write_unsigned(len(name) + 1) + name + b"\0" + struct.pack(">ib", 2_000, -1) + b"\0"
+        answer = _Answer(self._call(_DESCRIBE, 0, body, flexible=True))
+        answer.take("i")
+        answer.unsigned()
+        if (error := answer.take("h")) != NO_ERROR:
+            raise RuntimeError(f"DescribeTopicPartitions of {topic}: error {error}")
+        answer.skip(answer.unsigned() - 1 + 16 + 1)  # its name, its id, whether it is internal
+        found = []
+        for _ in range(answer.unsigned() - 1):
+            answer.take("h")
+            number, leader, epoch = (answer.take("i") for _ in range(3))
+            replicas, isr, elr, last_known_elr, offline = (answer.numbers() for _ in range(5))
+            answer.skip(1)
+            found.append(
+                PartitionState(
+                    partition=number,
+                    leader=leader,
+                    leader_epoch=epoch,
+                    replicas=replicas,
+                    isr=isr,
+                    elr=elr,
+                    last_known_elr=last_known_elr,
+                    offline=offline,
+                )
+            )
+        return found
+
+    def partition_states_by_zookeeper(self, topic: str) -> list[PartitionState]:
+        """The same of a broker that has its metadata from a ZooKeeper: it knows of no eligible leaders (Metadata)."""
+        answer = _Answer(self._call(_METADATA, 7, struct.pack(">i", 1) + _string(topic) + b"\0"))
+        answer.take("i")
+        for _ in range(answer.take("i")):
+            answer.take("i")
+            answer.text()
+            answer.take("i")
+            answer.text()
+        answer.text()
+        answer.skip(4 + 4 + 2)  # the controller, one topic, its error
+        answer.text()
+        answer.skip(1)
+        found = []
+        for _ in range(answer.take("i")):
+            answer.take("h")
+            number, leader, epoch = (answer.take("i") for _ in range(3))
+            replicas, isr, offline = ([answer.take("i") for _ in range(answer.take("i"))] for _ in range(3))
+            found.append(
+                PartitionState(
+                    partition=number,
+                    leader=leader,
+                    leader_epoch=epoch,
+                    replicas=replicas,
+                    isr=isr,
+                    elr=[],
+                    last_known_elr=[],
+                    offline=offline,
+                )
+            )
+        return sorted(found, key=lambda state: state.partition)
+
     def replica_sizes(self) -> list[ReplicaSize]:
         """Every replica of this broker (DescribeLogDirs)."""
         answer = _Answer(self._call(_LOG_DIRS, 1, struct.pack(">i", -1)))
@@ -244,7 +320,7 @@ class _Answer:
         return int(value)
 
     def text(self) -> str:
-        size = self.take("h")
+        size = max(self.take("h"), 0)
         self._at += size
         return self._data[self._at - size : self._at].decode()
 
@@ -254,6 +330,10 @@ class _Answer:
 
     def skip(self, size: int) -> None:
         self._at += size
+
+    def numbers(self) -> list[int]:
+        """A compact array; one that is null is empty."""
+        return [self.take("i") for _ in range(self.unsigned() - 1)]
 
 
 def batch_of(

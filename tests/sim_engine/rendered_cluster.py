@@ -20,8 +20,10 @@ from sim_engine.metadata.metadata_image import image_records
 from sim_engine.metadata.metadata_snapshot import MetadataSnapshot, at_once, first_snapshot, snapshot_data
 from sim_engine.rendering.render import BrokerDisk, render_broker
 from tests.real_kafka.cluster import KafkaCluster
+from tests.real_kafka.nodes import properties
 from tests.real_kafka.patience import PASSING, PATIENCE_S, wait_until
 from tests.real_kafka.settings import LOGGING
+from tests.real_kafka.topology import combined
 from tests.sim_engine.handmade import Written, voters
 
 T = TypeVar("T")
@@ -54,20 +56,18 @@ class RenderedCluster(KafkaCluster):
         }
         # Nobody cleans what is to be read as it was rendered.
         settings = {"log.cleaner.backoff.ms": "600000", **(alone if nodes == 1 else {})}
-        super().__init__(directory, nodes=nodes, settings=settings)
+        super().__init__(directory, topology=combined(nodes), settings=settings)
         self._disks = disks
 
     def format(self) -> None:
         """Writes the configuration and the rendered directories in place of formatting."""
         (self.directory / "config" / "logging.properties").write_text(LOGGING[self._logs_with()][1])
-        brokers = self._brokers
-        quorum = voters(
-            {b.id: b.controller_port for b in brokers.values()}, {b.id: b.directory_id for b in brokers.values()}
-        )
+        nodes = list(self._nodes.values())
+        quorum = voters({n.id: n.controller_port for n in nodes}, {n.id: n.directory_id for n in nodes})
         for disk in self._disks(quorum, self.cluster_id):
-            broker = brokers[disk.broker_id]
-            self._config(broker).write_text(self._properties(broker))
-            write_disk(disk, broker.log_dirs[0])
+            node = self._nodes[disk.broker_id]
+            self._config(node).write_text(properties(node, nodes, static=False, settings=self._settings))
+            write_disk(disk, self.log_dirs(node.id)[0])
 
     def said(self, broker_id: int) -> list[str]:
         """What a broker has logged."""

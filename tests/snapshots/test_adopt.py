@@ -118,9 +118,19 @@ def test_two_clusters_in_one_copy_are_refused(copy: Path) -> None:
         survey(copy)
 
 
-def test_another_brokers_files_are_refused(copy: Path) -> None:
+def test_another_brokers_files_are_listed_and_do_not_count(copy: Path) -> None:
     (copy / "broker-2").rename(copy / "broker-7")
-    with pytest.raises(SnapshotError, match=r"says node\.id=2, but it lies under broker-7\. Rename"):
+    assert [b.broker_id for b in survey(copy).brokers] == [1, 7]
+    manifest = open_snapshot(copy).manifest
+    assert [b.broker_id for b in manifest.brokers] == [1]
+    assert [(f.broker_id, f.node_id) for f in manifest.foreign] == [(7, 2)]
+    assert verify(open_snapshot(copy, settle=False)) == ()
+
+
+def test_names_that_fit_no_broker_at_all_are_refused(copy: Path) -> None:
+    (copy / "broker-1").rename(copy / "broker-8")
+    (copy / "broker-2").rename(copy / "broker-7")
+    with pytest.raises(SnapshotError, match=r"belongs to broker 2 \(it says node\.id=2\), not to broker 7.*Rename"):
         survey(copy)
 
 

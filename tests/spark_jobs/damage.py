@@ -81,7 +81,7 @@ def wrong(facts: Derived) -> set[str]:
         lower, upper = row["high_watermark_lower"], row["high_watermark_upper"]
         if lower is not None and upper is not None and upper < lower:
             found.add(f"{_subject('partitions', row)} high watermark in [{lower}, {upper}]")
-        missing = sorted(set(row["replicas"]) - set(row["captured_replicas"]))
+        missing = sorted(set(row["replicas"] or ()) - set(row["captured_replicas"]))
         if missing:
             found.add(f"{_subject('partitions', row)} without {missing}")
     return found
@@ -183,3 +183,32 @@ def sealed_snapshot(data: bytearray) -> bytearray:
     """The same for a producer snapshot."""
     struct.pack_into(">I", data, 2, google_crc32c.value(bytes(data[6:])))
     return data
+
+
+def producers_in(snapshot: Path) -> list[bytes]:
+    """The entries of a producer snapshot, 46 bytes each (`PRODUCER_ENTRY`)."""
+    data = snapshot.read_bytes()
+    return [data[at : at + 46] for at in range(10, len(data), 46)]
+
+
+def with_producers(snapshot: Path, entries: Iterable[bytes]) -> None:
+    """A producer snapshot with other entries, its count and checksum made right."""
+    kept = list(entries)
+
+    def change(data: bytearray) -> bytearray:
+        struct.pack_into(">i", data, 6, len(kept))
+        return sealed_snapshot(data[:10] + b"".join(kept))
+
+    edit(snapshot, change)
+
+
+PRODUCER_ENTRY: Final = ">qhiqiqiq"
+"""Producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, transaction's offset."""
+
+
+def open_producer(row: Any, *, coordinator_epoch: int) -> bytes:
+    """The entry of a producer whose first batch of a transaction is this one, and the last of the log."""
+    first, last = int(row["base_offset"]), int(row["last_offset"])
+    sequence = int(row["base_sequence"]) + last - first
+    told = (int(row["producer_id"]), int(row["producer_epoch"]), sequence, last, last - first)
+    return struct.pack(PRODUCER_ENTRY, *told, int(row["max_timestamp"]), coordinator_epoch, first)

@@ -15,6 +15,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from expectations.catalogue.registry import CATALOGUE
 from expectations.suites import by_relation
 from expectations.verdicts import Breach, InvariantResult, breach_query, count_query, explain, fold, results
+from spark_jobs.missing_evidence import kept, missing_in
 from spark_jobs.relations import COMMON, RELATIONS
 from tests.spark_jobs.pipeline import Derived, derived
 
@@ -57,6 +58,7 @@ class Judge:
         self._runs += 1
         run = {"run_id": f"run {self._runs}"}
         bound = {"run_ids": [run["run_id"]]}
+        missing = missing_in({"missing": kept(facts.missing())})
         chosen = [i for i in CATALOGUE.values() if i.code[0] in families]
         found: dict[str, InvariantResult] = {}
         breaches: list[Breach] = []
@@ -69,7 +71,7 @@ class Judge:
             if rows:
                 self._connection.execute(self._tables[relation].insert(), rows)
             counted = self._connection.execute(sa.text(count_query(relation, members, schema=_SCHEMA)), bound)
-            found |= {r.code: r for r in results(members, counted.mappings().one_or_none())}
+            found |= {r.code: r for r in results(members, counted.mappings().one_or_none(), missing)}
             for invariant in members:
                 asked = self._connection.execute(sa.text(breach_query(invariant, schema=_SCHEMA)), bound)
                 breaches += [explain(invariant, row) for row in asked.mappings()]

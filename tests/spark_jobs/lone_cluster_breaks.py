@@ -11,9 +11,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kafka_log import batch as layout
+from kafka_log.producer_snapshot import write_producer_snapshot
 from tests.spark_jobs.coordinator_breaks import each, flipped_marker, header, records
 from tests.spark_jobs.damage import batches, edit, place, sealed, segments
 from tests.spark_jobs.lone_log_breaks import everywhere, in_header, log, row
+from tests.spark_jobs.pipeline import derived
 from tests.spark_jobs.rejoined import set_high_watermark
 from tests.spark_jobs.small_cluster import BROKERS, Break
 from tests.spark_jobs.storage_breaks import checkpointed
@@ -62,7 +64,17 @@ def stopped_leader_that_knew_less(d: Path) -> None:
             topic, partition = replica.name.rsplit("-", 1)
             end = int(rows[-1]["last_offset"]) + 1 if len(rows) else 0
             checkpointed(d / broker, "recovery-point-offset-checkpoint", topic, int(partition), end)
+    with_snapshots_at_the_ends(d)
     set_high_watermark(d / "broker-2/orders-0", 80)
+
+
+def with_snapshots_at_the_ends(d: Path) -> None:
+    """What a clean stop writes down of the producers of each log (UnifiedLog#close)."""
+    facts = derived(d)
+    for key in facts.context.replicas:
+        for broker, replica in facts.replicas_of(*key).items():
+            path = d / f"broker-{broker}" / "{}-{}".format(*key) / f"{replica.log_end_offset:020d}.snapshot"
+            path.write_bytes(write_producer_snapshot(replica.replay.states.values()))
 
 
 def in_sync_replica_without_committed_records(d: Path) -> None:

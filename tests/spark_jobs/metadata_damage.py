@@ -13,12 +13,14 @@ from kafka_log.records import records_in
 from kafka_log.scan import scan_buffer
 from kafka_log.schemas import FieldValue, default_of
 from sim_engine.log.stored_batch import NewRecord, stored_batch
+from sim_engine.metadata.metadata_image import MetadataImage, image_records, replayed
+from sim_engine.metadata.metadata_snapshot import at_once, snapshot_data
 
 Change = Callable[[int, MetadataRecord], MetadataRecord]
 """Offset and record -> the record that shall stand there."""
 
 
-def metadata_record(name: str, version: int, **fields: FieldValue) -> MetadataRecord:
+def metadata_record(name: str, version: int, /, **fields: FieldValue) -> MetadataRecord:
     """A record; what is not said has its default."""
     schema = next(s for s in METADATA_SCHEMAS.values() if s.name == name)
     values = {f.name: default_of(f) for f in schema.fields} | fields
@@ -107,3 +109,30 @@ def without_head(directory: Path, keep_from: int) -> None:
         starts = {e: max(end, int(headers[headers["partition_leader_epoch"] == e][0]["base_offset"])) for e in epochs}
         lines = [f"{epoch} {start}" for epoch, start in sorted(starts.items())]
         (log.parent / "leader-epoch-checkpoint").write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+
+
+def snapshot_taken(directory: Path, end_offset: int, *nodes: int) -> None:
+    """Writes the metadata snapshot that each of these nodes would have of all that is below an offset of its log."""
+    for node in nodes:
+        log = directory / f"broker-{node}/__cluster_metadata-0/{0:020d}.log"
+        headers, _ = scan_buffer(log.read_bytes())
+        below = headers[headers["base_offset"] < end_offset]
+        epoch = int(below[-1]["partition_leader_epoch"])
+        formatted = [r for p in log.parent.glob(f"{0:020d}-*.checkpoint") for _, r in records_of(p)]
+        image = replayed(MetadataImage(), formatted + [r for offset, r in records_of(log) if offset < end_offset])
+        clock = at_once(int(below[-1]["max_timestamp"]))
+        data = snapshot_data(image_records(image), leader_epoch=epoch, voters=(), clock=clock)
+        (log.parent / f"{end_offset:020d}-{epoch:010d}.checkpoint").write_bytes(data)
+
+
+def head_forgotten(directory: Path, end_offset: int, *nodes: int) -> None:
+    """What a week does to the metadata logs of these nodes: a snapshot stands for all that is below an offset."""
+    snapshot_taken(directory, end_offset, *nodes)
+    for node in nodes:
+        log = directory / f"broker-{node}/__cluster_metadata-0/{0:020d}.log"
+        data = log.read_bytes()
+        headers, _ = scan_buffer(data)
+        first = headers[headers["base_offset"] >= end_offset][0]
+        (log.parent / f"{int(first['base_offset']):020d}.log").write_bytes(data[int(first["position"]) :])
+        for path in (*log.parent.glob(f"{0:020d}.*"), *log.parent.glob(f"{0:020d}-*")):
+            path.unlink()

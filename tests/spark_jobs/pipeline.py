@@ -16,6 +16,7 @@ from spark_jobs.facts.context import Row, Rows
 from spark_jobs.facts.replica import ReplicaFacts, replica_facts
 from spark_jobs.gather import SnapshotContext
 from spark_jobs.in_process import derive_here
+from spark_jobs.missing_evidence import Missing, unread_segments
 from spark_jobs.replica_files import replica_input
 from spark_jobs.run import AuditedSnapshot, ReadSnapshot
 
@@ -36,6 +37,10 @@ class Derived:
         """Path -> reason, of all that could not be read."""
         of_segments = [LeftOut(path=p, reason=row["error"]) for p, row in self.index.items() if row["error"]]
         return {u.path: u.reason for u in (*self.context.unread, *of_segments)}
+
+    def missing(self) -> list[Missing]:
+        """Which evidence the snapshot lacks."""
+        return [*self.context.missing, *unread_segments(self.index.values())]
 
     def one(self, relation: str, **wanted: Any) -> Row:
         """The only row of a relation with these values."""

@@ -18,7 +18,7 @@ from expectations.verdicts import fold
 from sim_engine.scenarios.registry import SCENARIOS
 from snapshots.cluster_answers import ANSWERS_NAME, CapturedAnswers, to_json
 from tests.conftest import Golden
-from tests.spark_jobs import test_storage_breaks, test_transaction_breaks, test_upkeep_over_time
+from tests.spark_jobs import test_missing_evidence, test_storage_breaks, test_transaction_breaks, test_upkeep_over_time
 from tests.spark_jobs.breaks import LONE, PARTITIONS, cut_active, flip_in_records_of_the_last_batch_after_a_crash
 from tests.spark_jobs.damage import copy_of, with_holes
 from tests.spark_jobs.judging import Judge, roots
@@ -43,7 +43,6 @@ from tests.spark_jobs.test_metadata_damage import DAMAGED
 SCENES: Final[Mapping[tuple[str, str], str]] = {
     ("kip-101-divergence", "truncate-to-high-watermark"): "D04",
     ("leader-epoch-truncation", "a-is-away"): "D05",
-    ("stale-disk-returns", "elected"): "D06",
     ("kip-101-divergence", "kip-101"): "D19",
     ("hanging-transaction", "hanging"): "F09",
     ("unclean-election-min-isr", "a-is-back"): "K07",
@@ -52,6 +51,7 @@ SCENES: Final[Mapping[tuple[str, str], str]] = {
 """A scenario's moments, and the only root of each."""
 APART: Final[Mapping[str, object]] = {
     "C05": test_upkeep_over_time.test_what_should_have_been_deleted_is_told,
+    "D06": test_missing_evidence.test_a_committed_tail_that_goes_by_an_election_that_nobody_recorded_is_one_root,
     "G02": test_upkeep_over_time.test_a_part_that_is_called_clean_and_is_not_is_told,
     "G05": test_upkeep_over_time.test_a_log_whose_last_batch_the_cleaner_took_is_told,
     "F12": test_transaction_breaks.test_a_last_stable_offset_that_stays_for_longer_than_a_transaction_may_run,

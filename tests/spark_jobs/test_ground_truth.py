@@ -8,24 +8,33 @@ import pytest
 
 from spark_jobs.facts.epochs import UNDEFINED
 from tests.conftest import Golden
+from tests.kafka_log import captures
 from tests.spark_jobs.pipeline import Derived, derived_once, topic_partition
 
-CAPTURES = (
-    "healthy",
-    "unclean-before",
-    "hanging-txn",
-    "epochs",
-    "pair-clean-b1",
-    "pair-clean-b2",
-    "soak-01",
-    "tiered",
-    "kafka-4.1",
-    "kafka-3.9",
-)
-PROBED = tuple(name for name in CAPTURES if name != "soak-01")
+CAPTURES = (*captures.CAPTURES, *captures.LIVES)
+UNDER_LOAD = ("soak-01", "mirror", "shares")
+"""Written to while they were copied; the first were not asked."""
+PROBED = tuple(name for name in CAPTURES if name not in UNDER_LOAD)
 """The brokers were asked just before the copy, when no client wrote."""
-STOPPED = ("healthy", "epochs", "kafka-4.1", "kafka-3.9")
+STOPPED = ("healthy", "epochs", "kafka-4.1", "kafka-3.9", "one-controller")
 """Asked while they ran, copied after a clean stop: leaders and ISR have moved on since."""
+DIVERGED = (
+    "unclean-before",
+    "quorum-changed-unclean",
+    "one-controller-unclean",
+    "forgotten-unclean",
+    "racks-unclean",
+    "deaf-unclean",
+    "streams-unclean",
+    "mirror-unclean",
+    "shares-unclean",
+    "migrated-unclean",
+)
+"""A broker that is away holds what was lost when another one was elected."""
+UNCLEAN = (*DIVERGED, "one-controller-rejoined", "failed-disk-unclean")
+"""The same, and those in which no disk holds it any more."""
+SELDOM_CHECKPOINTED = ("one-controller-unclean", "one-controller-rejoined")
+"""Their brokers had not written down their high watermarks since they began."""
 LISTED = ("pair-clean-b1", "pair-clean-b2", "tiered")
 """These also list what each partition was."""
 
@@ -85,7 +94,7 @@ def test_a_stopped_cluster_has_a_last_leader_and_one_moment(facts: Derived, trut
         assert row["captured_replicas"] == sorted(row["replicas"])
 
 
-@pytest.mark.parametrize("name", PROBED)
+@pytest.mark.parametrize("name", [n for n in PROBED if n not in SELDOM_CHECKPOINTED])
 def test_offsets_are_those_that_the_brokers_listed(facts: Derived, truth: Truth) -> None:
     listed = truth["probe_at_capture"]["list_offsets"]
     rows = partition_rows(facts)
@@ -97,6 +106,22 @@ def test_offsets_are_those_that_the_brokers_listed(facts: Derived, truth: Truth)
         assert (row["high_watermark_lower"], row["high_watermark_upper"]) == (high_watermark, high_watermark), partition
         assert row["last_stable_offset"] == listed["latest_read_committed"][partition]["offset"], partition
         assert row["log_end_offset"] == high_watermark, partition
+
+
+@pytest.mark.parametrize("name", SELDOM_CHECKPOINTED)
+def test_without_checkpoints_the_bounds_of_a_high_watermark_hold_what_the_brokers_listed(
+    facts: Derived, truth: Truth
+) -> None:
+    listed = truth["probe_at_capture"]["list_offsets"]
+    apart = 0
+    for partition, row in partition_rows(facts).items():
+        high_watermark = listed["latest"][partition]["offset"]
+        assert row["log_start_offset"] == listed["earliest"][partition]["offset"], partition
+        assert row["log_end_offset"] == high_watermark, partition
+        assert row["high_watermark_lower"] is None or row["high_watermark_lower"] <= high_watermark, partition
+        assert row["high_watermark_upper"] is None or row["high_watermark_upper"] >= high_watermark, partition
+        apart += row["high_watermark_lower"] != row["high_watermark_upper"]
+    assert apart > 0
 
 
 @pytest.mark.parametrize("name", LISTED)
@@ -231,7 +256,7 @@ def test_divergence_points_of_the_unclean_election(golden: Golden) -> None:
     assert all(r["old_lineage_holders"] == [1] and r["records_at_stake_known"] for r in elections)
 
 
-@pytest.mark.parametrize("name", [n for n in CAPTURES if n != "unclean-before"])
+@pytest.mark.parametrize("name", [n for n in CAPTURES if n not in UNCLEAN])
 def test_a_cluster_that_lost_nothing_shows_no_loss(facts: Derived) -> None:
     assert facts.rows["losses"] == []
     assert not facts.all("partition_changes", election="unclean")
@@ -242,7 +267,7 @@ def test_a_cluster_that_lost_nothing_shows_no_loss(facts: Derived) -> None:
         assert row["declared_committed"] == 0, row
 
 
-@pytest.mark.parametrize("name", [n for n in PROBED if n != "unclean-before"])
+@pytest.mark.parametrize("name", [n for n in PROBED if n not in DIVERGED])
 def test_replicas_of_a_cluster_at_rest_do_not_part(facts: Derived) -> None:
     compared = 0
     for row in facts.rows["divergences"]:

@@ -150,8 +150,8 @@ def test_one_break_in_a_stopped_cluster_is_one_root(
 # --------------------------------------------------------------------------------------------------- the remote tier
 
 
-def tiered(golden: Golden, directory: Path) -> Path:
-    copy = copy_of(golden("tiered"), directory, *TIERED)
+def tiered(golden: Golden, directory: Path, *more: str) -> Path:
+    copy = copy_of(golden("tiered"), directory, *TIERED, *more)
     only_what_is_there(copy)
     shutil.copytree(golden("tiered") / STORE, copy / STORE, copy_function=with_holes)
     return copy
@@ -225,6 +225,27 @@ def test_one_break_in_the_remote_tier_is_one_root(
     break_it(copy)
     adopt(copy, cluster="tiered", consistency=Consistency.QUIESCED)
     assert {b.code for b in roots(judge, copy, a_part=True)} == {code}
+
+
+@pytest.mark.parametrize(
+    ("break_it", "start", "end"), [(a_hole_in_the_tier, 187, 379), (local_segments_that_went_too_early, 379, 571)]
+)
+def test_what_neither_the_tier_nor_a_disk_holds_is_a_loss(
+    break_it: Break, start: int, end: int, golden: Golden, tmp_path: Path
+) -> None:
+    """Group g-tier has committed 800."""
+    copy = tiered(golden, tmp_path / "copy", *(f"__consumer_offsets-{n}" for n in range(3)))
+    break_it(copy)
+    adopt(copy, cluster="tiered", consistency=Consistency.QUIESCED)
+    (loss,) = derived(copy).rows["losses"]
+    assert (loss["topic"], loss["start_offset"], loss["end_offset"], loss["records"]) == (
+        "tier",
+        start,
+        end,
+        end - start,
+    )
+    assert (loss["state"], loss["held_by"], loss["groups_affected"]) == ("lost", [], ["g-tier"])
+    assert "neither the remote tier nor the local log of any replica has these offsets" in loss["cause"]
 
 
 def test_without_the_store_nothing_is_said_of_it(golden: Golden, tmp_path: Path, judge: Judge) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,13 @@ from tests.spark_jobs.coordinator_breaks import (
     records,
     renamed,
     snapshot_sequence,
+    with_fields,
     without_index_entry,
 )
-from tests.spark_jobs.damage import batches, copy_of, segments
+from tests.spark_jobs.damage import batches, copy_of, open_producer, segments, with_producers
 from tests.spark_jobs.judging import Judge, roots
+from tests.spark_jobs.metadata_damage import at, metadata_logs, metadata_record, records_of, rewrite, without_head
+from tests.spark_jobs.pipeline import derived
 
 pytestmark = pytest.mark.slow
 
@@ -82,6 +86,11 @@ def topic_id_of_another(d: Path) -> None:
     records(d, "__consumer_offsets", 1, each(commit, topic_id="Bq2Q3i7TQ1mB5h3nFh8vYg"))
 
 
+def commit_of_an_epoch_never_given_out(d: Path) -> None:
+    commit = record_of("OffsetCommit", group="g-classic", topic="plain", partition=0)
+    records(d, "__consumer_offsets", 1, nth(1, commit, leader_epoch=9))
+
+
 def batch_in_a_state_never_written(d: Path) -> None:
     def acquired(old: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [{**batch, "delivery_state": 1} for batch in old]
@@ -131,9 +140,8 @@ def marker_missing(d: Path) -> None:
         marker = batches(path)[-1]
         assert int(marker["control_type"]) >= 0
         without_index_entry(path.with_suffix(".txnindex"), int(marker["base_offset"]))
-        for snapshot in path.parent.glob("*.snapshot"):
-            if int(snapshot.stem) > int(marker["base_offset"]):
-                snapshot.unlink()
+        (snapshot,) = [s for s in path.parent.glob("*.snapshot") if int(s.stem) > int(marker["base_offset"])]
+        with_producers(snapshot, [open_producer(batches(path)[-2], coordinator_epoch=0)])
         header(path, marker, layout.ATTRIBUTES_AT, ">h", 0)
         header(path, marker, layout.PRODUCER_ID_AT, ">q", -1)
         header(path, marker, layout.PRODUCER_EPOCH_AT, ">h", -1)
@@ -193,6 +201,7 @@ BREAKS: dict[Callable[[Path], None], tuple[str, tuple[str, ...]]] = {
     generation_back: ("J09", OFFSETS),
     group_epoch_back: ("J09", OFFSETS),
     topic_id_of_another: ("J03", (*OFFSETS, "plain-0")),
+    commit_of_an_epoch_never_given_out: ("J02", (*OFFSETS, "plain-0")),
     batch_in_a_state_never_written: ("J05", SHARES),
     share_leader_ahead: ("J06", SHARES),
     share_state_epoch_back: ("J06", SHARES),
@@ -262,6 +271,26 @@ def test_a_commit_that_went_back_is_told_for_information(golden: Golden, tmp_pat
     assert (told.severity, told.subject["group"], told.start_offset, told.end_offset) == ("info", "g-classic", 40, 380)
 
 
+def test_a_lower_commit_behind_another_is_told_without_an_earlier_snapshot(
+    golden: Golden, tmp_path: Path, judge: Judge
+) -> None:
+    copy = copy_of(golden("healthy"), tmp_path / "c", METADATA, *OFFSETS, "plain-2")
+    commit = record_of("OffsetCommit", group="g-classic", topic="plain", partition=2)
+    records(copy, "__consumer_offsets", 1, nth(1, commit, offset=40))
+    (told,) = (b for b in roots(judge, copy) if b.code == "J04")
+    assert (told.severity, told.subject["group"], told.start_offset, told.end_offset) == ("info", "g-classic", 40, 150)
+
+
+def test_a_live_copy_may_have_commits_of_an_epoch_that_its_metadata_log_has_not_come_to(
+    golden: Golden, tmp_path: Path, judge: Judge
+) -> None:
+    copy = copy_of(golden("healthy"), tmp_path / "c", METADATA, *OFFSETS, "plain-0")
+    commit_of_an_epoch_never_given_out(copy)
+    (copy / "broker-3/.kafka_cleanshutdown").unlink()
+    results, _ = judge.verdicts(derived(copy), "J")
+    assert (results["J02"].breached, results["J02"].reasons["copy skew"]) == (0, 1)
+
+
 def test_the_same_commits_twice_are_no_step_back(golden: Golden, tmp_path: Path, judge: Judge) -> None:
     before = copy_of(golden("healthy"), tmp_path / "before", METADATA, *OFFSETS, "plain-2")
     after = copy_of(golden("healthy"), tmp_path / "after", METADATA, *OFFSETS, "plain-2")
@@ -272,13 +301,13 @@ def test_a_last_stable_offset_that_stays_for_longer_than_a_transaction_may_run(
     golden: Golden, tmp_path: Path, judge: Judge
 ) -> None:
     copies = []
-    for at, (name, high_watermark) in enumerate((("before", 460), ("after", 466))):
+    for number, (name, high_watermark) in enumerate((("before", 460), ("after", 466))):
         copy = copy_of(golden("hanging-txn"), tmp_path / name, METADATA, *STATES, *OFFSETS, "pay-0")
         for broker in BROKERS:
             listed = copy / broker / "replication-offset-checkpoint"
             listed.write_text(listed.read_text().replace("pay 0 466", f"pay 0 {high_watermark}"))
         adopt(copy, cluster="c", consistency=Consistency.QUIESCED)
-        _read_at(copy, 1_795_300_000_000 + at * 3_600_000)
+        _read_at(copy, 1_795_300_000_000 + number * 3_600_000)
         copies.append(copy)
     (found,) = (b for b in roots(judge, copies[1], previous=copies[0]) if b.severity != "info")
     assert (found.code, found.subject["topic"], found.start_offset, found.end_offset) == ("F12", "pay", 115, 466)
@@ -299,3 +328,62 @@ def test_a_group_that_read_what_was_cut_off_is_named_without_an_earlier_snapshot
     (told,) = (b for b in found if b.code == "J02")
     assert (told.start_offset, told.end_offset) == (100, 201)
     assert alarms(found) == {"J02", "K07"}
+
+
+# ------------------------------------------------------------------------- a share group that skips aborted records
+
+ABORTED_ONES = 21
+"""Transactions that were aborted in livetx-1, each of some records."""
+
+
+def of_livetx(d: Path, *, counted: int, isolation: str | None) -> None:
+    """The share group's state of plain-1 becomes one of livetx-1, which counts so many deliveries more than written."""
+    logs = metadata_logs(d)
+    ids = {r.fields["name"]: r.fields["topic_id"] for _, r in records_of(logs[0]) if r.name == "TopicRecord"}
+    if isolation is not None:
+        idle = next(o for o, r in records_of(logs[0]) if r.name == "NoOpRecord" and o >= 300)
+        config = {"resource_type": 32, "resource_name": "g-share", "name": "share.isolation.level", "value": isolation}
+        rewrite(logs, at(idle, metadata_record("ConfigRecord", 0, **config)))
+
+    def change(record: OtherCoordinatorRecord) -> OtherCoordinatorRecord | None:
+        named: dict[str, Any] = dict(record.key)
+        if (named.get("topic_id"), named.get("partition")) != (ids["plain"], 1) or record.value is None:
+            return None
+        found = with_fields(record, delivery_complete_count=lambda old: old + counted if old >= 0 else old)
+        return replace(found, key={**named, "topic_id": ids["livetx"]})
+
+    records(d, "__share_group_state", 2, lambda: change)
+
+
+@pytest.mark.parametrize(
+    ("counted", "isolation", "expected"),
+    [
+        (ABORTED_ONES, "read_committed", (0, {})),
+        (ABORTED_ONES, None, (1, {})),
+        (ABORTED_ONES, "read_uncommitted", (1, {})),
+        (10_000, "read_committed", (1, {})),
+        (-1, "read_committed", (1, {})),
+    ],
+)
+def test_aborted_records_are_counted_and_not_written_for_who_reads_committed_ones_only(
+    golden: Golden,
+    tmp_path: Path,
+    judge: Judge,
+    counted: int,
+    isolation: str | None,
+    expected: tuple[int, dict[str, int]],
+) -> None:
+    copy = copy_of(golden("healthy"), tmp_path / "c", METADATA, *SHARES, "livetx-1")
+    of_livetx(copy, counted=counted, isolation=isolation)
+    results, _ = judge.verdicts(derived(copy), "J")
+    assert (results["J07"].breached, results["J07"].reasons) == expected
+
+
+def test_what_a_share_group_reads_is_not_known_where_the_metadata_log_does_not_reach_back(
+    golden: Golden, tmp_path: Path, judge: Judge
+) -> None:
+    copy = copy_of(golden("healthy"), tmp_path / "c", METADATA, *SHARES, "livetx-1")
+    of_livetx(copy, counted=ABORTED_ONES, isolation=None)
+    without_head(copy, 200)
+    results, _ = judge.verdicts(derived(copy), "J")
+    assert (results["J07"].breached, results["J07"].reasons) == (0, {"history of the setting not known": 1})

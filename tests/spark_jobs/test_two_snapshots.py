@@ -2,7 +2,9 @@
 
 import json
 import shutil
+import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from tests.spark_jobs.damage import batches, edit, place, sealed, segments
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import Derived, derived, topic_partition
 from tests.spark_jobs.rejoined import CUTS, empty, later_copy, old_leader_rejoined, set_high_watermark, truncate
+from tests.spark_jobs.storage_breaks import rewritten
 
 HISTORY = {"C07", "C08", "C09", "C10", "C11"}
 BROKERS = ("broker-1", "broker-2", "broker-3")
@@ -266,6 +269,71 @@ def test_bytes_that_every_replica_exchanged_are_lost(before: Path, after: Path, 
     roots = [b for b in breaches if b.code in HISTORY and b.implied_by is None]
     assert [(b.code, b.start_offset, b.end_offset, b.records) for b in roots] == [("C10", offset, offset + 1, 1)]
     assert {b.code for b in breaches if b.implied_by == roots[0].breach_id} >= {"C10", "C11"}
+
+
+def test_of_a_compacted_batch_that_lacks_a_record_one_record_is_lost(before: Path, after: Path, judge: Judge) -> None:
+    """The last batch of compacted-0 has 85 records and lies in the active segment, where no cleaner works."""
+    for broker in BROKERS:
+        active = segments(after / broker / "compacted-0")[-1]
+        assert int(batches(active)[-1]["record_count"]) == 85
+        rewritten(active, -1, lambda batch: replace(batch, records=(*batch.records[:3], *batch.records[4:])))
+    facts = derived(after, previous=before)
+    (loss,) = facts.all("losses", state="lost")
+    assert (loss["start_offset"], loss["end_offset"]) == (1915, 2000)
+    assert (loss["records"], loss["declared_committed"]) == (1, 1)
+    _, breaches = judged(judge, facts)
+    (root,) = [b for b in breaches if b.code in HISTORY and b.implied_by is None]
+    assert (root.code, root.records) == ("C10", 1)
+    assert "1 of these records, at offsets 1915..1999, are on no replica now" in root.explanation
+
+
+CHANGELOG = "counting-classic-counts-changelog-0"
+"""Compacted. Broker 1 of `streams-unclean` wrote 183 to 214 alone, under epoch 0, which ends at 183 for broker 2."""
+
+
+def written_on(replica: Path, *bases: int) -> None:
+    """A leader's log goes on in epoch 2, each batch in a segment of its own but for the first: offsets and epochs lie
+    outside of what checksums cover.
+    """
+    active = segments(replica)[-1]
+    start, end = place(max(batches(active), key=lambda row: int(row["record_count"])))
+    batch = bytearray(active.read_bytes()[start:end])
+    for number, base in enumerate(bases):
+        struct.pack_into(">q", batch, 0, base)
+        struct.pack_into(">i", batch, 12, 2)
+        log = active if number == 0 else replica / f"{base:020d}.log"
+        with log.open("ab") as file:
+            file.write(batch)
+
+
+def test_a_loss_that_leader_epochs_prove_is_told_below_the_active_segment_of_a_compacted_log(
+    golden: Golden, tmp_path: Path, judge: Judge
+) -> None:
+    earlier = later_copy(golden("streams-unclean"), tmp_path / "earlier", "__cluster_metadata-0", CHANGELOG)
+    later = later_copy(golden("streams-unclean"), tmp_path / "later", "__cluster_metadata-0", CHANGELOG)
+    leader = later / "broker-2" / CHANGELOG
+    written_on(leader, 183, 276)
+    for broker in ("broker-1", "broker-3"):
+        shutil.rmtree(later / broker / CHANGELOG)
+        shutil.copytree(leader, later / broker / CHANGELOG)
+    for broker in BROKERS:
+        set_high_watermark(later / broker / CHANGELOG, 276)
+    facts = derived(later, previous=earlier)
+    assert int(segments(leader)[-1].stem) == 276
+    (loss,) = facts.all("losses")
+    told = {name: loss[name] for name in ("start_offset", "end_offset", "records", "markers", "leader_epoch", "state")}
+    assert told == {
+        "start_offset": 183,
+        "end_offset": 215,
+        "records": 30,
+        "markers": 2,
+        "leader_epoch": 0,
+        "state": "lost",
+    }
+    assert loss["cause"].startswith("unclean election: record 408 of the metadata log made broker 2 leader")
+    _, breaches = judged(judge, facts)
+    (root,) = [b for b in breaches if b.code == "C10" and b.implied_by is None]
+    assert (root.subject["broker_id"], root.start_offset, root.records) == (1, 183, 30)
 
 
 def test_a_high_watermark_that_went_back_alone_is_a_warning(before: Path, after: Path, judge: Judge) -> None:

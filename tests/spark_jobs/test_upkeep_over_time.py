@@ -182,6 +182,18 @@ def test_a_key_may_be_deleted_and_forgotten_between_two_snapshots(tmp_path: Path
     assert dict(results["G01"].reasons) == {"a deletion may have come and gone": 3}
 
 
+@pytest.mark.parametrize(("early_ms", "breached"), [(60_000, 0), (HOUR_MS, 3)])
+def test_a_tombstone_may_go_when_its_time_is_over_by_its_brokers_clock(
+    early_ms: int, breached: int, tmp_path: Path, judge: Judge
+) -> None:
+    """Who captures dates the copy, by another clock."""
+    before, after = written(tmp_path / "before", CLEANED), written(tmp_path / "after", CLEANED)
+    a_tombstone_is_gone(before, after)
+    taken(before, CLEANED, later_ms=0)
+    facts = derived(taken(after, CLEANED, later_ms=2 * DAY_MS - early_ms), previous=before)
+    assert judge.verdicts(facts, "G")[0]["G03"].breached == breached
+
+
 def test_a_moved_log_start_that_a_running_broker_has_not_written_down_is_not_judged(
     tmp_path: Path, judge: Judge
 ) -> None:

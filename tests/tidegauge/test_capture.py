@@ -2,14 +2,19 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from snapshots.adopt import open_snapshot
 from snapshots.manifest import MANIFEST_NAME
+from tests.conftest import Golden
 from tests.snapshots.brokers import Log, log_dir
 from tests.snapshots.test_capture_again import killed
+from tests.spark_jobs.apart import say
+from tests.spark_jobs.pipeline import derived, derived_once
 from tidegauge.cli import main
 
 
@@ -131,3 +136,82 @@ def test_a_cluster_that_does_not_answer_is_told_before_anything_is_copied(data, 
     assert result.exit_code == 3
     assert "No broker of 127.0.0.1:1 answers" in result.stderr
     assert not (tmp_path / "out").exists()
+
+
+def log_dirs_of(capture_: Path, node: int, *names: str) -> str:
+    return f"{node}={','.join(str(capture_ / f'broker-{node}' / name) for name in names)}"
+
+
+def test_a_controller_is_captured_like_any_node_and_is_no_broker(golden: Golden, tmp_path):
+    real = golden("disk-failed")
+    brokers = [
+        f"100={real / 'broker-100'}",
+        log_dirs_of(real, 1, "d1", "d2", "meta"),
+        log_dirs_of(real, 2, "d1", "meta"),
+    ]
+    arguments = [part for broker in brokers for part in ("--broker", broker)]
+    told = of(capture(tmp_path, *arguments, "--id", "whole", "--json"))
+    assert (told["brokers"], told["controllers"], told["warnings"]) == ([1, 2], [100], [])
+    assert capture(tmp_path, *arguments, "--id", "again").stdout.startswith("test/again: 2 brokers and 1 controllers, ")
+    whole, plain = derived(Path(told["snapshot"])), derived_once(real)
+    assert [r["broker_id"] for r in whole.rows["brokers"]] == [1, 2]
+    assert [r["offline_replicas"] for r in whole.rows["brokers"]] == [
+        r["offline_replicas"] for r in plain.rows["brokers"]
+    ]
+
+
+def test_whoever_forgets_a_metadata_log_dir_is_told_which_and_how(golden: Golden, tmp_path):
+    real = golden("disk-failed")
+    brokers = [log_dirs_of(real, 1, "d1", "d2"), log_dirs_of(real, 2, "d1", "meta")]
+    result = capture(tmp_path, *(part for broker in brokers for part in ("--broker", broker)), "--id", "one")
+    assert result.exit_code == 0
+    warned = [line for line in result.stderr.splitlines() if "Warning: broker-1/__cluster_metadata-0" in line]
+    assert len(warned) == 1
+    assert f"--broker {brokers[0]},<metadata.log.dir>" in warned[0]
+    assert "Warning: broker-2" not in result.stderr
+    unread = derived(tmp_path / "out/test/one").unread()
+    assert "none of the node's log dirs holds its metadata log" in unread["broker-1/__cluster_metadata-0"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"cluster_id": "B" * 22}, f"cluster.id={'B' * 22}, while most nodes' say"),
+        ({"node_id": "9"}, "node.id=9, while it lies under node 2's name"),
+    ],
+)
+def test_one_wrong_file_stops_no_capture_and_is_told(golden: Golden, tmp_path, wrong, says):
+    real = tmp_path / "real"
+    shutil.copytree(golden("disk-failed"), real)
+    for log_dir_ in ("d1", "meta"):
+        say(real / "broker-2" / log_dir_, **wrong)
+    brokers = [
+        f"100={real / 'broker-100'}",
+        log_dirs_of(real, 1, "d1", "d2", "meta"),
+        log_dirs_of(real, 2, "d1", "meta"),
+    ]
+    result = capture(tmp_path, *(part for broker in brokers for part in ("--broker", broker)), "--id", "one")
+    assert result.exit_code == 0, result.stderr
+    warned = [line for line in result.stderr.splitlines() if "Warning: " in line]
+    assert len(warned) == 2
+    assert all(says in line for line in warned)
+    assert "by its directory id the log dir is the node's own" in "".join(line for line in warned if "/d1/" in line)
+    assert "an audit will not count it" in "".join(line for line in warned if "/meta/" in line)
+    snapshot = tmp_path / "out/test/one"
+    assert [b.broker_id for b in open_snapshot(snapshot, settle=False).manifest.brokers] == [1, 2, 100]
+    assert [(f.broker_id, f.name) for f in open_snapshot(snapshot).manifest.foreign] == [(2, "meta")]
+    assert open_snapshot(snapshot).manifest.cluster_id == derived_once(golden("disk-failed")).manifest.cluster_id
+
+
+def test_shares_of_which_one_file_is_wrong_are_joined(data, tmp_path):
+    paths = {1: data}
+    for node in (2, 3):
+        paths[node] = log_dir(tmp_path / f"data-{node}", node=node, cluster="B" * 22 if node == 3 else "A" * 22)
+        Log.new(paths[node] / "orders-0").append(3)
+    say(paths[2], node_id="7")
+    for node, path in paths.items():
+        assert capture(tmp_path, "--broker", f"{node}={path}", "--id", "one", "--part").exit_code == 0
+    assert of(capture(tmp_path, "--id", "one", "--finish", "--json"))["finished"] is True
+    settled = open_snapshot(tmp_path / "out/test/one").manifest
+    assert [b.broker_id for b in settled.brokers] == [1]
+    assert [f.broker_id for f in settled.foreign] == [2, 3]

@@ -76,7 +76,9 @@ def test_a_broker_under_another_ones_name(tmp_path):
 
 
 def test_one_snapshot_named_twice(tmp_path):
-    make_broker(tmp_path / "copy", 1)
+    replica = make_broker(tmp_path / "copy", 1) / "orders-0"
+    replica.mkdir()
+    (replica / f"{0:020d}.log").touch()
     result = run("audit", tmp_path / "copy", tmp_path / "copy", "--out", tmp_path / "out")
     assert result.exit_code == 2
     assert "Name each once" in result.output

@@ -106,6 +106,11 @@ def _of_breach(row: Mapping[str, Any]) -> Alert:
     )
 
 
+def _how_long(time: timedelta) -> str:
+    minutes = time // timedelta(minutes=1)
+    return f"{minutes / 60:.0f} hours" if minutes >= 120 else f"{minutes} minutes"
+
+
 def _stale(newest: Mapping[str, datetime], alerting: Alerting, now: datetime) -> Iterator[Alert]:
     """Clusters of which nothing new is known."""
     allowed = timedelta(hours=alerting.fresh_within_hours)
@@ -115,7 +120,7 @@ def _stale(newest: Mapping[str, datetime], alerting: Alerting, now: datetime) ->
             continue
         how_old = (
             f"The newest audited snapshot was captured at {captured_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC, "
-            f"{(now - captured_at) / timedelta(hours=1):.0f} hours ago."
+            f"{_how_long(now - captured_at)} ago."
             if captured_at is not None
             else "No snapshot of it was ever audited."
         )

@@ -35,6 +35,7 @@ _OF_CLUSTER: Final = (
     ("hanging_transactions", "hanging_transactions", "Transactions that no coordinator will end"),
     ("records_at_risk", "records_at_risk", "Records that Kafka will truncate when their replica rejoins"),
     ("records_lost", "records_lost", "Committed records that are on no replica any more"),
+    ("records_possibly_lost", "records_possibly_lost", "Records of which it is open whether they are lost or at risk"),
     ("segments", "segments_read", "Segments that the latest run read"),
     ("unread_files", "files_unread", "Files that the latest run could not read"),
     ("acknowledged", "breaches_acknowledged", "Open breaches that somebody has acknowledged"),

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from expectations.catalogue.registry import RULESET_VERSION
 from sim_engine.explore.layout import END, ENTRIES, HIGH_WATERMARK, QUORUM_ISR, Constants, Layout, layout_of
-from sim_engine.explore.render_state import disks_of, image_of
+from sim_engine.explore.render_state import STARTED_AT_MS, disks_of, image_of
 from sim_engine.explore.rules import Model, breaks_strong_isr
 from sim_engine.explore.search import Explorer
 from sim_engine.rendering.write_snapshot import write_snapshot
@@ -214,6 +214,7 @@ def _derived(task: tuple[Layout, Fields, str]) -> dict[str, bytes]:
         snapshot_id=directory.name,
         consistency=Consistency.ATOMIC,
         truth={},
+        at_ms=STARTED_AT_MS,
     )
     try:
         derived = derive_here(AuditedSnapshot(root=snapshot.root, manifest=snapshot.manifest, target=directory))

@@ -16,6 +16,7 @@ from kafka_log.internal_topics import CONSUMER_OFFSETS, REMOTE_LOG_METADATA, TRA
 from kafka_log.scan import scan_buffer
 from spark_jobs.facts.coordinator_tables import (
     CoordinatorTable,
+    commit_courses,
     committed_offsets,
     forgotten_offsets,
     from_offset,
@@ -171,6 +172,39 @@ def test_a_tombstone_takes_back_what_an_open_transaction_has_pending() -> None:
     assert standing(b"".join(commits(("begin g", 7), ("g", None), ("begin g", 8), ("commit", 9)))) == {"g": 8}
 
 
+def steps_of(*segments: bytes) -> tuple[int, int, int, int] | None:
+    """Of group g: how many steps, how many of them fell, and the lowest one, from what to what."""
+    table = merge_tables(table_of(CONSUMER_OFFSETS, segment) for segment in segments)
+    course = commit_courses([table])["orders", 0].get("g")
+    if course is None or course.lowest is None:
+        return None
+    lowest = course.lowest
+    return course.steps, course.falls, lowest.before.commit.offset, lowest.after.commit.offset
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ([("g", 5), ("g", 7), ("g", 8)], (2, 0, 7, 8)),
+        ([("g", 7), ("h", 1), ("g", 5)], (1, 1, 7, 5)),
+        ([("g", 7), ("g", 5), ("g", 9), ("g", 8)], (3, 2, 7, 5)),
+        ([("g", 7), ("g", None), ("g", 5)], None),
+        ([("g", 7), ("g", 5), ("g", None), ("g", 9)], None),
+        ([("g", 7), ("begin g", 5)], None),
+        ([("g", 7), ("begin g", 5), ("abort", 9)], None),
+        ([("g", 7), ("begin g", 5), ("commit", 9)], (1, 1, 7, 5)),
+        ([("g", 7), ("begin g", 5), ("g", 8), ("commit", 9)], (1, 0, 7, 8)),
+        ([("g", 7), ("begin g", 5), ("commit", 9), ("g", 4)], (2, 2, 7, 5)),
+    ],
+)
+def test_a_committed_offset_that_falls_is_told_wherever_segments_roll(
+    steps: list[tuple[str, Any]], expected: tuple[int, int, int, int] | None
+) -> None:
+    log = commits(*steps)
+    for cut in range(len(log) + 1):
+        assert steps_of(b"".join(log[:cut]), b"".join(log[cut:])) == expected, cut
+
+
 def test_what_came_with_a_record_or_a_marker_at_the_high_watermark_or_behind_it() -> None:
     log = commits(("g", 5), ("begin h", 7), ("k", 1), ("commit", 9), ("k", None), ("begin g", 8))
     whole = b"".join(log)
@@ -203,6 +237,7 @@ def test_segments_may_roll_anywhere(steps: list[tuple[str, Any]], cuts: list[int
     edges = [0, *sorted(cuts), len(batches)]
     segments = [b"".join(batches[a:b]) for a, b in pairwise(edges)]
     assert standing(*segments) == standing(b"".join(batches))
+    assert steps_of(*segments) == steps_of(b"".join(batches))
 
 
 @settings(deadline=None)

@@ -1,15 +1,17 @@
 """Two replicas compared: where they part, what differs, what is at stake, and whether that is a loss."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spark_jobs.facts.comparison import data_records
-from spark_jobs.facts.context import PartitionContext
+from spark_jobs.facts.commitment import Commitment, commitment
+from spark_jobs.facts.comparison import markers_between, records_between
+from spark_jobs.facts.context import OwnView, PartitionChange, PartitionContext
 from spark_jobs.facts.divergence import Divergence, diverge
-from spark_jobs.facts.losses import Proof, committed_proof, losses_of
+from spark_jobs.facts.losses import losses_of
 from spark_jobs.facts.segment_summary import BUCKET_OFFSETS
 from tests.spark_jobs.facts.logs import Disks, batch, change, checkpoint, context, headers, marker, replica
 
@@ -57,7 +59,7 @@ def test_an_old_leaders_tail_differs_in_another_epoch() -> None:
     found = compared([*run(0, 50), *run(50, 80, epoch=1, crc=7)], run(0, 100), follower_more={"high_watermark": 70})
     assert found.divergence_offset == found.difference.offset == 50
     assert found.difference.same_epoch_offset is None
-    assert (found.records_at_stake, found.records_below_own_high_watermark) == (50, 20)
+    assert (found.records_at_stake, committed(context(snapshot_quiet=True), found).records) == (50, 20)
     assert (found.truncated_leader_epoch, found.newer_epoch, found.newer_epoch_start_offset) == (0, 1, 50)
     assert [q["offset"] for q in found.difference.quoted] == [50, 60, 70]
 
@@ -71,8 +73,8 @@ def test_what_a_follower_cuts_off_and_gets_back_as_it_was_is_no_loss(
     more = {"high_watermark": high_watermark, "epoch_checkpoint": checkpoint((1, 10))}
     found = compared(leader, [*leader, *behind], follower_more=more)
     assert (found.divergence_offset, found.stake_offset, found.records_at_stake) == (0, 10, 10)
-    told = context(snapshot_quiet=True)
-    rows = losses_of(told, [found], {2: committed_proof(told, found)})
+    told = context(snapshot_quiet=True, changes=CLEANLY)
+    rows = losses_of(told, [found], {2: committed(told, found)})
     ranges = [(r["start_offset"], r["end_offset"], r["declared_committed"]) for r in rows]
     assert ranges == ([lost] if lost is not None else [])
 
@@ -144,17 +146,32 @@ def test_nothing_in_common_cannot_be_compared() -> None:
     assert compared(run(0, 50), []).incomparable_reason == "no batches"
 
 
-def test_records_at_stake_are_data_and_a_batch_over_the_edge_counts_in_part() -> None:
+def test_records_are_data_unless_there_are_markers_alone_and_a_batch_over_an_edge_counts_in_part() -> None:
     rows = headers(batch(0, 10), marker(10, producer_id=1), batch(11, 9))
-    assert data_records(rows, 0) == 19
-    assert data_records(rows, 4) == 15
-    assert data_records(rows[1:2], 0) == 0
-    assert data_records(np.zeros(0, dtype=rows.dtype), 0) == 0
+    assert (records_between(rows, 0), markers_between(rows, 0)) == (19, 1)
+    assert (records_between(rows, 4), records_between(rows, 4, 13)) == (15, 8)
+    assert (records_between(rows, 10, 11), markers_between(rows, 11)) == (1, 0)
+    assert records_between(np.zeros(0, dtype=rows.dtype), 0) == 0
 
 
-def at_risk(known: PartitionContext, divergence: Divergence) -> tuple[Proof, list[dict[str, Any]]]:
-    proof = committed_proof(known, divergence)
-    return proof, losses_of(known, [divergence], {divergence.follower.broker_id: proof})
+def test_a_marker_alone_that_would_be_cut_off_is_at_stake() -> None:
+    before = run(0, 50, producer_id=7, transactional=True)
+    longer = [*before, marker(50, producer_id=7)]
+    found = compared([*before, batch(50, 1, epoch=1)], longer, follower_more={"high_watermark": 51})
+    assert (found.divergence_offset, found.records_at_stake, found.markers_at_stake) == (50, 1, 1)
+    known = context(changes=(change(metadata_offset=5, leader_id=1, leader_epoch=1, previous_leader_epoch=0),))
+    _, (loss,) = at_risk(known, found)
+    told = (loss["start_offset"], loss["end_offset"], loss["records"], loss["markers"], loss["declared_committed"])
+    assert told == (50, 51, 1, 1, 1)
+
+
+def committed(known: PartitionContext, divergence: Divergence) -> Commitment:
+    return commitment(known, divergence, [divergence.leader, divergence.follower])
+
+
+def at_risk(known: PartitionContext, divergence: Divergence) -> tuple[Commitment, list[dict[str, Any]]]:
+    told = committed(known, divergence)
+    return told, losses_of(known, [divergence], {divergence.follower.broker_id: told})
 
 
 def parted(*, high_watermark: int | None) -> Divergence:
@@ -164,58 +181,136 @@ def parted(*, high_watermark: int | None) -> Divergence:
     )
 
 
+GONE = change(metadata_offset=70, leader_id=None, leader_epoch=1, previous_leader_epoch=0, previous_isr=(2,), isr=(2,))
 UNCLEAN = change(
-    metadata_offset=77, leader_id=1, leader_epoch=2, election="unclean", previous_isr=(2,), isr=(1,), at_ms=9_000
+    metadata_offset=77,
+    leader_id=1,
+    leader_epoch=2,
+    previous_leader_epoch=1,
+    election="unclean",
+    previous_isr=(2,),
+    isr=(1,),
+    at_ms=9_000,
 )
-CLEAN = change(metadata_offset=76, leader_id=1, leader_epoch=2, election="clean", previous_isr=(1, 2), isr=(1, 2))
+ELECTED = (GONE, UNCLEAN)
+LEFT = change(
+    metadata_offset=70, leader_id=None, leader_epoch=1, previous_leader_epoch=0, previous_isr=(1, 2), isr=(1,)
+)
+CLEAN = change(
+    metadata_offset=76,
+    leader_id=1,
+    leader_epoch=2,
+    previous_leader_epoch=1,
+    election="clean",
+    previous_isr=(1,),
+    isr=(1,),
+)
+CLEANLY = (LEFT, CLEAN)
+ALONE = {2: OwnView(metadata_offset=60, leader_id=2, leader_epoch=0, isr=(2,))}
+"""What broker 2 knew while it led epoch 0: that it was all of the ISR."""
+NO_METADATA = {
+    "metadata_known": False,
+    "metadata_log_captured": False,
+    "changes": (),
+    "epoch_leaders": {},
+    "own_views": {},
+}
+LEADERS = {0: 2, 2: 1}
 
 
 def test_an_uncommitted_tail_that_a_clean_election_leaves_behind_is_no_loss() -> None:
-    known = context(changes=(CLEAN,), epoch_leaders={0: 2, 2: 1})
-    proof, losses = at_risk(known, parted(high_watermark=50))
-    assert (proof.records, proof.by, losses) == (0, None, [])
+    known = context(changes=CLEANLY, epoch_leaders=LEADERS)
+    told, losses = at_risk(known, parted(high_watermark=50))
+    assert (told.records, told.possible_records, told.by, losses) == (0, 0, None, [])
 
 
 def test_a_high_watermark_above_the_divergence_proves_what_lies_below_it() -> None:
-    known = context(changes=(CLEAN,), epoch_leaders={0: 2, 2: 1})
-    proof, (loss,) = at_risk(known, parted(high_watermark=70))
-    assert (proof.records, proof.by) == (20, "checkpoint")
+    known = context(changes=CLEANLY, epoch_leaders=LEADERS)
+    told, (loss,) = at_risk(known, parted(high_watermark=70))
+    assert (told.records, told.possible_records, told.by) == (20, 30, "checkpoint")
     assert (loss["start_offset"], loss["end_offset"], loss["records"], loss["held_by"]) == (50, 100, 50, [2])
-    assert loss["declared_committed"] == 20
+    assert (loss["state"], loss["declared_committed"]) == ("at_risk", 20)
     assert "no unclean election is on record" in loss["cause"]
 
 
 def test_the_only_in_sync_replica_committed_all_it_took() -> None:
-    known = context(changes=(UNCLEAN,), epoch_leaders={0: 2, 2: 1}, min_insync_replicas=1)
-    proof, (loss,) = at_risk(known, parted(high_watermark=None))
-    assert (proof.records, proof.by, proof.unclean) == (50, "sole_isr", UNCLEAN)
-    assert loss["declared_committed"] == 50
+    known = context(changes=ELECTED, epoch_leaders=LEADERS, min_insync_replicas=1, own_views=ALONE)
+    told, (loss,) = at_risk(known, parted(high_watermark=None))
+    assert (told.records, told.by, told.unclean) == (50, "sole_isr", UNCLEAN)
+    assert (loss["state"], loss["declared_committed"]) == ("at_risk", 50)
     assert "record 77 of the metadata log made broker 1 leader (epoch 2) while the ISR was [2]" in loss["cause"]
 
 
+def test_what_a_leader_knew_of_itself_proves_its_commits_where_no_election_is_on_record() -> None:
+    known = context(changes=(), epoch_leaders={0: 2}, min_insync_replicas=1, own_views=ALONE)
+    told, (loss,) = at_risk(known, parted(high_watermark=None))
+    assert (told.records, told.by, told.elections_on_record) == (50, "sole_isr", False)
+    assert loss["state"] == "at_risk"
+    assert "it may have been an unclean election, a log that lost its tail, or a disk" in loss["cause"]
+
+
 @pytest.mark.parametrize(
-    "fields",
+    ("fields", "lacks"),
     [
-        pytest.param({"min_insync_replicas": 2}, id="min.insync.replicas forbade it"),
-        pytest.param({"min_insync_replicas": None}, id="min.insync.replicas is not known"),
-        pytest.param({"epoch_leaders": {0: 3, 2: 1}}, id="another led that epoch"),
-        pytest.param({"epoch_leaders": {2: 1}}, id="nobody knows who led it"),
-        pytest.param({"changes": (CLEAN,)}, id="the election was clean"),
-        pytest.param({"changes": ()}, id="no election on record"),
+        pytest.param({"min_insync_replicas": 2}, "ledger", id="min.insync.replicas forbade it"),
+        pytest.param({"min_insync_replicas": None}, "settings", id="min.insync.replicas is not known"),
+        pytest.param({"epoch_leaders": {0: 3, 2: 1}}, "broker", id="another led that epoch"),
+        pytest.param({"epoch_leaders": {2: 1}}, "metadata_log_start", id="nobody knows who led it"),
+        pytest.param({"changes": (), "own_views": {}}, "metadata_log_start", id="no election on record"),
+        pytest.param({"changes": (UNCLEAN,), "own_views": {}}, "metadata_log_start", id="one election not on record"),
+        pytest.param({"own_views": {}}, "metadata_log", id="what the leader knew is not at hand"),
+        pytest.param({"own_views": {2: replace(ALONE[2], leader_epoch=2)}}, "ledger", id="it knew more by then"),
+        pytest.param(NO_METADATA, "metadata_log", id="no metadata log"),
     ],
 )
-def test_what_does_not_prove_a_commit(fields: dict[str, Any]) -> None:
-    known = context(**{"changes": (UNCLEAN,), "epoch_leaders": {0: 2, 2: 1}, "min_insync_replicas": 1, **fields})
-    proof, losses = at_risk(known, parted(high_watermark=50))
-    assert (proof.records, losses) == (0, [])
+def test_what_does_not_prove_a_commit_leaves_it_open(fields: dict[str, Any], lacks: str) -> None:
+    sole = {"changes": ELECTED, "epoch_leaders": LEADERS, "min_insync_replicas": 1, "own_views": ALONE}
+    told, (loss,) = at_risk(context(**{**sole, **fields}), parted(high_watermark=50))
+    assert (told.records, told.possible_records, told.lacks) == (0, 50, lacks)
+    assert (loss["state"], loss["records"], loss["declared_committed"]) == ("possible", 50, 0)
+    assert "Whether they were committed is not known" in loss["cause"]
+
+
+def test_a_leader_that_did_not_hear_of_its_isr_waited_for_a_member_that_ends_before() -> None:
+    """Leader 2 knew brokers 2 and 3 in sync, and broker 3 ends at 70; the controller had taken it out."""
+    out = change(
+        metadata_offset=65,
+        leader_id=2,
+        leader_epoch=0,
+        previous_isr=(2, 3),
+        isr=(2,),
+        removed_by_controller=(3,),
+    )
+    leader, old = [*run(0, 50), *run(50, 80, epoch=2, crc=7)], run(0, 100)
+    disks = Disks(broker_1=headers(*leader), broker_2=headers(*old), broker_3=headers(*old[:7]))
+    first, second, third = (
+        replica(*leader, broker_id=1),
+        replica(*old, broker_id=2, high_watermark=40),
+        replica(*old[:7], broker_id=3, high_watermark=60),
+    )
+    found = [diverge(first, other, elected_epoch=None, read=disks) for other in (second, third)]
+    views = {2: OwnView(metadata_offset=60, leader_id=2, leader_epoch=0, isr=(2, 3))}
+
+    def told(*changes: PartitionChange) -> list[tuple[Any, ...]]:
+        known = context(
+            changes=changes, epoch_leaders=LEADERS, min_insync_replicas=1, own_views=views, snapshot_quiet=True
+        )
+        each = {d.follower.broker_id: commitment(known, d, [first, second, third]) for d in found}
+        fields = ("start_offset", "end_offset", "held_by", "state", "declared_committed")
+        return [tuple(loss[name] for name in fields) for loss in losses_of(known, found, each)]
+
+    assert told(out, *ELECTED) == [(50, 70, [2, 3], "at_risk", 10)]
+    # Taken out at the leader's own request: it may have known before its copy of the metadata log did.
+    asked = replace(out, removed_by_controller=())
+    assert told(asked, *ELECTED) == [(50, 70, [2, 3], "at_risk", 10), (70, 100, [2], "possible", 0)]
 
 
 def test_within_one_epoch_only_copies_of_one_moment_prove_a_loss() -> None:
     longer = compared(run(0, 50), run(0, 80), follower_more={"high_watermark": 70})
     assert longer.newer_epoch is None
-    assert committed_proof(context(snapshot_quiet=False), longer).records == 0
-    proof, (loss,) = at_risk(context(snapshot_quiet=True), longer)
-    assert (proof.records, proof.by) == (20, "checkpoint")
+    assert at_risk(context(snapshot_quiet=False), longer)[1] == []
+    told, (loss,) = at_risk(context(snapshot_quiet=True), longer)
+    assert (told.records, told.by) == (20, "checkpoint")
     assert "lost its tail" in loss["cause"]
 
 

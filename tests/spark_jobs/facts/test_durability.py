@@ -80,7 +80,7 @@ def missing(
             divergences=[],
             shared_end={},
             bounds=HighWatermarkBounds(lower=None, upper=None),
-            proofs={},
+            commitments={},
         )
     )
     found: int | None = columns["acknowledged_missing"]

@@ -13,7 +13,7 @@ from spark_jobs.facts.key_table import (
     KeyTableBuilder,
     change,
     difference,
-    duplicates_below,
+    duplicates_between,
     key_count,
 )
 from spark_jobs.facts.producer_state import Transaction
@@ -92,7 +92,7 @@ def test_a_cleaner_loses_and_changes_nothing(log: Log, end: int) -> None:
     then, now = table(log), table(cleaned(log, end))
     found = change(then, now, start_offset=0, end_offset=len(log), now_ms=0, without_horizon_due_ms=10)
     assert (found.lost, found.changed, found.early_tombstones) == (0, 0, 0)
-    assert duplicates_below(now, end) == (0, None)
+    assert duplicates_between(now, 0, end) == (0, None)
 
 
 def test_two_logs_are_told_apart_by_what_their_readers_get() -> None:

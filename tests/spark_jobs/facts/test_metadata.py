@@ -277,7 +277,7 @@ def test_records_of_a_metadata_transaction_count_once_it_has_ended() -> None:
 
 
 def test_a_transaction_whose_end_damage_may_have_taken_counts() -> None:
-    log = a_log([*orders(), BEGIN, change(isr=(1, 2)), record("NoOpRecord"), change(isr=(1,)), change(leader=2)])
+    log = a_log([*orders(), BEGIN, change(isr=(1, 2)), record("ConfigRecord"), change(isr=(1,)), change(leader=2)])
     assert only(replay(log)).isr == (1, 2, 3)
     del log[4]
     assert (only(replay(log)).isr, only(replay(log)).leader_id) == ((1,), 2)

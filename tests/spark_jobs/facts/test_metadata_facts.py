@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.facts.in_sync_index import RESERVED_DIRECTORIES
+from spark_jobs.facts.in_sync_index import LOST_DIRECTORY, RESERVED_DIRECTORIES
 from spark_jobs.facts.metadata import DamagedRecord, LoggedRecord, MetadataHistory, PartitionState
 from spark_jobs.facts.metadata_replay import replay
 from spark_jobs.facts.metadata_transactions import TransactionMarks
@@ -95,6 +95,47 @@ def test_records_of_one_batch_come_into_force_together() -> None:
     assert [c.isr_inactive for c in only(replay(log)).changes] == [(), ()]
 
 
+def fencing(broker_id: int, fenced: int) -> Any:
+    return record("BrokerRegistrationChangeRecord", broker_id=broker_id, broker_epoch=broker_id - 1, fenced=fenced)
+
+
+def joined(*behind: Any, **fields: Any) -> list[tuple[int, ...]]:
+    """Of each change of orders-0, who came in with it and had gone before; each record is a batch."""
+    history = replay(a_log([*three_brokers(), *orders(**fields), *behind]))
+    return [c.isr_joined_inactive for c in only(history).changes]
+
+
+def test_who_had_gone_in_an_earlier_batch_is_not_taken_into_an_isr_nor_elected() -> None:
+    without = {"isr": (1, 3)}
+    assert joined(fencing(2, 1), change(isr=(1, 2, 3)), change(isr=(1, 3)), **without) == [(), (2,), ()]
+    assert joined(fencing(2, 1), change(leader=2), change(isr=(1, 3), leader=1)) == [(), (2,), ()]
+    assert joined(fencing(2, 1), fencing(2, -1), change(isr=(1, 2, 3)), **without) == [(), ()]
+    shutdown = record("BrokerRegistrationChangeRecord", broker_id=2, broker_epoch=1, in_controlled_shutdown=1)
+    assert joined(shutdown, change(isr=(1, 2, 3)), **without) == [(), (2,)]
+
+
+def test_the_last_member_that_stayed_is_not_elected_before_it_is_back() -> None:
+    gone = [change(isr=(2,)), change(leader=-1), fencing(2, 1)]
+    assert joined(*gone, change(leader=2)) == [(), (), (), (2,)]
+    assert joined(*gone, fencing(2, -1), change(leader=2)) == [(), (), (), ()]
+
+
+def test_who_is_taken_in_by_the_batch_that_brings_it_back_had_not_gone() -> None:
+    log = a_log([*three_brokers(), *orders(isr=(1, 3)), fencing(2, 1)])
+    log += [
+        LoggedRecord(offset=at, timestamp_ms=9000, record=each, batch_offset=6)
+        for at, each in ((6, change(isr=(1, 2, 3))), (7, fencing(2, -1)))
+    ]
+    assert [c.isr_joined_inactive for c in only(replay(log)).changes] == [(), ()]
+
+
+def test_a_migration_brings_isrs_of_brokers_that_the_quorum_has_not_heard_of_yet() -> None:
+    begun = record("ZkMigrationStateRecord", zk_migration_state=1)
+    fenced = [registered(broker, broker - 1, fenced=True) for broker in (1, 2, 3)]
+    (first,) = only(replay(a_log([begun, *fenced, *orders()]))).changes
+    assert (first.isr_inactive, first.isr_joined_inactive) == ((1, 2, 3), ())
+
+
 def test_the_last_member_may_stay_when_it_goes() -> None:
     fence = record("BrokerRegistrationChangeRecord", broker_id=1, broker_epoch=0, fenced=1)
     log = a_log([*three_brokers(), *orders(), change(isr=(1,)), change(leader=-1), fence, record("NoOpRecord")])
@@ -123,27 +164,77 @@ def test_what_comes_after_damage_says_so() -> None:
     assert [c.after_damage for c in only(replay(log)).changes] == [False, True]
 
 
+BEGIN, END, ABORT = (record(f"{name}TransactionRecord") for name in ("Begin", "End", "Abort"))
+CREATED, IDLE = record("TopicRecord", name="orders", topic_id=TOPIC_ID), record("NoOpRecord")
+PRE_MIGRATION, MIGRATED = (record("ZkMigrationStateRecord", zk_migration_state=state) for state in (1, 2))
+
+
+def marks(*records: Any, snapshot_ends: tuple[int, ...] = ()) -> TransactionMarks:
+    """The fold over a log in which None is a new leader."""
+    found = TransactionMarks(snapshot_ends=snapshot_ends)
+    for offset, each in enumerate(records):
+        if each is None:
+            found.leader_changed()
+        else:
+            found.record(offset, each)
+    return found
+
+
 @pytest.mark.parametrize(
-    ("names", "errors", "open_offset"),
+    ("records", "errors", "open_offset"),
     [
-        (["Begin", "Topic", "End", "Begin", "Abort"], 0, None),
-        (["Begin", "Topic"], 0, 0),
-        (["Begin", "Begin", "End"], 1, None),
-        (["Topic", "End"], 1, None),
-        (["Begin", "leader", "Abort"], 0, None),
-        (["Begin", "leader", "End"], 1, None),
-        (["Begin", "leader", "Topic"], 1, 0),
+        ([BEGIN, CREATED, END, BEGIN, ABORT], 0, None),
+        ([BEGIN, CREATED], 0, 0),
+        ([BEGIN, BEGIN, END], 1, None),
+        ([CREATED, END], 1, None),
+        ([BEGIN, None, ABORT], 0, None),
+        ([BEGIN, None, END], 1, None),
+        ([BEGIN, None, CREATED, ABORT], 1, None),
+        ([BEGIN, None, CREATED], 2, 0),
+        ([BEGIN, CREATED, IDLE, IDLE], 1, 0),
+        ([BEGIN, CREATED, None], 0, 0),
+        ([PRE_MIGRATION, BEGIN, CREATED, IDLE], 0, 1),
+        ([PRE_MIGRATION, BEGIN, CREATED, IDLE, MIGRATED, END], 0, None),
+        ([PRE_MIGRATION, BEGIN, CREATED, MIGRATED, IDLE], 1, 1),
     ],
 )
-def test_transactions_end_before_anything_else(names: list[str], errors: int, open_offset: int | None) -> None:
-    marks = TransactionMarks()
-    records = {"Begin": "BeginTransactionRecord", "End": "EndTransactionRecord", "Abort": "AbortTransactionRecord"}
-    for offset, name in enumerate(names):
-        if name == "leader":
-            marks.leader_changed()
-        else:
-            marks.record(offset, records.get(name, "TopicRecord"))
-    assert (marks.errors, marks.open_offset) == (errors, open_offset)
+def test_transactions_end_before_anything_else(records: list[Any], errors: int, open_offset: int | None) -> None:
+    found = marks(*records)
+    assert (found.errors, found.open_offset) == (errors, open_offset)
+
+
+@pytest.mark.parametrize(
+    ("ends", "error"),
+    [((2,), None), ((3,), 2), ((5,), 2), ((6,), None)],
+)
+def test_no_snapshot_is_taken_while_a_transaction_is_open(ends: tuple[int, ...], error: int | None) -> None:
+    """One that ends behind the copy of the log was taken when the transaction had ended, for all that is known."""
+    found = marks(IDLE, IDLE, BEGIN, CREATED, CREATED, snapshot_ends=ends)
+    assert found.first_error == (
+        (
+            error,
+            f"a transaction begins that never ends: a metadata snapshot was taken behind it, up to offset {ends[0]}",
+        )
+        if error is not None
+        else None
+    )
+
+
+@pytest.mark.parametrize(
+    ("behind", "ends", "known"),
+    [
+        ([], (), False),
+        ([], (3,), True),
+        ([IDLE], (), True),
+        ([END], (), True),
+        ([ABORT, IDLE], (), False),
+    ],
+)
+def test_what_a_transaction_said_counts_where_nothing_else_can_be_meant(
+    behind: list[Any], ends: tuple[int, ...], known: bool
+) -> None:
+    history = replay(a_log([BEGIN, *orders(), *behind]), snapshot_ends=ends)
+    assert (TOPIC_ID in history.topics) == known
 
 
 def held(**fields: Any) -> HeldReplicas:
@@ -193,6 +284,24 @@ def test_a_replica_in_another_log_dir_is_misplaced() -> None:
     history = replay(a_log([*three_brokers(), *orders(**directories)]))
     assert placement(history, 1, held(served={("orders", 0): "e" * 22})).misplaced == (("orders", 0),)
     assert placement(history, 1, held()).misplaced == ()
+
+
+def test_a_replica_went_with_a_directory_that_its_broker_has_no_longer() -> None:
+    brokers = three_brokers(log_dirs=(DIRECTORY,))
+    out = change(isr=(1, 2), directories=(DIRECTORY, DIRECTORY, "e" * 22))
+    lost = change(isr=(1, 2), directories=(DIRECTORY, DIRECTORY, LOST_DIRECTORY))
+    still_in_sync = change(directories=(DIRECTORY, DIRECTORY, "e" * 22))
+    elsewhere = {"served": {}, "listed": {("a", 0)}}
+    for record_, expected in ((out, ((("orders", 0),), ())), (lost, ((("orders", 0),), ()))):
+        found = placement(replay(a_log([*brokers, *orders(), record_])), 3, held(**elsewhere))
+        assert (found.offline, found.missing) == expected
+    for settled_elsewhere in ({**elsewhere, "whole": False}, {**elsewhere, "listed": ()}):
+        found = placement(replay(a_log([*brokers, *orders(), out])), 3, held(**settled_elsewhere))
+        assert (found.offline, found.unsettled) == ((("orders", 0),), 0), "its directory is not one of those captured"
+    found = placement(replay(a_log([*brokers, *orders(), still_in_sync])), 3, held(**elsewhere))
+    assert (found.offline, found.missing) == ((), (("orders", 0),)), "somebody counts on it"
+    found = placement(replay(a_log([*three_brokers(), *orders(), out])), 3, held(**elsewhere))
+    assert (found.offline, found.missing) == ((), (("orders", 0),)), "brokers registered no directories then"
 
 
 def test_a_snapshot_is_compared_at_its_end_and_only_where_the_replay_passes_it() -> None:

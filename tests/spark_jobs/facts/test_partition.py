@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kafka_log.coordinator_records import OffsetCommit, TransactionState
+from kafka_log.coordinator_records import OffsetCommit
 from kafka_log.properties import PartitionMetadata
 from spark_jobs.facts.context import Rows
 from spark_jobs.facts.partition import partition_rows
@@ -35,7 +35,9 @@ NEW = headers(
 
 
 def rows_of(**fields: Any) -> Rows:
-    unclean = change(metadata_offset=77, leader_epoch=2, election="unclean", previous_isr=(2,), isr=(1,))
+    unclean = change(
+        metadata_offset=77, leader_epoch=2, previous_leader_epoch=1, election="unclean", previous_isr=(2,), isr=(1,)
+    )
     known = context(
         **{
             "leader_epoch": 2,
@@ -93,10 +95,23 @@ def test_every_relation_has_the_columns_that_it_names_and_no_other() -> None:
             ), name
 
 
+CAPTURES = (
+    "healthy",
+    "tiered",
+    "unclean-before",
+    "hanging-txn",
+    "epochs",
+    "racks-unclean",
+    "forgotten-unclean",
+    "shares-unclean",
+    "format-upgraded",
+)
+
+
 # These need an earlier snapshot, and a cluster that was asked: both have tests of their own.
 @pytest.mark.parametrize("relation", sorted(RELATIONS.keys() - {"changes", "upkeep_changes", "cluster_answers"}))
 def test_no_column_of_a_real_capture_is_never_filled(golden: Golden, relation: str) -> None:
-    facts = [derived_once(golden(name)) for name in ("healthy", "tiered", "unclean-before", "hanging-txn", "epochs")]
+    facts = [derived_once(golden(name)) for name in CAPTURES]
     rows = [row for of_capture in facts for row in of_capture.rows.get(relation, [])]
     if relation == "sequence_gaps":
         assert rows == []
@@ -106,8 +121,7 @@ def test_no_column_of_a_real_capture_is_never_filled(golden: Golden, relation: s
 
 
 NEEDS_MORE_THAN_A_PLAIN_COPY = {
-    "lost_from_offset",
-    "rack",
+    "commitment_lacks",
     "read_started_at_ms",
     "read_finished_at_ms",
     "checkpoint_older_than_log",
@@ -116,10 +130,10 @@ NEEDS_MORE_THAN_A_PLAIN_COPY = {
     "first_differing_undiverged_offset",
     "later_checkpoint_start_offset",
     "later_checkpoint_last_leader_epoch",
-    "first_differing_committed_offset",
     "error",
     "cut_tail",
     "torn_tail_position",
+    "format_fall_offset",
     # Of partition directories, whose files' ages only a capture brings along.
     "oldest_deleted_age_ms",
     "oldest_half_done_age_ms",
@@ -139,8 +153,6 @@ NEEDS_MORE_THAN_A_PLAIN_COPY = {
     "first_unstable_offset",
     "only_on",
     "first_differing_offset",
-    "read_leader_epoch",
-    "read_end_offset",
     "differing_snapshot_offset",
     "differing_producer_id",
     "leader_producer_state",
@@ -151,16 +163,14 @@ NEEDS_MORE_THAN_A_PLAIN_COPY = {
     "repeated_offset",
     "repeats_offset",
     "open_first_offset",
-    "unclean_election_at_ms",
     "committed_on",
     "aborted_on",
     # No producer of these captures has used up its epochs, and no member had stayed.
     "next_producer_id",
-    "previous_producer_id",
     "largest_member_epoch",
     # The truth of a simulated snapshot tells them.
     *ACKNOWLEDGED,
-    # Metadata logs of these captures are in order, nobody moves, and no broker has a rack.
+    # Metadata logs of these captures are in order, and nobody moves.
     "stale_record_offset",
     "epoch_before",
     "epoch_after",
@@ -170,12 +180,10 @@ NEEDS_MORE_THAN_A_PLAIN_COPY = {
     "unannounced_offset",
     "transaction_error_offset",
     "transaction_error",
-    "incomparable_reason",
     "out_of_place_offset",
     "out_of_place_ms",
     "reassigning_since_ms",
     "reassigning_ms",
-    "rack_count",
     # An earlier snapshot tells them.
     "previous_committed_offset",
     "previous_committed_at_ms",
@@ -262,45 +270,6 @@ def test_an_epoch_ends_where_the_next_begins_and_its_batches_may_end_earlier() -
     first = next(r for r in rows if (r["broker_id"], r["leader_epoch"]) == (1, 0))
     assert (first["last_batch_end_offset"], first["end_offset"]) == (15, 40)
     assert (first["writer_start_offset"], first["writer_end_offset"]) == (0, 40)
-
-
-@pytest.mark.parametrize(
-    ("said", "unbumped_again", "versions"),
-    [
-        (2, False, [2, 2]),  # its client still bumps: this one marker came late
-        (None, False, [2, None]),  # the coordinator knows an older client now
-        (2, True, [2, 1, 1]),  # two transactions of one epoch are only possible under version 1
-    ],
-)
-def test_a_client_that_goes_back_to_version_1_stops_bumping_its_epoch(
-    said: int | None, unbumped_again: bool, versions: list[int | None]
-) -> None:
-    rows = [batch(0, 5, producer_id=9, sequence=0, transactional=True), marker(5, producer_id=9, producer_epoch=1)]
-    old = {"producer_id": 9, "producer_epoch": 2, "transactional": True}
-    rows += [batch(6, 5, sequence=0, **old), marker(11, producer_id=9, producer_epoch=2)]
-    if unbumped_again:
-        rows += [batch(12, 5, sequence=5, **old), marker(17, producer_id=9, producer_epoch=2)]
-    known = context(transactions_by_producer={9: coordinated(said)}, transaction_states_known=True)
-    log = headers(*rows)
-    found = partition_rows(known, [replica_input(segment(log), broker_id=1)], read=Disks(broker_1=log))["transactions"]
-    assert [row["client_transaction_version"] for row in found] == versions
-
-
-def coordinated(version: int | None) -> TransactionState:
-    return TransactionState(
-        transactional_id="pay",
-        producer_id=9,
-        producer_epoch=2,
-        previous_producer_id=None,
-        next_producer_id=None,
-        timeout_ms=1,
-        state="CompleteCommit",
-        partitions=(),
-        last_update_ms=1,
-        start_ms=1,
-        client_transaction_version=version,
-        tombstone=False,
-    )
 
 
 def test_what_the_metadata_log_does_not_know_has_no_partition_row() -> None:

@@ -130,7 +130,7 @@ def test_a_summary_survives_its_encoding(log: NDArray[Any]) -> None:
 def test_another_versions_summary_is_refused() -> None:
     data = encode_summary(summarise([headers(batch(0))]))
     with pytest.raises(ValueError, match="summary version 999"):
-        decode_summary(data.replace(b'"version": 5', b'"version": 999').replace(data[:4], _longer(data), 1))
+        decode_summary(data.replace(b'"version": 6', b'"version": 999').replace(data[:4], _longer(data), 1))
 
 
 def _longer(data: bytes) -> bytes:

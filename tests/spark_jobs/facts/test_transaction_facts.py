@@ -108,7 +108,7 @@ def test_producers_that_live_and_that_are_new() -> None:
         for at, when in enumerate((1, now - 2 * hour, now - 60_000, now - 30_000))
     ]
     told = live_producer_columns(context(captured_at_ms=now), replica(*rows))
-    assert told == {"live_producer_ids": 3, "new_producer_ids": 2}
+    assert told == {"live_producer_ids": 3, "producer_ids_unless_expired": 3, "new_producer_ids": 2}
     assert live_producer_columns(context(captured_at_ms=None), replica(*rows))["live_producer_ids"] is None
 
 
@@ -188,6 +188,52 @@ def test_clocks_may_be_further_apart_than_transactions(ahead_ms: int) -> None:
         assert told_quickly(decided, decided, ahead_ms=ahead_ms) == [(outcome, 0) for outcome, _ in decided]
 
 
+UNEVEN: Final = [
+    (outcome, 10_000 + 61_000 * n + 997 * n * n) for n, outcome in enumerate(outcome for outcome, _ in MIXED)
+]
+"""Minutes lie between these, never the same time twice."""
+
+
+@pytest.mark.parametrize("ahead_ms", [7_000, -7_000, 90_000, -90_000, 3_600_000, -86_400_000])
+def test_clocks_may_be_apart_by_any_time(ahead_ms: int) -> None:
+    for decided in (QUICK, MIXED, UNEVEN):
+        assert told_quickly(decided, decided, ahead_ms=ahead_ms) == [(outcome, 0) for outcome, _ in decided]
+
+
+@pytest.mark.parametrize("ahead_ms", [10_000, -600_000])
+def test_a_marker_that_is_gone_is_missing_whatever_the_clocks_say(ahead_ms: int) -> None:
+    for decided in (QUICK, MIXED, UNEVEN):
+        for gone in (0, 5, 11):
+            marked = [each for n, each in enumerate(decided) if n != gone]
+            assert told_quickly(decided, marked, ahead_ms=ahead_ms).count(None) >= 1
+
+
+@pytest.mark.parametrize("ahead_ms", [3, 10_000, -600_000])
+def test_older_markers_whose_decisions_are_compacted_away_are_nobodys(ahead_ms: int) -> None:
+    for decided in (MIXED, UNEVEN):
+        told = told_quickly(decided[4:], decided, ahead_ms=ahead_ms)
+        assert told == [(outcome, 0) for outcome, _ in decided[4:]]
+
+
+def test_a_clock_that_was_set_meanwhile_changes_no_order() -> None:
+    """Half of the markers are of before, half of after; each decision has its own."""
+    marked = [(outcome, at_ms + (600_000 if n >= 6 else 0)) for n, (outcome, at_ms) in enumerate(UNEVEN)]
+    log = version_1(*(({"committed": COMMIT, "aborted": ABORT}[outcome], at_ms) for outcome, at_ms in marked))
+    told = ends(log, *(decision(*each) for each in UNEVEN))
+    assert [offset for offset, _, _ in told] == [2 * n + 1 for n in range(12)]
+
+
+def test_where_clocks_alone_tell_that_a_marker_is_missing_it_is_not_known() -> None:
+    """The first decisions are compacted away: by order each of the others may have the marker before its own."""
+    commits = [("committed", at_ms) for _, at_ms in UNEVEN]
+    marked = [each for n, each in enumerate(commits) if n != 8]
+    log = version_1(*((COMMIT, at_ms) for _, at_ms in marked))
+    decisions = [decision(*each) for each in commits[4:]]
+    rows = transaction_end_rows(context(decisions=tuple(decisions)), log, NO_BOUNDS)
+    assert [n for n, r in enumerate(rows, 4) if r["marker_offset"] is None] == [8]
+    assert [r["by_clocks"] for r in rows] == [n == 8 for n in range(4, 12)]
+
+
 @pytest.mark.parametrize("gone", [0, 1, 5, 11])
 def test_among_quick_transactions_the_one_whose_marker_is_gone_is_named(gone: int) -> None:
     """A cleaner took it, or it was lost: the others keep theirs."""
@@ -239,9 +285,10 @@ def test_a_late_marker_is_not_that_of_a_decision_long_before_another() -> None:
 def test_what_was_completed_before_the_topic_was_created_takes_no_marker_of_it() -> None:
     log = version_1((COMMIT, 13_780))
     decisions = (decision("committed", 10_730), decision("committed", 13_777))
-    made_again = context(decisions=decisions, changes=(change(at_ms=13_400),))
+    lives = {"s" * 22: True, "t" * 22: False}
+    made_again = context(decisions=decisions, changes=(change(at_ms=13_400),), topic_ids_deleted=lives)
     rows = transaction_end_rows(made_again, log, NO_BOUNDS)
-    assert [r["marker_offset"] for r in rows] == [None, 1]
+    assert [(r["marker_offset"], r["name_reused"]) for r in rows] == [(None, True), (1, True)]
 
 
 def test_a_version_1_marker_of_the_other_kind_contradicts_its_decision() -> None:
@@ -264,7 +311,9 @@ def test_a_transaction_that_began_after_a_decision_is_not_the_one_that_it_left_o
     """The marker went with the log's head; under version 1 the producer goes on in the same epoch."""
     log = replica(batch(85, producer_id=7, sequence=28, transactional=True, timestamp=90_000))
     assert ends(log, decision("committed", 10_000)) == [(None, None, None)]
-    assert ends(log, decision("committed", 90_500)) == [(None, None, 85)]
+    assert ends(log, decision("committed", 90_500)) == [(None, None, None)], "two clocks are no evidence"
+    of_version_2 = (decision("committed", 90_500, epoch=1, version=2), decision("committed", 90_500, version=2))
+    assert [ends(log, d) for d in of_version_2] == [[(None, None, 85)], [(None, None, None)]], "the epoch tells"
 
 
 def test_a_marker_of_a_wrong_epoch_is_an_end_all_the_same() -> None:

@@ -1,6 +1,10 @@
 """Bounds of the high watermark, and the last stable offset below it."""
 
+from dataclasses import replace
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spark_jobs.facts.watermarks import (
     HighWatermarkBounds,
@@ -19,12 +23,8 @@ def offsets(broker_id: int, checkpointed: int | None, end: int, *, shared: int |
     )
 
 
-def bounds(
-    *replicas: ReplicaOffsets, must_hold: set[int], leader_id: int = 1, one_moment: bool = True
-) -> tuple[int | None, int | None]:
-    found: HighWatermarkBounds = high_watermark_bounds(
-        replicas, leader_id=leader_id, must_hold=frozenset(must_hold), one_moment=one_moment
-    )
+def bounds(*replicas: ReplicaOffsets, must_hold: set[int], leader_id: int = 1) -> tuple[int | None, int | None]:
+    found: HighWatermarkBounds = high_watermark_bounds(replicas, leader_id=leader_id, must_hold=frozenset(must_hold))
     return found.lower, found.upper
 
 
@@ -51,9 +51,9 @@ def test_checkpoints_bound_from_below_and_members_ends_from_above(
 @pytest.mark.parametrize(("leader_id", "known_by"), [(1, 1), (2, 4), (4, 4)])
 def test_of_checkpoints_that_say_the_same_the_leader_s_is_named(leader_id: int, known_by: int) -> None:
     replicas = [ONE, TWO, offsets(4, 95, 90), offsets(5, None, 100)]
-    found = high_watermark_bounds(replicas, leader_id=leader_id, must_hold=frozenset(), one_moment=True)
+    found = high_watermark_bounds(replicas, leader_id=leader_id, must_hold=frozenset())
     assert (found.lower, found.known_by) == (90, known_by)
-    nothing = high_watermark_bounds([replicas[-1]], leader_id=5, must_hold=frozenset({5}), one_moment=True)
+    nothing = high_watermark_bounds([replicas[-1]], leader_id=5, must_hold=frozenset({5}))
     assert (nothing.lower, nothing.known_by) == (None, None)
 
 
@@ -66,11 +66,27 @@ def test_a_checkpoint_of_a_lineage_that_was_left_counts_up_to_where_it_parted() 
     assert bounds(offsets(1, 80, 110), offsets(3, 150, 150, shared=100), must_hold={1}) == (100, 110)
 
 
-def test_copies_of_different_moments_may_contradict_each_other() -> None:
-    early, leader = offsets(2, 40, 50), offsets(1, 90, 100)
-    assert bounds(leader, early, must_hold={1, 2}, one_moment=False) == (90, 100)
-    assert bounds(leader, early, must_hold={1, 2}, one_moment=True) == (90, 50)
-    assert bounds(offsets(1, 10, 20), offsets(2, 90, 95), must_hold={1, 2}, one_moment=False) == (90, None)
+def test_a_member_that_ends_below_what_is_known_to_be_committed_bounds_nothing() -> None:
+    short, leader = offsets(2, 40, 50), offsets(1, 90, 100)
+    assert bounds(leader, short, must_hold={1, 2}) == (90, 100)
+    assert bounds(offsets(1, 10, 20), offsets(2, 90, 95), must_hold={1, 2}) == (90, None)
+    damaged = replace(offsets(2, 40, 95), whole=False)
+    assert bounds(leader, damaged, must_hold={1, 2}) == (90, 100)
+
+
+@given(
+    st.lists(st.tuples(st.none() | st.integers(0, 50), st.integers(0, 50), st.booleans()), min_size=1, max_size=4),
+    st.frozensets(st.integers(1, 5)),
+    st.integers(1, 5),
+)
+def test_the_lower_bound_is_never_above_the_upper_one(
+    replicas: list[tuple[int | None, int, bool]], must_hold: frozenset[int], leader_id: int
+) -> None:
+    given_offsets = [
+        replace(offsets(number, mark, end), whole=whole) for number, (mark, end, whole) in enumerate(replicas, 1)
+    ]
+    found = high_watermark_bounds(given_offsets, leader_id=leader_id, must_hold=must_hold)
+    assert found.lower is None or found.upper is None or found.lower <= found.upper
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ _COLUMNS = (
     "holds", "breached", "unknown", "brokers", "brokers_missing", "topics", "partitions", "replicas", "segments",
     "batches", "size_bytes", "unread_files", "offline_partitions", "under_replicated_partitions",
     "under_min_isr_partitions", "unclean_elections", "open_transactions", "hanging_transactions",
-    "records_at_risk", "records_lost",
+    "records_at_risk", "records_lost", "records_possibly_lost",
 )  # fmt: skip
 TREND_COLUMNS = (
     "cluster", "captured_at", "snapshot_id", "run_id", "critical", "warning", "info", "replicas", "segments", "bytes",

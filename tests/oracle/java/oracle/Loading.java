@@ -201,6 +201,13 @@ final class Loading {
 
     private static long count(RecordBatch batch) {
         Integer count = batch.countOrNull();
-        return count == null ? 1 : count;
+        if (count != null) {
+            return count;
+        }
+        long found = 0; // Of formats 0 and 1 only the records themselves tell.
+        for (var ignored : batch) {
+            found++;
+        }
+        return found;
     }
 }

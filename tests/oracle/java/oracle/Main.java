@@ -32,6 +32,7 @@ public final class Main {
             switch (job.get("job").asText()) {
                 case "load" -> Loading.load(job, scratch, answer);
                 case "clean" -> Cleaning.clean(job, answer);
+                case "delete" -> Deletion.delete(job, answer);
                 case "epochs" -> Epochs.ask(job, scratch, answer);
                 case "exchange" -> {
                     if (exchange == null) {

@@ -1,0 +1,219 @@
+"""What evidence a snapshot holds, and what it lacks, told before anything is judged.
+
+In: what was gathered of a snapshot. Out: `AtHand` pieces, each with how far it reaches, and `Missing` ones. The rule
+that must hold: what the metadata log or the files themselves say to be there, and is not, is missing; of what nobody
+names nothing is said.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from expectations.catalogue.evidence import Evidence
+from kafka_log.internal_topics import CLUSTER_METADATA, CONSUMER_OFFSETS, TRANSACTION_STATE
+from kafka_log.log_dir import LEADER_EPOCH_CHECKPOINT
+from snapshots.cluster_answers import CapturedAnswers
+from snapshots.listing import LogDirListing, ReplicaFiles, SnapshotListing
+from snapshots.manifest import Manifest, Mode
+from spark_jobs.captured_nodes import CapturedNodes, own_log_dirs
+from spark_jobs.checkpoint_files import OFFSET_FILES, Checkpoints
+from spark_jobs.facts.context import PartitionKey
+from spark_jobs.metadata_log import MetadataRead
+from spark_jobs.missing_evidence import AtHand, Missing
+
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """What is known of a snapshot's files once they were listed. `checkpoints`: by the `id` of a log dir."""
+
+    manifest: Manifest
+    previous: Manifest | None
+    files: SnapshotListing
+    checkpoints: Mapping[int, Checkpoints]
+    nodes: CapturedNodes
+    metadata: MetadataRead
+    answers: CapturedAnswers | None
+    held: Collection[PartitionKey]
+    coordinators: Collection[str]
+    """Topics of coordinators whose records were read."""
+    remote_topics: Collection[str]
+    """Topics with a remote tier."""
+    remote_store: bool
+    captured_at_ms: int | None
+
+
+def at_hand(known: Gathered) -> Iterator[AtHand]:
+    """What verdicts may rest on."""
+    metadata, brokers = known.metadata, sorted(known.nodes.broker_ids)
+    if metadata.node_id is not None:
+        history = metadata.history
+        what = f"offsets {history.start_offset} to {history.end_offset}, furthest in node {metadata.node_id}'s copy"
+        own = sorted({*metadata.known_until, *metadata.islands})
+        yield AtHand(evidence=Evidence.METADATA_LOG, what=f"{what}; own copies of nodes {own}")
+    if brokers:
+        yield AtHand(evidence=Evidence.BROKER, what=f"log directories of brokers {brokers}")
+    if known.answers is not None:
+        rounds = [r for r in (known.answers.before, known.answers.after) if r is not None]
+        yield AtHand(evidence=Evidence.ANSWERS, what=", ".join(f"asked at {_instant(r.started_at_ms)}" for r in rounds))
+    if known.previous is not None:
+        yield AtHand(evidence=Evidence.EARLIER_SNAPSHOT, what=known.previous.snapshot_id)
+
+
+def missing(known: Gathered) -> Iterator[Missing]:
+    """What is not there."""
+    yield from _metadata_log(known)
+    for broker in known.nodes.absent.brokers:
+        yield Missing(
+            evidence=Evidence.BROKER,
+            why=f"broker {broker.broker_id} is registered with the controller, and not in the copy",
+            subjects=len(broker.replicas),
+        )
+    yield from _log_dirs(known)
+    yield from _replicas(known)
+    yield from _checkpoints(known)
+    yield from _producer_snapshots(known)
+    without = [d.directory for d in known.files.log_dirs if known.checkpoints[id(d)].meta is None]
+    if without:
+        why = f"{_some(without)} has no readable meta.properties"
+        yield Missing(evidence=Evidence.META_PROPERTIES, why=why, subjects=len(without))
+    yield from _coordinators(known)
+    if known.remote_topics and not known.remote_store:
+        why = f"the objects of {_some(sorted(known.remote_topics))} in the remote store are not in the copy"
+        yield Missing(evidence=Evidence.REMOTE_STORE, why=why)
+    if known.answers is None:
+        yield Missing(evidence=Evidence.ANSWERS, why="the cluster was not asked when the copy was made")
+    if known.previous is None:
+        yield Missing(evidence=Evidence.EARLIER_SNAPSHOT, why="no earlier snapshot was named to compare with")
+    if known.manifest.mode is Mode.HEADERS or known.manifest.hashed_topics:
+        yield Missing(evidence=Evidence.RECORDS, why="the capture kept no records of users' topics, or hashed names")
+    if known.captured_at_ms is None:
+        yield Missing(evidence=Evidence.INSTANTS, why="nothing that can be relied on tells when the copy was made")
+
+
+def _metadata_log(known: Gathered) -> Iterator[Missing]:
+    metadata, history = known.metadata, known.metadata.history
+    if not history.captured:
+        zookeeper = [
+            d.broker_id
+            for d in known.files.log_dirs
+            if (meta := known.checkpoints[id(d)].meta) is not None and meta.of_zookeeper
+        ]
+        why = "no node's copy of __cluster_metadata-0 can be read"
+        if metadata.node_id is not None:
+            why = f"its log begins at offset {history.start_offset}, and no metadata snapshot reaches it"
+        elif zookeeper:
+            why = (
+                f"brokers {sorted(set(zookeeper))} are of a ZooKeeper cluster (meta.properties of version 0): who was "
+                "elected and who was in sync stood in ZooKeeper, which no log directory holds"
+            )
+        yield Missing(evidence=Evidence.METADATA_LOG, why=why, subjects=len(known.held))
+        return
+    blind = [n for n in known.nodes.absent.metadata_logs if n in known.nodes.broker_ids]
+    if blind:
+        why = f"the own copies of brokers {blind} are not there, so what these brokers knew is not known"
+        yield Missing(evidence=Evidence.METADATA_LOG, why=why)
+    if known.nodes.absent.controllers:
+        why = (
+            f"the own copies of controllers {list(known.nodes.absent.controllers)}, and their metadata snapshots, are "
+        )
+        yield Missing(evidence=Evidence.METADATA_LOG, why=f"{why}not in the copy")
+    if history.start_offset > 0:
+        hidden = sum(
+            1
+            for topic in history.topics.values()
+            for state in (topic.partitions.values() if not topic.deleted else ())
+            if state.changes and state.changes[0].from_snapshot and state.changes[0].partition_epoch > 0
+        )
+        why = f"the metadata log begins at offset {history.start_offset}; a metadata snapshot keeps no history"
+        yield Missing(evidence=Evidence.METADATA_LOG_START, why=why, subjects=hidden)
+
+
+def _log_dirs(known: Gathered) -> Iterator[Missing]:
+    for log_dir in known.nodes.absent.log_dirs:
+        what = "which it has registered" if log_dir.registered else "which failed or was taken out of log.dirs"
+        yield Missing(
+            evidence=Evidence.LOG_DIR,
+            why=f"broker {log_dir.broker_id}'s log directory {log_dir.directory_id}, {what}, is not in the copy",
+            subjects=len(log_dir.replicas),
+        )
+
+
+def _replicas(known: Gathered) -> Iterator[Missing]:
+    """Replicas that captured brokers ought to have, and that no missing log directory explains."""
+    elsewhere = known.nodes.absent.replicas_in_absent_log_dirs()
+    here = {(r.broker_id, (r.topic, r.partition)) for r in _live(known.files)}
+    wanting = [
+        f"{topic.name}-{number} of broker {broker}"
+        for topic in known.metadata.history.topics.values()
+        for number, state in (sorted(topic.partitions.items()) if not topic.deleted else ())
+        for broker in sorted(set(state.replicas) - set(state.adding_replicas))
+        if broker in known.nodes.broker_ids
+        and (broker, (topic.name, number)) not in here
+        and (broker, (topic.name, number)) not in elsewhere
+    ]
+    if wanting:
+        why = f"no log directory in the copy holds {_some(wanting)}"
+        yield Missing(evidence=Evidence.REPLICA, why=why, subjects=len(wanting))
+
+
+def _checkpoints(known: Gathered) -> Iterator[Missing]:
+    """A log directory that was ever in use has all four files, and each of its replicas one of its own."""
+    for log_dir in _used(known):
+        replicas = [r for r in log_dir.replicas if r.state == "live" and r.topic != CLUSTER_METADATA]
+        gone = [name for name in OFFSET_FILES if name not in log_dir.files]
+        if gone:
+            why = f"{log_dir.directory} has no {', '.join(gone)}"
+            yield Missing(evidence=Evidence.CHECKPOINT, why=why, subjects=len(replicas))
+        if replicas and not log_dir.has_epoch_checkpoints:
+            why = f"no replica below {log_dir.directory} has a {LEADER_EPOCH_CHECKPOINT}"
+            why += " (brokers before 4.0 keep none where a topic's message format is 0 or 1)"
+            yield Missing(evidence=Evidence.CHECKPOINT, why=why, subjects=len(replicas))
+
+
+def _producer_snapshots(known: Gathered) -> Iterator[Missing]:
+    """Where none is anywhere, brokers may be younger than their first: then no replica is called short of one."""
+    used = _used(known)
+    if used and not any(d.has_producer_snapshots or d.clean_shutdown for d in used):
+        yield Missing(evidence=Evidence.PRODUCER_SNAPSHOT, why="no replica in the copy has a producer snapshot")
+    for log_dir in used:
+        wanting = [r for r in log_dir.replicas if r.state == "live" and _ought_to_have_snapshots(log_dir, r)]
+        if wanting and not log_dir.has_producer_snapshots:
+            why = f"no replica below {log_dir.directory} has a producer snapshot"
+            yield Missing(evidence=Evidence.PRODUCER_SNAPSHOT, why=why, subjects=len(wanting))
+
+
+def _ought_to_have_snapshots(log_dir: LogDirListing, replica: ReplicaFiles) -> bool:
+    """Each roll leaves one, and so does a clean stop, where the log is not empty."""
+    has_batches = any(s.log.log_size_bytes for s in replica.segments)
+    return has_batches and (log_dir.clean_shutdown or len(replica.segments) > 1)
+
+
+def _coordinators(known: Gathered) -> Iterator[Missing]:
+    """Logs of coordinators of which partitions exist, and none was read."""
+    for topic in (CONSUMER_OFFSETS, TRANSACTION_STATE):
+        state = known.metadata.history.topic_named(topic)
+        exists = state is not None and not state.deleted
+        if topic not in known.coordinators and (exists or not known.metadata.history.captured):
+            why = f"no replica of {topic} could be read"
+            yield Missing(evidence=Evidence.COORDINATOR_LOG, why=why)
+
+
+def _used(known: Gathered) -> Sequence[LogDirListing]:
+    """The log directories of brokers that hold a partition: a broker has been at work there."""
+    own = (d for b in known.nodes.brokers for d in own_log_dirs(known.files, b.broker_id))
+    return [d for d in own if any(r.state == "live" for r in d.replicas)]
+
+
+def _live(files: SnapshotListing) -> Iterator[ReplicaFiles]:
+    return (r for r in files.replicas() if r.state == "live")
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def _instant(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")

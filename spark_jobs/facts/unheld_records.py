@@ -1,0 +1,113 @@
+"""Committed records that nobody at hand holds, told by somebody else: by groups that had read them, by the remote tier.
+
+In: a partition's replicas, what is known of its groups and its remote segments. Out: rows of `losses`. The rule that
+must hold: what a group had read was committed, for nobody reads above the high watermark; it is lost where every
+replica that may hold it was read, and possibly lost where one is missing. No row where what is missing may only be
+copied later.
+
+Sources: KIP-320 (a commit bears the leader epoch of the last record read), KIP-405.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from spark_jobs.facts.context import Row
+from spark_jobs.facts.coordinator_history import NO_EPOCH
+from spark_jobs.facts.epochs import EpochVector
+from spark_jobs.facts.readers import readers_of
+from spark_jobs.facts.remote_tier import holes
+from spark_jobs.facts.replica import ReplicaFacts
+from spark_jobs.facts.replica_set import ReplicaSet
+from spark_jobs.facts.upkeep_context import UpkeepContext
+
+
+def unheld_losses(present: ReplicaSet, told: Sequence[Row]) -> list[Row]:
+    """Losses beside those that the replicas themselves tell of (`told`)."""
+    if present.reference is None or present.context.topic_deleted:
+        return []
+    return [*_read_and_gone(present, present.reference, told), *_holes_in_the_tier(present, present.reference)]
+
+
+def _missing(present: ReplicaSet) -> tuple[int, ...]:
+    """Brokers whose replicas may hold what nobody at hand does."""
+    return tuple(sorted(set(present.context.replicas) - {f.broker_id for f in present.live}))
+
+
+def _state(present: ReplicaSet) -> str:
+    """Lost, where every assigned replica was read to its end; else possible. Who is assigned must be on record."""
+    known = present.context.metadata_known or present.context.leadership_answered
+    return "lost" if known and not _missing(present) else "possible"
+
+
+def _read_and_gone(present: ReplicaSet, reference: ReplicaFacts, told: Sequence[Row]) -> Iterable[Row]:
+    """What groups had read under a leader epoch beyond where that ends in every log at hand."""
+    context = present.context
+    other_topic = {c.group for c in context.commits if c.topic_id is not None and c.topic_id != context.topic_id}
+    furthest: dict[int, int] = {}
+    for group, reached in context.reached.items():
+        for epoch, offset in reached.items():
+            if epoch != NO_EPOCH and not (group in other_topic and context.metadata_known):
+                furthest[epoch] = max(furthest.get(epoch, 0), offset)
+    for epoch, end in sorted(furthest.items()):
+        own = reference.vector.end_offset_for(epoch)
+        if own.leader_epoch is None or own.end_offset is None or own.end_offset >= end:
+            continue
+        settled = epoch != reference.vector.latest_epoch
+        if not settled and not context.snapshot_quiet:
+            continue  # In a log that was copied before the commit it proves nothing.
+        start = max(int(own.end_offset), reference.log_start_offset, *(_end_of(f.vector, epoch) for f in present.live))
+        if start >= end or any(r["start_offset"] < end and start < r["end_offset"] for r in told):
+            continue
+        cause = (
+            f"groups had committed offsets up to {end} that they read under leader epoch {epoch}; in every log at hand "
+            f"that epoch ends at {start} or before"
+        )
+        yield _row(present, start, end, epoch, cause)
+
+
+def _end_of(vector: EpochVector, epoch: int) -> int:
+    """Where an epoch ends in a log that has it; 0 in one that has not."""
+    if vector.start_of(epoch) is None:
+        return 0
+    end = vector.end_offset_for(epoch).end_offset
+    return int(end) if end is not None else 0
+
+
+def _holes_in_the_tier(present: ReplicaSet, reference: ReplicaFacts) -> Iterable[Row]:
+    """What the remote tier does not hold, and no replica's local log either."""
+    context, known = present.context, present.context.upkeep or UpkeepContext()
+    logs = [f for f in present.live if f.segments]
+    if not context.remote_storage_enable or not known.remote_known or not logs:
+        return
+    if reference.given.checkpoint_log_start_offset is None:
+        return  # Where the log starts is written once a minute, and not at all before the first.
+    local_start = min(f.segments[0].segment.base_offset for f in logs)
+    for start, end in holes(
+        known.remote, reference.vector, log_start_offset=reference.log_start_offset, local_start_offset=local_start
+    ):
+        if end == local_start and not context.snapshot_quiet:
+            continue  # The tier's metadata may have been read before the segment was copied there.
+        epoch = reference.vector.epoch_at(start)
+        cause = "neither the remote tier nor the local log of any replica has these offsets above the log start"
+        yield _row(present, start, end, int(epoch) if epoch is not None else None, cause)
+
+
+def _row(present: ReplicaSet, start: int, end: int, epoch: int | None, cause: str) -> Row:
+    state, missing = _state(present), _missing(present)
+    if missing:
+        cause += f". Whether they are lost is not known: the replicas of brokers {list(missing)} are not in the copy"
+    elif state == "possible":
+        cause += ". Whether they are lost is not known: who else has a replica is not on record"
+    return {
+        "topic": present.context.topic,
+        "partition": present.context.partition,
+        "start_offset": start,
+        "end_offset": end,
+        "records": end - start,
+        "markers": None,
+        "leader_epoch": epoch,
+        "held_by": [],
+        "state": state,
+        "declared_committed": end - start,
+        "cause": cause,
+        "groups_affected": sorted(readers_of(present.context, start, epoch)),
+    }

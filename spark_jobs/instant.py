@@ -1,0 +1,49 @@
+"""When a snapshot was captured, by what a verdict may rest on.
+
+In: a manifest, the index step's rows. Out: milliseconds since the epoch, or None. The rule that must hold: no client's
+clock tells it. A producer stamps its records as it likes; the active controller writes twice a second by its own clock,
+so where the metadata log ends the copy was made, or the cluster had stopped. A copy whose coordinators wrote on long
+after that holds an old metadata log, which tells nothing of the others.
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+import pyarrow.dataset as ds
+
+from kafka_log.internal_topics import CLUSTER_METADATA, CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from snapshots.manifest import Manifest
+
+_COORDINATORS: Final = frozenset({CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE})
+"""Their records bear the time of the broker that wrote them (CoordinatorRuntime, TransactionStateManager)."""
+_APART_MS: Final = 60_000
+"""How far brokers' clocks, and the copies of their logs, may lie apart."""
+_YEAR_10000_MS: Final = 253_402_300_800_000
+
+
+def finished_at_ms(manifest: Manifest) -> int | None:
+    """When the last broker of a capture had been read; None for a plain copy."""
+    instants = (b.read_finished_at_ms for b in manifest.brokers)
+    return max((at for at in instants if at is not None), default=None)
+
+
+def captured_at_ms(manifest: Manifest, summaries: ds.Dataset, *, key: str) -> int | None:
+    """The instant; `key` names the snapshot among the rows of the index step."""
+    finished = finished_at_ms(manifest)
+    if finished is not None:
+        return finished
+    controllers = _newest(summaries, key, {CLUSTER_METADATA})
+    coordinators = _newest(summaries, key, _COORDINATORS)
+    if controllers is None or (coordinators is not None and coordinators > controllers + _APART_MS):
+        return None
+    return controllers
+
+
+def _newest(summaries: ds.Dataset, key: str, topics: Collection[str]) -> int | None:
+    rows = summaries.to_table(
+        columns=["max_timestamp_ms"],
+        filter=(ds.field("snapshot") == key) & ds.field("topic").isin(sorted(topics)),
+    )
+    known = (at for at in rows.column("max_timestamp_ms").to_pylist() if at is not None)
+    # An instant that no calendar has was written by damage.
+    return max((at for at in known if 0 <= at < _YEAR_10000_MS), default=None)

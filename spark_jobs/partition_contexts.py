@@ -1,0 +1,218 @@
+"""What the whole snapshot says of one partition, and of one topic.
+
+In: `Known`, what holds for a snapshot. Out: `PartitionContext`, and rows of `topics`. The rule that must hold: what
+nothing tells is None or empty here, never a default that looks like an answer.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from kafka_log.coordinator_records import OffsetCommit, RemoteSegment, TransactionState
+from kafka_log.internal_topics import CLUSTER_METADATA, REMOTE_LOG_METADATA
+from snapshots.cluster_answers import PartitionAnswer
+from spark_jobs.captured_nodes import CapturedNodes
+from spark_jobs.coordinator_logs import Coordinators
+from spark_jobs.facts.asked import PartitionAnswers
+from spark_jobs.facts.context import (
+    OwnView,
+    PartitionChange,
+    PartitionContext,
+    PartitionKey,
+    Release,
+    Row,
+)
+from spark_jobs.facts.metadata import (
+    COMPACT,
+    MetadataHistory,
+    TopicState,
+)
+from spark_jobs.facts.node_knowledge import NodeKnowledge
+from spark_jobs.facts.row_basics import json_list, record_place
+from spark_jobs.facts.settings import Settings
+from spark_jobs.facts.upkeep_context import POLICY, UpkeepContext, log_settings
+from spark_jobs.truth_file import Ledger
+
+MAX_TRANSACTION_TIMEOUT_MS: Final = 900_000
+"""transaction.max.timeout.ms, Kafka's default."""
+
+
+_MISSING_TOLD: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What holds for the whole snapshot."""
+
+    history: MetadataHistory
+    nodes: NodeKnowledge
+    brokers_of: Mapping[PartitionKey, Collection[int]]
+    confluent_tier: frozenset[PartitionKey]
+    captured: CapturedNodes
+    metadata_committed_end_offset: int | None
+    coordinators: Coordinators
+    transactions: Mapping[int, TransactionState]
+    transactions_known: bool
+    commits: Mapping[PartitionKey, tuple[OffsetCommit, ...]]
+    remote: Mapping[PartitionKey, tuple[RemoteSegment, ...]]
+    captured_at_ms: int | None
+    answers: Mapping[PartitionKey, PartitionAnswers]
+    settings: Settings
+    names_hashed: bool
+    remote_records_whole: bool
+    oldest_releases: Mapping[int, Release]
+    ledger: Ledger | None
+
+
+def partition_context(key: PartitionKey, known: Known) -> PartitionContext:
+    """What the metadata log, the coordinators and the answers say of a partition, whether it is captured or not."""
+    history = known.history
+    topic = history.topic_named(key[0])
+    state = topic.partitions.get(key[1]) if topic is not None else None
+
+    def config(name: str) -> str:
+        return known.settings.of_topic(key[0], name)
+
+    policy: str | None = config(POLICY)
+    if topic is None and key[0] != CLUSTER_METADATA and known.settings.sourced(key[0], POLICY).source == "default":
+        policy = None  # What Kafka takes where nobody set it is no evidence of a topic that no metadata log tells of.
+    # Where the metadata log does not have the partition, the cluster's own last answer tells who leads it.
+    answers = known.answers.get(key)
+    answered = _leadership(answers) if state is None and topic is None else None
+    told = state if state is not None else answered
+    topic_id = topic.topic_id if topic is not None else None
+    views: Mapping[int, OwnView] = {}
+    changes: tuple[PartitionChange, ...] = ()
+    leaders: Mapping[int, int] = {}
+    if state is not None and topic_id is not None:
+        brokers = frozenset(known.brokers_of.get(key, ())) | frozenset(state.replicas)
+        views = known.nodes.own_views(topic_id, key[1], brokers)
+        changes = known.nodes.changes(topic_id, key[1])
+        leaders = known.nodes.epoch_leaders(topic_id, key[1])
+    shares = known.coordinators.shares.get(key, ())
+    return PartitionContext(
+        topic=key[0],
+        partition=key[1],
+        topic_id=topic_id,
+        metadata_known=state is not None,
+        topic_deleted=topic is not None and topic.deleted,
+        topic_ids_deleted={t.topic_id: t.deleted for t in history.lives(key[0])},
+        leader_id=told.leader_id if told is not None else None,
+        last_leader_id=state.last_leader_id if state is not None else None,
+        leader_epoch=told.leader_epoch if told is not None else None,
+        partition_epoch=state.partition_epoch if state is not None else None,
+        replicas=told.replicas if told is not None else (),
+        isr=told.isr if told is not None else (),
+        elr=state.elr if state is not None else (),
+        last_known_elr=state.last_known_elr if state is not None else (),
+        adding_replicas=state.adding_replicas if state is not None else (),
+        removing_replicas=state.removing_replicas if state is not None else (),
+        changes=changes,
+        own_views=views,
+        leadership_answered=answered is not None,
+        captured_brokers=known.captured.broker_ids,
+        brokers_without_log_dir=known.captured.without_log_dir,
+        metadata_files=history.files,
+        writer_releases=history.releases_by_epoch(state) if state is not None else {},
+        metadata_damaged=bool(history.damaged_offsets),
+        metadata_committed_end_offset=known.metadata_committed_end_offset if key[0] == CLUSTER_METADATA else None,
+        epoch_leaders=leaders,
+        min_insync_replicas=known.settings.min_insync_replicas(key[0]),
+        min_insync_course=known.settings.course(key[0], "min.insync.replicas"),
+        cleanup_policy=policy,
+        topic_compacted=known.settings.course(key[0], POLICY).ever(COMPACT),
+        unclean_leader_election_enable=config("unclean.leader.election.enable") == "true",
+        remote_storage_enable=config("remote.storage.enable") == "true" or key in known.confluent_tier,
+        preallocate=config("preallocate") == "true",
+        producer_expiration_ms=known.settings.producer_expiration(),
+        alive_brokers=history.alive_brokers,
+        cluster_stopped=known.captured.stopped,
+        snapshot_quiet=known.captured.metadata_one_moment if key[0] == CLUSTER_METADATA else known.captured.one_moment,
+        next_producer_id=history.next_producer_id,
+        transactions_by_producer=known.transactions,
+        transaction_states_known=known.transactions_known,
+        max_transaction_timeout_ms=known.settings.of_brokers("transaction.max.timeout.ms", MAX_TRANSACTION_TIMEOUT_MS),
+        transaction_levels=known.settings.levels("transaction.version") if history.captured else None,
+        commits=known.commits.get(key, ()),
+        decisions=known.coordinators.decisions.get(key, ()),
+        shares=shares,
+        reached={**known.coordinators.reached.get(key, {}), **{s.group: s.history.reached for s in shares}},
+        courses=known.coordinators.courses.get(key, {}),
+        names_hashed=known.names_hashed,
+        remote_log_start_offset=min(
+            (s.start_offset for s in known.remote.get(key, ()) if s.start_offset is not None and _readable(s)),
+            default=None,
+        ),
+        captured_at_ms=known.captured_at_ms,
+        names_whole=names_whole(history),
+        metadata_log_captured=history.captured,
+        answers=answers,
+        acknowledged=known.ledger.get(key, ()) if known.ledger is not None else None,
+        upkeep=_upkeep_context(key, known),
+    )
+
+
+def _leadership(answers: PartitionAnswers | None) -> PartitionAnswer | None:
+    """The last answer that tells a leader and its ISR."""
+    told = (answers.after, answers.before) if answers is not None else ()
+    return next((a for a in told if a is not None and a.leader_id is not None), None)
+
+
+def names_whole(history: MetadataHistory) -> bool:
+    """It tells of every topic there ever was. What ZooKeeper knew before, nobody does."""
+    return history.start_offset == 0 and not history.damaged_offsets and not history.migrated_from_zookeeper
+
+
+def _upkeep_context(key: PartitionKey, known: Known) -> UpkeepContext:
+    history, topic = known.history, known.history.topic_named(key[0])
+    topic_id = topic.topic_id if topic is not None else None
+    settings = log_settings(history, known.settings, key[0])
+    return UpkeepContext(
+        settings=settings,
+        oldest_releases=known.oldest_releases,
+        history_whole=settings.reaches(POLICY),
+        metadata_end_offset=history.end_offset or None,
+        remote=tuple(s for s in known.remote.get(key, ()) if topic_id is None or s.topic_id == topic_id),
+        remote_known=bool(known.coordinators.tables(REMOTE_LOG_METADATA)),
+        remote_records_whole=known.remote_records_whole,
+    )
+
+
+def _readable(segment: RemoteSegment) -> bool:
+    return segment.state == "COPY_SEGMENT_FINISHED"
+
+
+def _missing(partitions: Collection[int]) -> list[int]:
+    """The first numbers that are none of a topic's partitions, below its last one: a record may name any number."""
+    last = max(partitions, default=-1)
+    return list(islice((n for n in range(last + 1) if n not in partitions), _MISSING_TOLD))
+
+
+def topic_row(topic: TopicState, known: Known) -> Row:
+    """A row of `topics`, without the columns of the capture."""
+    history = known.history
+
+    def config(name: str) -> str:
+        return known.settings.of_topic(topic.name, name)
+
+    policy = config("cleanup.policy")
+    first = topic.partitions.get(0)
+    return {
+        "topic": topic.name,
+        "topic_id": topic.topic_id,
+        "partition_count": len(topic.partitions),
+        "replication_factor": len(first.replicas) if first is not None else None,
+        "cleanup_policy": policy,
+        "min_insync_replicas": known.settings.min_insync_replicas(topic.name),
+        "unclean_leader_election_enable": config("unclean.leader.election.enable") == "true",
+        "remote_storage_enable": config("remote.storage.enable") == "true",
+        "ever_compacted": known.settings.course(topic.name, POLICY).ever(COMPACT),
+        "missing_partitions": _missing(topic.partitions.keys()),
+        "namesakes": sum(1 for t in history.lives(topic.name) if not t.deleted and t is not topic),
+        "metadata_damaged": bool(history.damaged_offsets),
+        **record_place(history.files, topic.metadata_offset, from_snapshot=topic.from_snapshot),
+        "configs": json_list(
+            {"name": name, "value": value} for name, value in sorted(history.configs.get((2, topic.name), {}).items())
+        ),
+    }

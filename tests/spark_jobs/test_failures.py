@@ -1,0 +1,303 @@
+"""One snapshot's failure is that snapshot's: the others of the run are read, judged and published."""
+
+import json
+import pickle
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner, Result
+from sqlalchemy import create_engine, text
+
+from snapshots.adopt import adopt
+from snapshots.errors import AuditError, SnapshotError, StorageError
+from snapshots.manifest import Consistency
+from spark_jobs import derive, evaluate, failures, in_process, index, whole_snapshots
+from spark_jobs.errors import EvaluationError, OwnError, RefusedError, StoreError
+from spark_jobs.failures import Failures, failed_error, going_on
+from spark_jobs.plan import segment_tasks
+from spark_jobs.run import Run, new_run
+from tests.spark_jobs.damage import copy_of
+from tidegauge import audit
+from tidegauge.cli import main
+
+BROKEN = "broken"
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Failures:
+    return Failures(directory=str(tmp_path / "failed"))
+
+
+@pytest.fixture(scope="module")
+def inputs(golden: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    """Three copies of some partitions, one of which is to fail."""
+    root = tmp_path_factory.mktemp("inputs")
+    made = []
+    for name in ("one", BROKEN, "other"):
+        directory = copy_of(golden("healthy"), root / name, "__cluster_metadata-0", "compacted-0")
+        adopt(directory, cluster="alone", consistency=Consistency.FUZZY, snapshot_id=name)
+        made.append(str(directory))
+    return tuple(made)
+
+
+def a_run(inputs: tuple[str, ...], directory: Path) -> Run:
+    return new_run(directory, inputs, store_url="none", fail_on="never", started_at_ms=0, data_docs=False)
+
+
+def left(run: Run) -> set[str]:
+    return {snapshot.manifest.snapshot_id for snapshot in going_on(run).snapshots}
+
+
+# ------------------------------------------------------------------------------------------------------------ the notes
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "told"),
+    [
+        (KeyError("start_offset"), "our fault", "KeyError: 'start_offset'"),
+        (MemoryError(), "our fault", "MemoryError: "),
+        (SnapshotError("It is no snapshot."), "unusable", "It is no snapshot."),
+        (EvaluationError("They do not agree."), "no verdict", "They do not agree."),
+        (RefusedError("bigint out of range"), "our fault", "bigint out of range"),
+    ],
+)
+def test_what_stands_in_a_snapshot_is_noted_as_its_own(notes, error, kind, told):
+    with notes.of("derive", "c/1"):
+        raise error
+    (found,) = notes.all()
+    assert (found.snapshot, found.step, found.kind, found.text) == ("c/1", "derive", kind, told)
+    assert "Traceback" in found.trace
+
+
+@pytest.mark.parametrize("error", [StoreError("away"), StorageError("no answer"), OSError(28, "No space left")])
+def test_what_is_wrong_around_us_is_no_snapshots(notes, error):
+    with pytest.raises(type(error)), notes.of("derive", "c/1"):
+        raise error
+    assert notes.all() == ()
+
+
+def test_a_file_that_the_system_refuses_is_that_of_the_snapshot_it_lies_in(notes, tmp_path):
+    inside = OSError(13, "Permission denied", str(tmp_path / "snapshot" / "broker-1"))
+    with notes.of("derive", "c/1", root=tmp_path / "snapshot"):
+        raise inside
+    assert [f.snapshot for f in notes.all()] == ["c/1"]
+    with pytest.raises(OSError, match="Permission"), notes.of("derive", "c/2", root=tmp_path / "other"):
+        raise inside
+
+
+def test_a_step_that_is_tried_again_forgets_what_it_and_those_behind_it_noted(notes):
+    for step in failures.STEPS:
+        with notes.of(step, step):
+            raise ValueError
+    notes.begin("derive")
+    assert [f.step for f in notes.all()] == ["snapshot", "index"]
+
+
+# ------------------------------------------------------------------------------------------------------- step by step
+
+
+def test_one_of_several_that_is_no_snapshot_is_left_out_and_named(inputs, tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    run = a_run((*inputs, str(empty)), tmp_path / "run")
+    assert left(run) == {"one", BROKEN, "other"}
+    error = failed_error(run)
+    assert isinstance(error, SnapshotError)
+    assert str(error).startswith("1 of 4 snapshots could not be audited, the other 3 were. ")
+    assert str(empty) in str(error)
+
+
+def test_where_none_can_be_used_it_is_said_as_of_one(tmp_path):
+    empty = [tmp_path / "empty", tmp_path / "other"]
+    for directory in empty:
+        directory.mkdir()
+    with pytest.raises(SnapshotError):
+        a_run(tuple(map(str, empty)), tmp_path / "run")
+
+
+def fails_for(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, concerns: Any) -> None:
+    """Lets a function raise what no input should make it raise, for one snapshot."""
+    inner = getattr(module, name)
+
+    def outer(*args: Any, **kwargs: Any) -> Any:
+        if concerns(*args, **kwargs):
+            raise KeyError("start_offset")
+        return inner(*args, **kwargs)
+
+    monkeypatch.setattr(module, name, outer)
+
+
+def test_a_segment_that_we_fail_of_takes_its_snapshot_and_no_other(inputs, tmp_path, monkeypatch):
+    run = a_run(inputs, tmp_path / "run")
+    fails_for(monkeypatch, index, "_index_segment", lambda task: task.snapshot.endswith(BROKEN))
+    read = index.index_rows(segment_tasks(run), failures=run.failures)
+    rows = pa.Table.from_batches(list(read), schema=index.INDEX_SCHEMA)
+    assert set(rows.column("snapshot").to_pylist()) == {"alone/one", "alone/other"}
+    assert left(run) == {"one", "other"}
+    assert ".log" in run.failures.all()[0].trace
+
+
+def test_a_snapshot_that_is_taken_whole_fails_alone(inputs, tmp_path, monkeypatch):
+    run = a_run(inputs, tmp_path / "run")
+    derive_whole(run, monkeypatch)
+    assert left(run) == {"one", "other"}
+    for snapshot in going_on(run).snapshots:
+        assert (snapshot.target / "coverage.json").exists()
+
+
+def derive_whole(run: Run, monkeypatch: pytest.MonkeyPatch | None) -> None:
+    """What Spark's tasks do with many small snapshots; with `monkeypatch`, gathering one of them fails."""
+    work = run.directory / "whole"
+    work.mkdir(exist_ok=True)
+    for number, snapshot in enumerate(run.snapshots):
+        (work / f"{number}.pickle").write_bytes(pickle.dumps(snapshot))
+    if monkeypatch is not None:
+        fails_for(monkeypatch, in_process, "gather", lambda snapshot, *_, **__: snapshot.key.endswith(BROKEN))
+    numbers = pa.RecordBatch.from_pydict({"number": list(range(len(run.snapshots)))})
+    list(whole_snapshots._derive_each(str(work), run.failures)(iter([numbers])))
+
+
+def test_a_partition_that_we_fail_of_takes_its_snapshot_and_no_other(inputs, tmp_path, monkeypatch):
+    run = a_run(inputs, tmp_path / "run")
+    works = derive.Works(directory=str(tmp_path / "works"))
+    work = derive.SnapshotWork(root="", facts="", cluster="alone", snapshot_id="", partitions={})
+    for name in ("one", BROKEN):
+        works.keep(f"alone/{name}", replace(work, snapshot_id=name))
+    fails_for(monkeypatch, derive, "_derived", lambda work, *_: work.snapshot_id == BROKEN)
+    derive_group = derive._derive_group(works, run.failures)
+    for name in ("one", BROKEN):
+        row = {"audited": f"alone/{name}", "snapshot": f"alone/{name}", "topic": "t", "partition": 0, "path": "p"}
+        assert derive_group(pa.Table.from_pylist([row])).num_rows == 0
+    assert [(f.snapshot, f.step) for f in run.failures.all()] == [(f"alone/{BROKEN}", "derive")]
+
+
+@pytest.fixture(scope="module")
+def derived(inputs: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run whose snapshots are derived."""
+    run = a_run(inputs, tmp_path_factory.mktemp("derived"))
+    derive_whole(run, None)
+    assert run.failures.all() == ()
+    return run
+
+
+@pytest.fixture
+def again(derived: Run) -> Iterator[Run]:
+    """The same without what a test noted."""
+    derived.failures.begin("snapshot")
+    yield derived
+    derived.failures.begin("snapshot")
+
+
+def published(url: str) -> set[str]:
+    query = "SELECT snapshot_id FROM tidegauge.audit_run WHERE cluster = 'alone' AND status = 'published'"
+    with create_engine(url).connect() as connection:
+        return set(connection.execute(text(query)).scalars())
+
+
+def staged(url: str) -> int:
+    with create_engine(url).connect() as connection:
+        return connection.execute(
+            text("SELECT count(*) FROM tidegauge.audit_run WHERE status = 'staging'")
+        ).scalar_one()
+
+
+@pytest.mark.parametrize("name", ["explain", "_report"])
+def test_a_snapshot_that_cannot_be_judged_is_not_published_and_the_others_are(again, empty_store, monkeypatch, name):
+    def concerns(first: Any, second: Any, *_: Any) -> bool:
+        of = second["snapshot_id"] if name == "explain" else first.manifest.snapshot_id
+        return bool(of == BROKEN)
+
+    fails_for(monkeypatch, evaluate, name, concerns)
+    for snapshot in again.snapshots:
+        (snapshot.target / "report.json").unlink(missing_ok=True)
+    evaluate.evaluate(again, empty_store)
+    evaluate.publish(again, empty_store)
+    assert left(again) == {"one", "other"}
+    assert published(empty_store) == {"one", "other"}
+    assert staged(empty_store) == 0
+    reports = {s.manifest.snapshot_id for s in again.snapshots if (s.target / "report.json").exists()}
+    assert reports == {"one", "other"}
+    error = failed_error(again)
+    assert isinstance(error, OwnError)
+    expected = "1 of 3 snapshots could not be audited, the other 2 were. alone/broken: KeyError: 'start_offset'."
+    assert str(error) == expected
+
+
+def test_rows_that_the_store_refuses_are_one_snapshots_matter(again, empty_store, monkeypatch):
+    inner = evaluate.batches_of
+
+    def with_a_strange_row(facts: Path, relation: str) -> Iterator[pa.RecordBatch]:
+        for batch in inner(facts, relation):
+            strange = relation == "topics" and BROKEN in facts.parts
+            rows = [{**row, "configs": "{"} for row in batch.to_pylist()] if strange else batch.to_pylist()
+            yield pa.RecordBatch.from_pylist(rows, schema=batch.schema)
+
+    monkeypatch.setattr(evaluate, "batches_of", with_a_strange_row)
+    evaluate.evaluate(again, empty_store)
+    assert left(again) == {"one", "other"}
+    assert "invalid input syntax for type json" in again.failures.all()[0].text
+    evaluate.discard(again, empty_store)
+
+
+def test_a_snapshot_that_cannot_be_published_is_given_up_and_the_others_are_published(again, empty_store, monkeypatch):
+    evaluate.evaluate(again, empty_store)
+    fails_for(monkeypatch, evaluate, "_publish", lambda snapshot, *_: snapshot.key.endswith(BROKEN))
+    evaluate.publish(again, empty_store)
+    assert [(f.snapshot, f.step) for f in again.failures.all()] == [(f"alone/{BROKEN}", "publish")]
+    assert published(empty_store) == {"one", "other"}
+    assert staged(empty_store) == 0
+
+
+def test_where_all_fail_the_error_is_raised(again, empty_store, monkeypatch):
+    fails_for(monkeypatch, evaluate, "explain", lambda *_: True)
+    with pytest.raises(AuditError, match=r"3 of 3 snapshots .* none is left"):
+        evaluate.evaluate(again, empty_store)
+
+
+def test_a_store_that_went_away_stops_the_run(again, monkeypatch, empty_store):
+    monkeypatch.setattr(evaluate, "judge", lambda *_, **__: (_ for _ in ()).throw(StoreError("away")))
+    with pytest.raises(StoreError, match="away"):
+        evaluate.evaluate(again, empty_store)
+    assert again.failures.all() == ()
+    assert json.loads((again.directory / "run.json").read_text())["snapshots"]
+
+
+# -------------------------------------------------------------------------------------------------- by the command line
+
+
+def audited(*arguments: str, monkeypatch: pytest.MonkeyPatch, store: str = "none") -> Result:
+    """`tidegauge audit`, with the Spark steps in this process."""
+    monkeypatch.setattr(audit, "_spark_steps", lambda run, *_: derive_whole(run, None))
+    return CliRunner().invoke(main, ["audit", *arguments, "--store", store, "--fail-on", "never", "--json"])
+
+
+def test_the_command_tells_the_others_and_ends_with_the_failure(inputs, tmp_path, monkeypatch, empty_store):
+    fails_for(monkeypatch, evaluate, "explain", lambda _, row: row["snapshot_id"] == BROKEN)
+    ended = audited(*inputs, "--out", str(tmp_path / "out"), monkeypatch=monkeypatch, store=empty_store)
+    assert ended.exit_code == 70
+    assert {report["run"]["snapshot_id"] for report in json.loads(ended.stdout)} == {"one", "other"}
+    assert "evaluate: alone/broken is left out: KeyError: 'start_offset'" in ended.stderr
+    assert "1 of 3 snapshots could not be audited, the other 2 were." in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_one_that_cannot_be_used_makes_it_exit_code_two(inputs, tmp_path, monkeypatch, empty_store):
+    (tmp_path / "empty").mkdir()
+    out = tmp_path / "out"
+    ended = audited(inputs[0], str(tmp_path / "empty"), "--out", str(out), monkeypatch=monkeypatch, store=empty_store)
+    assert ended.exit_code == 2
+    assert [report["run"]["snapshot_id"] for report in json.loads(ended.stdout)] == ["one"]
+    assert str(tmp_path / "empty") in ended.stderr
+
+
+def test_what_an_earlier_run_left_is_not_taken_for_this_ones(inputs, tmp_path, monkeypatch, empty_store):
+    out = tmp_path / "out"
+    assert audited(*inputs, "--out", str(out), monkeypatch=monkeypatch, store=empty_store).exit_code == 0
+    assert len(list(out.glob("*/*/report.json"))) == 3
+    fails_for(monkeypatch, evaluate, "explain", lambda _, row: row["snapshot_id"] == BROKEN)
+    assert audited(*inputs, "--out", str(out), monkeypatch=monkeypatch, store=empty_store).exit_code == 70
+    assert sorted(path.parent.name for path in out.glob("*/*/report.json")) == ["one", "other"]

@@ -1,0 +1,220 @@
+"""Real clusters' files with a piece of evidence gone: what is unknown is not called sound, and nothing is made up."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from expectations.verdicts import Breach, InvariantResult
+from sim_engine.scenarios.registry import SCENARIOS
+from sim_engine.scenarios.stage import ORDERS, A
+from sim_engine.scenarios.write_moment import write_moment
+from snapshots.adopt import adopt
+from tests.conftest import Golden
+from tests.spark_jobs.damage import batches, copy_of, with_holes
+from tests.spark_jobs.judging import Judge, roots
+from tests.spark_jobs.metadata_damage import head_forgotten, metadata_logs, records_of
+from tests.spark_jobs.pipeline import Derived, derived
+from tests.spark_jobs.storage_breaks import only_what_is_there
+
+ALL = "ABCDEFGHJKL"
+AT_STAKE = {("orders", 0): (800, 1500), ("payments", 0): (463, 713), ("payments", 1): (463, 713)}
+Judged = tuple[Derived, dict[str, InvariantResult], list[Breach]]
+
+
+def copied(golden: Golden, name: str, directory: Path) -> Path:
+    """A copy that a test may change."""
+    return Path(shutil.copytree(golden(name), directory / name, copy_function=with_holes))
+
+
+def judged(judge: Judge, directory: Path, *, previous: Path | None = None) -> Judged:
+    facts = derived(directory, previous=previous)
+    verdicts, breaches = judge.verdicts(facts, ALL)
+    return facts, verdicts, breaches
+
+
+def told(facts: Derived) -> list[tuple[Any, ...]]:
+    """Topic, partition, range, records, state and what is declared committed of each loss."""
+    fields = ("topic", "partition", "start_offset", "end_offset", "records", "state", "declared_committed")
+    return sorted(tuple(row[name] for name in fields) for row in facts.rows["losses"])
+
+
+def alarms(breaches: list[Breach]) -> set[tuple[str, str | None]]:
+    return {(b.code, b.subject.get("topic")) for b in breaches if b.severity != "info"}
+
+
+def without_metadata_logs(directory: Path) -> None:
+    for broker in directory.glob("broker-*"):
+        shutil.rmtree(broker / "__cluster_metadata-0")
+
+
+def test_segments_that_are_listed_and_cannot_be_read_are_unknown(judge: Judge, golden: Golden, tmp_path: Path) -> None:
+    copy = copied(golden, "healthy", tmp_path)
+    adopt(copy, cluster="kafka")
+    for segment in (copy / "broker-1/__consumer_offsets-1").glob("*.log"):
+        segment.unlink()
+    facts, verdicts, breaches = judged(judge, copy)
+    assert (alarms(breaches), told(facts)) == (set(), [])
+    assert facts.one("replicas", broker_id=1, topic="__consumer_offsets", partition=1)["log_end_offset"] is None
+    compared = facts.all("divergences", topic="__consumer_offsets", partition=1)
+    assert all(1 not in (row["leader_id"], row["follower_id"]) for row in compared)
+    for code in ("A03", "B16", "C01", "C02", "D02", "D06", "E01"):
+        assert (verdicts[code].verdict, "segment" in verdicts[code].lacks) == ("unknown", True), code
+        assert "not known: segment" in verdicts[code].reasons
+
+
+def test_without_a_metadata_log_what_may_have_been_committed_is_a_possible_loss(
+    judge: Judge, golden: Golden, tmp_path: Path
+) -> None:
+    copy = copied(golden, "unclean-before", tmp_path)
+    without_metadata_logs(copy)
+    for broker in copy.glob("broker-*"):
+        shutil.rmtree(broker / "orders-0")
+    facts, verdicts, breaches = judged(judge, copy)
+    assert told(facts) == [("payments", p, 463, 713, 250, "possible", 0) for p in (0, 1)]
+    assert {tuple(row["held_by"]) for row in facts.rows["losses"]} == {(1,)}
+    assert verdicts["D06"].verdict == "unknown"
+    assert verdicts["D06"].reasons == {
+        "no metadata log tells whether they were committed": 2,
+        "not known: metadata log": 6,  # Nothing tells who else has a replica of any of these partitions.
+    }
+    assert "not known: metadata log" in verdicts["K07"].reasons
+    (tail,) = [b for b in breaches if b.code == "D05" and b.subject["partition"] == 0]
+    assert "250 of them may have been committed: no metadata log at hand" in tail.explanation
+    assert not alarms(breaches)
+
+
+def test_what_logs_and_checkpoints_tell_is_told_without_a_metadata_log(golden: Golden, tmp_path: Path) -> None:
+    copy = copied(golden, "unclean-before", tmp_path)
+    before = {(r["topic"], r["partition"]): r for r in derived(copy).rows["partitions"]}
+    without_metadata_logs(copy)
+    facts = derived(copy)
+    rows = {(r["topic"], r["partition"]): r for r in facts.rows["partitions"]}
+    assert rows.keys() == before.keys()
+    for key, row in rows.items():
+        for name in ("log_start_offset", "log_end_offset", "high_watermark_lower", "last_stable_offset"):
+            assert row[name] == before[key][name], (key, name)
+        assert (row["leader_id"], row["isr"], row["replicas"]) == (None, None, None)
+    assert {r["topic"] for r in facts.rows["postures"]} == {topic for topic, _ in rows}
+
+
+def test_an_election_before_the_metadata_log_begins_is_not_taken_for_a_clean_one(
+    judge: Judge, golden: Golden, tmp_path: Path
+) -> None:
+    copy = copied(golden, "unclean-before", tmp_path)
+    head_forgotten(copy, 200, 2, 3)
+    shutil.rmtree(copy / "broker-1/__cluster_metadata-0")
+    facts, verdicts, breaches = judged(judge, copy)
+    assert {row[:2]: row[2:] for row in told(facts)} == {
+        ("orders", 0): (800, 1500, 700, "at_risk", 72),
+        ("payments", 0): (463, 713, 250, "possible", 0),
+        ("payments", 1): (463, 713, 250, "possible", 0),
+    }
+    assert verdicts["K07"].verdict == "unknown"
+    assert "metadata_log_start" in verdicts["K07"].lacks
+    (orders,) = [b for b in breaches if b.code == "D06"]
+    assert "not every one is on record: an unclean election may have done it" in orders.explanation
+    assert "No unclean election is on record" not in orders.explanation
+    for row in facts.rows["losses"]:
+        assert "it may have been an unclean election, a log that lost its tail, or a disk" in row["cause"]
+
+
+def test_a_committed_tail_that_goes_by_an_election_that_nobody_recorded_is_one_root(
+    judge: Judge, golden: Golden, tmp_path: Path
+) -> None:
+    copy = copy_of(golden("unclean-before"), tmp_path / "copy", "__cluster_metadata-0", "orders-0")
+    head_forgotten(copy, 200, 2, 3)
+    shutil.rmtree(copy / "broker-1/__cluster_metadata-0")
+    only_what_is_there(copy)
+    assert {b.code for b in roots(judge, copy, a_part=True)} == {"D06"}
+
+
+def test_what_the_dead_leader_knew_proves_its_commits_where_the_election_is_forgotten(
+    judge: Judge, golden: Golden, tmp_path: Path
+) -> None:
+    """Its own copy ends before the others' begin, and has it as the only in-sync replica of its epoch."""
+    copy = copied(golden, "unclean-before", tmp_path)
+    head_forgotten(copy, 200, 2, 3)
+    facts, verdicts, _ = judged(judge, copy)
+    expected = [(*key, *span, span[1] - span[0], "at_risk", span[1] - span[0]) for key, span in AT_STAKE.items()]
+    assert told(facts) == expected
+    assert verdicts["D06"].breached == 3
+    assert {tuple(row["held_by"]) for row in facts.rows["losses"]} == {(1,)}
+    assert all("not every election since is on record" in row["cause"] for row in facts.rows["losses"])
+    changes = facts.all("partition_changes", topic="orders", partition=0)
+    assert changes[0]["created"] is True
+    assert [c["sequence_in_log"] for c in changes] == list(range(len(changes)))
+
+
+def test_copies_that_join_are_one_history(golden: Golden, tmp_path: Path) -> None:
+    copy = copied(golden, "unclean-before", tmp_path)
+    whole = derived(copy)
+    head_forgotten(copy, 150, 2)
+    head_forgotten(copy, 200, 3)
+    joined = derived(copy)
+    assert told(joined) == told(whole)
+    assert elections(joined) == elections(whole)
+    assert not [m for m in joined.missing() if m.evidence == "metadata_log_start"]
+
+
+def elections(facts: Derived) -> list[tuple[Any, ...]]:
+    rows = facts.rows["partition_changes"]
+    return [(r["topic"], r["partition"], r["metadata_offset"], r["leader_id"], r["election"], r["isr"]) for r in rows]
+
+
+def test_a_log_that_begins_late_without_a_snapshot_tells_nothing(judge: Judge, golden: Golden, tmp_path: Path) -> None:
+    copy = copied(golden, "unclean-before", tmp_path)
+    head_forgotten(copy, 200, 2, 3)
+    shutil.rmtree(copy / "broker-1/__cluster_metadata-0")
+    for path in copy.glob("broker-*/__cluster_metadata-0/*.checkpoint"):
+        path.unlink()
+    facts, verdicts, _ = judged(judge, copy)
+    assert {row[5] for row in told(facts)} == {"at_risk", "possible"}
+    (piece,) = [m for m in facts.missing() if m.evidence == "metadata_log"]
+    assert "begins at offset 200, and no metadata snapshot reaches it" in piece.why
+    assert verdicts["K07"].verdict == "unknown"
+
+
+def test_what_groups_had_read_and_no_captured_disk_holds_is_a_loss(judge: Judge, tmp_path: Path) -> None:
+    """Offsets 100 to 200 are on the disk of broker 1 alone, which nobody copied; a group has committed 201."""
+    moment = SCENARIOS["unclean-election"].play(1).moment("b-is-elected")
+    snapshot = write_moment(moment, tmp_path / "snapshot", cluster="simulated", seed=1)
+    (snapshot / "MANIFEST.json").unlink()
+    shutil.rmtree(snapshot / f"broker-{A}")
+    facts, verdicts, breaches = judged(judge, snapshot)
+    assert told(facts) == [(ORDERS.topic, ORDERS.partition, 100, 201, 101, "possible", 101)]
+    (loss,) = facts.rows["losses"]
+    assert f"the replicas of brokers [{A}] are not in the copy" in loss["cause"]
+    assert loss["groups_affected"]
+    assert {"K07", "J02"} <= {code for code, _ in alarms(breaches)}
+    assert verdicts["D06"].verdict == "unknown"
+    assert "broker" in verdicts["D06"].lacks
+
+
+def test_what_a_leader_alone_in_the_isr_wrote_is_committed_only_if_it_knew_that_it_was_alone(
+    judge: Judge, golden: Golden, tmp_path: Path
+) -> None:
+    """The record that left broker 1 alone in the ISR comes after the end of its own copy of the metadata log. It had
+    asked for it itself, so it may have known all the same.
+    """
+    copy = copied(golden, "unclean-before", tmp_path)
+    (log,) = [p for p in metadata_logs(copy) if "broker-1" in p.parts]
+    alone = [
+        offset
+        for offset, record in records_of(log)
+        if record.name == "PartitionChangeRecord" and tuple(record.fields["isr"] or ()) == (1,)
+    ]
+    cut_metadata_log(log, min(alone))
+    facts, _, breaches = judged(judge, copy)
+    assert {row[5:] for row in told(facts) if row[0] == "payments"} == {("possible", 0)}
+    committed = [b for b in breaches if b.code == "D06"]
+    assert [b.subject["topic"] for b in committed] == ["orders"]
+    assert "committed as it was written" not in committed[0].explanation
+
+
+def cut_metadata_log(log: Path, offset: int) -> None:
+    """Ends a node's copy before the batch that holds a record."""
+    rows = batches(log)
+    position = int(rows[rows["last_offset"] >= offset][0]["position"])
+    data = log.read_bytes()
+    log.unlink()
+    log.write_bytes(data[:position])
