@@ -13,6 +13,7 @@ from kafka_log.log_dir import (
     CLEAN_SHUTDOWN,
     LEADER_EPOCH_CHECKPOINT,
     is_of_a_log,
+    log_name,
     parse_partition_dir,
     parse_segment_file,
 )
@@ -22,6 +23,7 @@ from snapshots.manifest import BrokerCapture, FileEntry, LeftOut, Manifest
 _NOT_PARTITIONS = frozenset({"remote-log-index-cache"})
 _CHECKPOINT_SUFFIX = ".checkpoint"
 _OFFSET_CHECKPOINT = "-offset-checkpoint"
+_NO_SEGMENT = "not in the copy: each replica that a broker serves has a segment"
 _TIER_STATE = re.compile(r"[0-9]{20}\.tierstate(\..+)?")
 """What Confluent's brokers note of their own tiered storage, beside a partition's log."""
 
@@ -121,6 +123,14 @@ class SnapshotListing:
             for replica in log_dir.replicas:
                 if replica.state in ("live", "future"):
                     yield replica
+
+    def unread_logs(self) -> dict[str, tuple[int, ...]]:
+        """Partition directory -> base offsets of its segments whose log is not in the copy, or was not read."""
+        found: dict[str, list[int]] = {}
+        for left_out in self.unread:
+            if (log := _unread_log(left_out)) is not None:
+                found.setdefault(log[0], []).append(log[1])
+        return {directory: tuple(bases) for directory, bases in found.items()}
 
     def of_broker(self, broker_id: int) -> tuple[LogDirListing, ...]:
         """One broker's log dirs."""
@@ -252,6 +262,10 @@ def _replica(
         if "log" in of_base
     )
     orphans = tuple(f for of_base in by_base.values() if "log" not in of_base for f in of_base.values())
+    named = [log for left_out in unread if (log := _unread_log(left_out)) is not None and log[0] == directory]
+    if state in ("live", "future") and not segments and not named:
+        # A broker that loads a log makes its first segment before anything else (LogLoader#load).
+        unread += [LeftOut(path=f"{directory}/{base:020d}.log", reason=_NO_SEGMENT) for base in sorted(by_base) or [0]]
     return ReplicaFiles(
         broker_id=broker_id,
         log_dir=log_dir,
@@ -264,3 +278,12 @@ def _replica(
         orphans=orphans,
         other=tuple(other),
     )
+
+
+def _unread_log(left_out: LeftOut) -> tuple[str, int] | None:
+    """The directory and the base offset of a segment in use whose log was left out."""
+    directory, _, name = left_out.path.rpartition("/")
+    parsed = parse_segment_file(log_name(name))
+    if parsed is None or parsed.kind != "log" or parsed.suffix:
+        return None
+    return directory, parsed.base_offset

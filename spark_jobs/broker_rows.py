@@ -33,6 +33,8 @@ class BrokerFiles:
     checkpoints: Mapping[int, Sequence[Checkpoints]]
     seen_until_ms: Mapping[int, int]
     """Broker -> the newest record in its own copy of the metadata log."""
+    metadata_ends_early: bool
+    """Some replica is ahead of it, so that a broker may have registered anew since."""
 
 
 def broker_rows(given: BrokerFiles, history: MetadataHistory) -> list[Row]:
@@ -120,7 +122,7 @@ def _identity(
         "foreign_directory_ids": sorted(set(own) & elsewhere),
         "unregistered_directory_ids": (
             sorted(d for d in used if d is not None and d not in known)
-            if here and not history.damaged_offsets
+            if here and not history.damaged_offsets and not given.metadata_ends_early
             else None
         ),
         "uncaptured_directories": len(here - set(own)),

@@ -103,39 +103,48 @@ def log_dir_checkpoints(root: Location, log_dir: LogDirListing, unread: list[Lef
     )
 
 
-def partition_file_rows(root: Location, replica: ReplicaFiles, unread: list[LeftOut]) -> list[Row]:
-    """Rows about a replica's own small files."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaCheckpoints:
+    """What a replica's own small files say. None: the file is not there, cannot be read, or says nothing of it."""
+
+    newest_epoch: int | None
+    """In its leader-epoch-checkpoint."""
+    topic_id: str | None
+    rows: list[Row]
+
+
+def replica_checkpoints(root: Location, replica: ReplicaFiles, unread: list[LeftOut]) -> ReplicaCheckpoints:
+    """Reads a replica's own files."""
     parsers: dict[str, Callable[[bytes], Any]] = {
         LEADER_EPOCH_CHECKPOINT: parse_leader_epoch_checkpoint,
         PARTITION_METADATA: parse_partition_metadata,
     }
     if replica.topic == CLUSTER_METADATA:
         parsers[QUORUM_STATE] = parse_quorum_state
+    said: dict[str, Any] = {}
     rows = []
     for name, parse in parsers.items():
         file = replica.named(name)
         data = _read(root, file, unread)
-        row = _row(replica, name, file, data, parse(data) if data is not None else None)
+        said[name] = parse(data) if data is not None else None
+        row = _row(replica, name, file, data, said[name])
         rows.append({**row, "topic": replica.topic, "partition": replica.partition})
-    return rows
+    epochs, metadata = said[LEADER_EPOCH_CHECKPOINT], said[PARTITION_METADATA]
+    return ReplicaCheckpoints(
+        newest_epoch=max((e.leader_epoch for e in epochs.entries), default=None) if epochs is not None else None,
+        topic_id=metadata.topic_id if metadata is not None else None,
+        rows=rows,
+    )
 
 
 def newest_epochs(
-    root: Location, replicas: Iterable[ReplicaFiles], topics: Collection[str]
+    checkpoints: Iterable[tuple[ReplicaFiles, ReplicaCheckpoints]], topics: Collection[str]
 ) -> dict[PartitionKey, dict[int, int]]:
-    """The newest leader epoch in the checkpoint of each live replica of some topics, by broker.
-
-    A file that cannot be read says nothing here; `partition_file_rows` tells of it.
-    """
+    """The newest leader epoch in the checkpoint of each live replica of some topics, by broker."""
     found: dict[PartitionKey, dict[int, int]] = {}
-    for replica in replicas:
-        if replica.topic not in topics or replica.state != "live":
-            continue
-        data = _read(root, replica.named(LEADER_EPOCH_CHECKPOINT), [])
-        entries = parse_leader_epoch_checkpoint(data).entries if data is not None else ()
-        if entries:
-            epochs = found.setdefault((replica.topic, replica.partition), {})
-            epochs[replica.broker_id] = max(e.leader_epoch for e in entries)
+    for replica, said in checkpoints:
+        if replica.topic in topics and replica.state == "live" and said.newest_epoch is not None:
+            found.setdefault((replica.topic, replica.partition), {})[replica.broker_id] = said.newest_epoch
     return found
 
 

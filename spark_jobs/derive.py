@@ -79,6 +79,8 @@ class EarlierWork:
     root: str
     pairing: Pairing
     partitions: Mapping[tuple[str, int], PartitionWork]
+    metadata_known: bool
+    """It has a metadata log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +271,7 @@ def _earlier_work(
         previous_snapshot_id=previous.manifest.snapshot_id,
         previous_captured=frozenset(b.broker_id for b in previous.manifest.brokers),
         captured=frozenset(b.broker_id for b in snapshot.manifest.brokers),
-        metadata_known=any(row["registered"] for row in context.rows["brokers"]),
+        metadata_known=_metadata_known(context),
         previous_directory_ids={
             (b.broker_id, d.name): d.directory_id
             for b in previous.manifest.brokers
@@ -278,7 +280,16 @@ def _earlier_work(
         },
         directory_ids={broker_id: frozenset(ids) for broker_id, ids in own.items()},
     )
-    return EarlierWork(root=str(previous.root), pairing=pairing, partitions=_partitions(earlier))
+    return EarlierWork(
+        root=str(previous.root),
+        pairing=pairing,
+        partitions=_partitions(earlier),
+        metadata_known=_metadata_known(earlier),
+    )
+
+
+def _metadata_known(context: SnapshotContext) -> bool:
+    return any(row["registered"] for row in context.rows["brokers"])
 
 
 def _topic_names(context: SnapshotContext) -> dict[str, str]:
@@ -340,8 +351,9 @@ def derive_gone(work: SnapshotWork, key: tuple[str, int], earlier_rows: IndexRow
 def _earlier(earlier: EarlierWork, context: PartitionContext, rows: IndexRows) -> Earlier:
     root = seen(earlier.root)
     partition = earlier.partitions.get((context.topic, context.partition))
-    if partition is None:  # It did not exist then.
-        partition = PartitionWork(context=replace(context, changes=(), commits=()), replicas=())
+    if partition is None:  # It did not exist then, or was not copied.
+        nothing = replace(context, changes=(), commits=(), replicas=(), isr=(), metadata_known=False)
+        partition = PartitionWork(context=replace(nothing, metadata_log_captured=earlier.metadata_known), replicas=())
     inputs = [replica_input(root, replica, rows) for replica in partition.replicas]
     read = batch_reader(root)
     return Earlier(replicas=replica_set(partition.context, inputs, read=read), pairing=earlier.pairing, read=read)

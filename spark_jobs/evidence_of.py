@@ -18,6 +18,7 @@ from snapshots.manifest import Manifest, Mode
 from spark_jobs.captured_nodes import CapturedNodes, own_log_dirs
 from spark_jobs.checkpoint_files import OFFSET_FILES, Checkpoints
 from spark_jobs.facts.context import PartitionKey
+from spark_jobs.metadata_behind import Ahead
 from spark_jobs.metadata_log import MetadataRead
 from spark_jobs.missing_evidence import AtHand, Missing
 
@@ -34,6 +35,7 @@ class Gathered:
     checkpoints: Mapping[int, Checkpoints]
     nodes: CapturedNodes
     metadata: MetadataRead
+    ahead: Mapping[PartitionKey, Ahead]
     answers: CapturedAnswers | None
     held: Collection[PartitionKey]
     coordinators: Collection[str]
@@ -70,8 +72,10 @@ def missing(known: Gathered) -> Iterator[Missing]:
             why=f"broker {broker.broker_id} is registered with the controller, and not in the copy",
             subjects=len(broker.replicas),
         )
+    yield from _left_out(known)
     yield from _log_dirs(known)
     yield from _replicas(known)
+    yield from _logs(known.files)
     yield from _checkpoints(known)
     yield from _producer_snapshots(known)
     without = [d.directory for d in known.files.log_dirs if known.checkpoints[id(d)].meta is None]
@@ -101,8 +105,9 @@ def _metadata_log(known: Gathered) -> Iterator[Missing]:
             if (meta := known.checkpoints[id(d)].meta) is not None and meta.of_zookeeper
         ]
         why = "no node's copy of __cluster_metadata-0 can be read"
-        if metadata.node_id is not None:
-            why = f"its log begins at offset {history.start_offset}, and no metadata snapshot reaches it"
+        if metadata.log.end_offset > 0:
+            why = f"the metadata log can be read from offset {history.start_offset} on, and no metadata snapshot "
+            why += "reaches back to it"
         elif zookeeper:
             why = (
                 f"brokers {sorted(set(zookeeper))} are of a ZooKeeper cluster (meta.properties of version 0): who was "
@@ -110,6 +115,12 @@ def _metadata_log(known: Gathered) -> Iterator[Missing]:
             )
         yield Missing(evidence=Evidence.METADATA_LOG, why=why, subjects=len(known.held))
         return
+    if known.ahead:
+        (topic, number), first = min(known.ahead.items())
+        what = "holds" if first.leader_epoch is None else f"has leader epoch {first.leader_epoch} of"
+        why = f"the copies at hand end at offset {history.end_offset}, too early: broker {first.broker_id} {what} "
+        why += f"{topic}-{number}, which they do not tell of"
+        yield Missing(evidence=Evidence.METADATA_LOG, why=why, subjects=len(known.ahead))
     blind = [n for n in known.nodes.absent.metadata_logs if n in known.nodes.broker_ids]
     if blind:
         why = f"the own copies of brokers {blind} are not there, so what these brokers knew is not known"
@@ -128,6 +139,19 @@ def _metadata_log(known: Gathered) -> Iterator[Missing]:
         )
         why = f"the metadata log begins at offset {history.start_offset}; a metadata snapshot keeps no history"
         yield Missing(evidence=Evidence.METADATA_LOG_START, why=why, subjects=hidden)
+
+
+def _left_out(known: Gathered) -> Iterator[Missing]:
+    """What lies in the copy and is no evidence of this cluster. Where a metadata log names what ought to be there, that
+    tells what is missing; else nobody knows.
+    """
+    subjects = 0 if known.metadata.history.captured else 1
+    for log_dir in known.manifest.foreign:
+        yield Missing(evidence=Evidence.LOG_DIR, why=f"{log_dir.path}: {log_dir.reason}", subjects=subjects)
+    for left_out in known.manifest.left_out:
+        if "/" not in left_out.path:
+            why = f"{left_out.path}: {left_out.reason}"
+            yield Missing(evidence=Evidence.BROKER, why=why, subjects=subjects)
 
 
 def _log_dirs(known: Gathered) -> Iterator[Missing]:
@@ -156,6 +180,15 @@ def _replicas(known: Gathered) -> Iterator[Missing]:
     if wanting:
         why = f"no log directory in the copy holds {_some(wanting)}"
         yield Missing(evidence=Evidence.REPLICA, why=why, subjects=len(wanting))
+
+
+def _logs(files: SnapshotListing) -> Iterator[Missing]:
+    """Segments whose log the copy names or must have, and does not hold."""
+    directories = {r.directory for r in files.replicas()}
+    unread = {directory: bases for directory, bases in files.unread_logs().items() if directory in directories}
+    if unread:
+        why = f"the logs of segments of {_some(sorted(unread))} are not in the copy"
+        yield Missing(evidence=Evidence.SEGMENT, why=why, subjects=len(unread))
 
 
 def _checkpoints(known: Gathered) -> Iterator[Missing]:

@@ -21,7 +21,6 @@ from kafka_log.log_dir import (
     RECOVERY_POINT_OFFSET_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
     log_name,
-    parse_segment_file,
 )
 from snapshots.listing import LogDirListing, ReplicaFiles, SnapshotListing, listing
 from snapshots.location import Location, unreadable
@@ -29,7 +28,7 @@ from snapshots.manifest import LeftOut
 from spark_jobs.answers_file import read_answers
 from spark_jobs.broker_rows import BrokerFiles, broker_rows
 from spark_jobs.captured_nodes import CapturedNodes, captured_nodes
-from spark_jobs.checkpoint_files import Checkpoints, log_dir_checkpoints, newest_epochs, partition_file_rows
+from spark_jobs.checkpoint_files import Checkpoints, log_dir_checkpoints, newest_epochs, replica_checkpoints
 from spark_jobs.coordinator_copies import led_copies, replicated, waiting_commits
 from spark_jobs.coordinator_logs import TOPICS as COORDINATORS
 from spark_jobs.coordinator_logs import read_coordinators
@@ -55,6 +54,7 @@ from spark_jobs.facts.posture_rows import PostureContext, posture_context
 from spark_jobs.facts.settings import Settings
 from spark_jobs.facts.upkeep_context import oldest_releases
 from spark_jobs.instant import captured_at_ms
+from spark_jobs.metadata_behind import ahead_of_metadata
 from spark_jobs.metadata_log import read_metadata
 from spark_jobs.metadata_nodes import last_seen, metadata_rows, metadata_segments
 from spark_jobs.missing_evidence import AtHand, Missing
@@ -97,12 +97,15 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
     quiet, one_moment, stopped = nodes.quiet, nodes.one_moment, nodes.stopped
     answers = read_answers(snapshot.root, snapshot.manifest, unread)
     settings = Settings(history, answers)
+    told_by_replicas = [(r, replica_checkpoints(snapshot.root, r, unread)) for r in files.replicas()]
+    own_copies = {*metadata.known_until, *metadata.islands}
+    ahead = ahead_of_metadata(history, own_copies, told_by_replicas)
     coordinators = read_coordinators(
         snapshot,
         summaries,
         history,
         settings,
-        epochs=newest_epochs(snapshot.root, files.replicas(), COORDINATORS),
+        epochs=newest_epochs(told_by_replicas, COORDINATORS),
         quiet_brokers=quiet,
         snapshot_quiet=one_moment,
     )
@@ -112,6 +115,7 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
         brokers_of=_brokers_of(files),
         confluent_tier=frozenset((r.topic, r.partition) for r in files.replicas() if r.confluent_tier),
         captured=nodes,
+        untold=ahead.keys(),
         metadata_committed_end_offset=max((s.file.end_offset for s in metadata.snapshots), default=None),
         coordinators=coordinators,
         transactions=coordinators.transactions,
@@ -128,6 +132,7 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
     )
     replicas: dict[PartitionKey, list[ReplicaWork]] = {}
     rows: Rows = {"checkpoint_files": []}
+    unread_logs = files.unread_logs()
     for log_dir in files.log_dirs:
         listed = checkpoints[id(log_dir)]
         broker_quiet = nodes.is_quiet(log_dir.broker_id)
@@ -141,13 +146,12 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
                 listed,
                 history=history,
                 broker_quiet=broker_quiet,
-                unread_bases=_unread_bases(replica, files.unread),
+                unread_bases=unread_logs.get(replica.directory, ()),
             )
             replicas.setdefault((replica.topic, replica.partition), []).append(work)
-            rows["checkpoint_files"] += _with_capture(
-                partition_file_rows(snapshot.root, replica, unread), known, broker_quiet=broker_quiet
-            )
             unread += _unreadable(snapshot.root, replica)
+    for replica, said in told_by_replicas:
+        rows["checkpoint_files"] += _with_capture(said.rows, known, broker_quiet=nodes.is_quiet(replica.broker_id))
     keys = (
         replicas.keys()
         | known.commits.keys()
@@ -171,6 +175,7 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
                 for b in snapshot.manifest.brokers
             },
             seen_until_ms=last_seen(files, segments),
+            metadata_ends_early=bool(ahead),
         ),
         history,
     )
@@ -211,6 +216,7 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
         checkpoints=checkpoints,
         nodes=nodes,
         metadata=metadata,
+        ahead=ahead,
         answers=answers,
         held=replicas.keys(),
         coordinators=[t for t in COORDINATORS if coordinators.tables(t)],
@@ -344,16 +350,6 @@ def _replica_work(
         producer_snapshots_copied=log_dir.has_producer_snapshots,
         unread_bases=unread_bases,
     )
-
-
-def _unread_bases(replica: ReplicaFiles, unread: Iterable[LeftOut]) -> tuple[int, ...]:
-    """Segments of a replica whose log the copy names and could not be read."""
-    names = [
-        parse_segment_file(log_name(x.path).rsplit("/", 1)[-1])
-        for x in unread
-        if x.path.startswith(replica.directory + "/")
-    ]
-    return tuple(n.base_offset for n in names if n is not None and n.kind in ("log", "headers") and not n.suffix)
 
 
 def _state(history: MetadataHistory, key: PartitionKey) -> PartitionState | None:

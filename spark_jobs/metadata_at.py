@@ -18,6 +18,7 @@ from spark_jobs.facts.metadata_replay import replay
 from spark_jobs.metadata_log import (
     LogRead,
     furthest_copy,
+    head_offset,
     log_records,
     metadata_copies,
     snapshot_contents,
@@ -47,8 +48,8 @@ def image_at(
     """
     copy = _copy(root, files, node_id)
     unread: list[LeftOut] = []
-    first_base = copy.segments[0].base_offset if copy.segments else None
-    whole = first_base == 0
+    first_offset = head_offset(root, copy)
+    whole = first_offset == 0
     path, begun = None, list[LoggedRecord]()
     if not whole or node_id is not None:
         path, begun = _newest_below(root, copy, offset, unread)
@@ -59,7 +60,7 @@ def image_at(
     else:
         oldest = min((f.end_offset for f in snapshot_files(copy)), default=None)
         raise SnapshotError(
-            f"Node {copy.broker_id}'s metadata log begins at offset {first_base}, and it has no readable metadata "
+            f"Node {copy.broker_id}'s metadata log begins at offset {first_offset}, and it has no readable metadata "
             f"snapshot that ends at or below offset {offset}. "
             + (f"Ask for offset {oldest} or later." if oldest is not None else "Ask for another node.")
         )

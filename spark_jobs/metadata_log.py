@@ -59,11 +59,15 @@ class MetadataRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reach:
-    """From where a copy's log tells, how far, and the leader epoch there. Without a log: its newest snapshot's."""
+    """From where a copy's log tells, how far, and the leader epoch there. Without a log: its newest snapshot's.
+
+    `has_log`: a batch of it can be read; `start_offset` is that of the first that can.
+    """
 
     start_offset: int
     leader_epoch: int
     end_offset: int
+    has_log: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +94,8 @@ def read_metadata(root: Location, files: SnapshotListing, unread: list[LeftOut])
     reaches = {id(copy): _reach(root, copy) for copy in copies}
     furthest = _furthest(copies, reaches)
     pieces = _pieces(copies, furthest, reaches)
-    path, snapshot = starting_snapshot(root, pieces[0].copy, unread)
     first = pieces[0].start_offset
+    path, snapshot = _starting_snapshot(root, pieces[0].copy, reaches[id(pieces[0].copy)], unread)
     start = snapshot[0].offset if snapshot else first
     ends = [f.end_offset for copy in copies for f in snapshot_files(copy)]
     log = LogRead(transactions=TransactionMarks(snapshot_ends=ends))
@@ -104,7 +108,7 @@ def read_metadata(root: Location, files: SnapshotListing, unread: list[LeftOut])
     check = SnapshotCheck([f for copy in copies for f in snapshot_files(copy)], read, begins_with=path)
     history = replay(records, snapshot=snapshot, start_offset=start, snapshot_ends=ends, observer=check)
     # Without its head, and without a snapshot that stands for it, nothing in it has a place.
-    history.captured = bool(snapshot) or start == 0
+    history.captured = bool(snapshot) or (start == 0 and log.end_offset > 0)
     check.finish()
     lost = [c for c in copies if c is not furthest and reaches[id(c)].end_offset < first]
     history.files = LogFiles(
@@ -119,14 +123,14 @@ def read_metadata(root: Location, files: SnapshotListing, unread: list[LeftOut])
         log=log,
         snapshots=tuple(check.verdicts),
         known_until={c.broker_id: _shared_end(reaches[id(c)], log.leaders) for c in copies if c not in lost},
-        islands={c.broker_id: _island(root, c, unread) for c in lost if reaches[id(c)].end_offset > 0},
+        islands={c.broker_id: _island(root, c, reaches[id(c)], unread) for c in lost if reaches[id(c)].end_offset > 0},
     )
 
 
-def _island(root: Location, copy: ReplicaFiles, unread: list[LeftOut]) -> MetadataHistory:
+def _island(root: Location, copy: ReplicaFiles, reach: _Reach, unread: list[LeftOut]) -> MetadataHistory:
     """A copy's own history."""
-    _, snapshot = starting_snapshot(root, copy, unread)
-    start = snapshot[0].offset if snapshot else _first_base(copy)
+    _, snapshot = _starting_snapshot(root, copy, reach, unread)
+    start = snapshot[0].offset if snapshot else reach.start_offset
     return replay(
         log_records(root, copy, unread, LogRead(), start=start),
         snapshot=snapshot,
@@ -135,21 +139,17 @@ def _island(root: Location, copy: ReplicaFiles, unread: list[LeftOut]) -> Metada
     )
 
 
-def _first_base(copy: ReplicaFiles) -> int:
-    return copy.segments[0].base_offset if copy.segments else 0
-
-
 def _pieces(
     copies: Sequence[ReplicaFiles], furthest: ReplicaFiles, reaches: Mapping[int, _Reach]
 ) -> tuple[_Piece, ...]:
     """The furthest copy's log, and before it what other copies still have of the head that it lacks."""
-    pieces = [_Piece(copy=furthest, start_offset=_first_base(furthest), end_offset=None)]
+    pieces = [_Piece(copy=furthest, start_offset=reaches[id(furthest)].start_offset, end_offset=None)]
     while (start := pieces[0].start_offset) > 0:
-        older = [c for c in copies if c.segments and _first_base(c) < start <= reaches[id(c)].end_offset]
+        older = [c for c in copies if reaches[id(c)].start_offset < start <= reaches[id(c)].end_offset]
         if not older:
             break
-        reaching = min(older, key=_first_base)
-        pieces.insert(0, _Piece(copy=reaching, start_offset=_first_base(reaching), end_offset=start))
+        reaching = min(older, key=lambda c: reaches[id(c)].start_offset)
+        pieces.insert(0, _Piece(copy=reaching, start_offset=reaches[id(reaching)].start_offset, end_offset=start))
     return tuple(pieces)
 
 
@@ -195,19 +195,18 @@ def snapshot_files(copy: ReplicaFiles) -> list[SnapshotFile]:
     ]
 
 
-def starting_snapshot(
-    root: Location, replica: ReplicaFiles, unread: list[LeftOut]
+def _starting_snapshot(
+    root: Location, replica: ReplicaFiles, reach: _Reach, unread: list[LeftOut]
 ) -> tuple[str | None, list[LoggedRecord]]:
     """The snapshot that a replay begins with, and its path; none where the log is whole.
 
     With the head of the log gone, that is the oldest whole snapshot that reaches the log: it leaves most history to it.
     """
-    first_base = replica.segments[0].base_offset if replica.segments else 0
-    if first_base == 0 and replica.segments:
+    if reach.start_offset == 0 and reach.has_log:
         return None, []
-    candidates = [f for f in snapshot_files(replica) if f.end_offset >= first_base or not replica.segments]
+    candidates = [f for f in snapshot_files(replica) if f.end_offset >= reach.start_offset or not reach.has_log]
     # Without a log the newest snapshot is all there is.
-    for file in candidates if replica.segments else reversed(candidates):
+    for file in candidates if reach.has_log else reversed(candidates):
         contents = snapshot_contents(root, file.path, file.end_offset, unread)
         if contents is not None and contents.whole and contents.records:
             return file.path, list(contents.records)
@@ -305,7 +304,6 @@ def _name_undecoded(unread: list[LeftOut], path: str, count: int) -> None:
 
 
 def _reach(root: Location, replica: ReplicaFiles) -> _Reach:
-    start = _first_base(replica)
     for segment in reversed(replica.segments):
         last = None
         try:
@@ -316,7 +314,22 @@ def _reach(root: Location, replica: ReplicaFiles) -> _Reach:
             continue  # Named as unread when its segments are indexed.
         if last is not None:
             epoch, end = int(last["partition_leader_epoch"]), int(last["last_offset"]) + 1
-            return _Reach(start_offset=start, leader_epoch=epoch, end_offset=end)
+            return _Reach(
+                start_offset=head_offset(root, replica) or 0, leader_epoch=epoch, end_offset=end, has_log=True
+            )
     named = snapshot_files(replica)
     epoch, end = (named[-1].leader_epoch, named[-1].end_offset) if named else (-1, 0)
-    return _Reach(start_offset=max(start, end), leader_epoch=epoch, end_offset=end)
+    return _Reach(start_offset=end, leader_epoch=epoch, end_offset=end, has_log=False)
+
+
+def head_offset(root: Location, copy: ReplicaFiles) -> int | None:
+    """Where the first batch of a copy that can be read begins; None without one."""
+    for segment in copy.segments:
+        try:
+            with open_bytes(root / segment.log.path) as file:
+                for block in SegmentFile(segment.log.path, file, segment.log.size_bytes).blocks():
+                    if len(block.headers):
+                        return int(block.headers[0]["base_offset"])
+        except OSError:
+            continue  # Named as unread when its segments are indexed.
+    return None

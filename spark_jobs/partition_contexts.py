@@ -50,6 +50,8 @@ class Known:
     brokers_of: Mapping[PartitionKey, Collection[int]]
     confluent_tier: frozenset[PartitionKey]
     captured: CapturedNodes
+    untold: Collection[PartitionKey]
+    """Partitions of which the metadata log at hand ends too early to tell."""
     metadata_committed_end_offset: int | None
     coordinators: Coordinators
     transactions: Mapping[int, TransactionState]
@@ -67,8 +69,8 @@ class Known:
 
 def partition_context(key: PartitionKey, known: Known) -> PartitionContext:
     """What the metadata log, the coordinators and the answers say of a partition, whether it is captured or not."""
-    history = known.history
-    topic = history.topic_named(key[0])
+    history, told_of = known.history, key not in known.untold
+    topic = history.topic_named(key[0]) if told_of else None
     state = topic.partitions.get(key[1]) if topic is not None else None
 
     def config(name: str) -> str:
@@ -146,7 +148,7 @@ def partition_context(key: PartitionKey, known: Known) -> PartitionContext:
         ),
         captured_at_ms=known.captured_at_ms,
         names_whole=names_whole(history),
-        metadata_log_captured=history.captured,
+        metadata_log_captured=history.captured and told_of,
         answers=answers,
         acknowledged=known.ledger.get(key, ()) if known.ledger is not None else None,
         upkeep=_upkeep_context(key, known),

@@ -236,6 +236,7 @@ NO_COMMITTED_TRUNCATION = Invariant(
             "THEN declared_committed END",
         ),
         ("by_metadata", "CASE WHEN committed_proof = 'sole_isr' THEN declared_committed END"),
+        ("by_readers", "CASE WHEN committed_proof = 'read' THEN declared_committed END"),
         ("shorter_leader", "CASE WHEN newer_epoch IS NULL THEN leader_log_end_offset END"),
         (
             "no_election",
@@ -276,6 +277,8 @@ NO_COMMITTED_TRUNCATION = Invariant(
         "The leader of epoch {truncated_leader_epoch} was the only in-sync replica and, by its own copy of the "
         "metadata log, knew it, so each of its records was committed as it was written: {by_metadata} of "
         "{records_at_stake}.",
+        "Consumer groups had read them under that leader epoch, and nobody reads what is not committed: {by_readers} "
+        "of {records_at_stake}.",
         "{possible} more may have been committed: {lacking}.",
         "Election: offset {unclean_election_offset} of the metadata log ({unclean_election_at_ms}) made another broker "
         "leader while ISR was {isr_before_election}: unclean.",

@@ -107,6 +107,7 @@ _BY_EVIDENCE: Final[Mapping[Evidence | None, str]] = {
     """,
     Evidence.EARLIER_SNAPSHOT: """
         what it lacked, if anything, may have been cut off since
+        replica not in the earlier copy
     """,
     Evidence.ANSWERS: """
         asked once

@@ -10,8 +10,11 @@ from typing import Final
 from expectations.catalogue.lacking import CLEANED_END, CLEANED_END_UNTOLD
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
-_SAME_REPLICA: Final = "continuity IN ('same', 'missing', 'unread', 'not captured')"
+_UNTOLD_BEFORE: Final = "continuity IN ('missing before', 'unread before', 'not captured before')"
+_SAME_REPLICA: Final = f"(continuity IN ('same', 'missing', 'unread', 'not captured') OR {_UNTOLD_BEFORE})"
 """A replica that should still be there. One of a deleted or re-created topic, or moved away and back, has no past."""
+
+_NOT_IN_THE_EARLIER_COPY: Final = Unknown(reason="replica not in the earlier copy", when=_UNTOLD_BEFORE)
 
 _LOST: Final = "coalesce(records_lost, 0) > 0"
 
@@ -56,6 +59,7 @@ HIGH_WATERMARK_MONOTONIC = Invariant(
     # The metadata log's high watermark is never checkpointed.
     applies_when=f"topic <> '__cluster_metadata' AND {_SAME_REPLICA}",
     unknown=(
+        _NOT_IN_THE_EARLIER_COPY,
         Unknown(reason="replica not in the copy", when="continuity = 'missing'"),
         Unknown(reason="a segment could not be read", when="continuity = 'unread'"),
         Unknown(reason="broker not captured", when="continuity = 'not captured'"),
@@ -117,6 +121,7 @@ LOG_END_REGRESSION = Invariant(
     "power before the disk had it, or with the disk.",
     applies_when=_SAME_REPLICA,
     unknown=(
+        _NOT_IN_THE_EARLIER_COPY,
         Unknown(reason="replica not in the copy", when="continuity = 'missing'"),
         Unknown(reason="a segment could not be read", when="continuity = 'unread'"),
         Unknown(reason="broker not captured", when="continuity = 'not captured'"),
@@ -181,6 +186,7 @@ LOG_START_MONOTONIC = Invariant(
     "may have been deleted because it had to be; or an old copy of the disk was put back.",
     applies_when=_SAME_REPLICA,
     unknown=(
+        _NOT_IN_THE_EARLIER_COPY,
         Unknown(reason="replica not in the copy", when="continuity = 'missing'"),
         Unknown(reason="a segment could not be read", when="continuity = 'unread'"),
         Unknown(reason="broker not captured", when="continuity = 'not captured'"),
@@ -238,6 +244,7 @@ COMMITTED_IMMUTABLE = Invariant(
     "in their place, or none, whoever reads now gets another history; if no replica has them, they are lost.",
     applies_when=f"({_LOST}) OR ({_SAME_REPLICA} AND NOT {_NOTHING_TO_COMPARE})",
     unknown=(
+        _NOT_IN_THE_EARLIER_COPY,
         _NOT_IN_THE_COPY,
         _NOT_READ,
         _NOT_CAPTURED,
@@ -345,6 +352,7 @@ OFFSET_NOT_REUSED = Invariant(
     "Kafka's own truncation compares epochs, and never notices.",
     applies_when=f"{_SAME_REPLICA} AND NOT {_NOTHING_TO_COMPARE}",
     unknown=(
+        _NOT_IN_THE_EARLIER_COPY,
         Unknown(reason="replica not in the copy", when="continuity = 'missing'"),
         Unknown(reason="a segment could not be read", when="continuity = 'unread'"),
         Unknown(reason="broker not captured", when="continuity = 'not captured'"),

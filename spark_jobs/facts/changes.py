@@ -139,7 +139,7 @@ def _continuity(
     if then is None:
         if _unread(earlier, broker_id):
             return "unread before"
-        return "created" if broker_id in pairing.previous_captured else "not captured before"
+        return _absent_before(present.context, earlier.context, pairing, broker_id)
     was, is_now = _topic_id(earlier, then), _topic_id(present, now)
     if now is None:
         if _unread(present, broker_id):
@@ -153,6 +153,18 @@ def _continuity(
     if any(broker_id not in c.replicas or broker_id in c.adding_replicas for c in since):
         return "reassigned"
     return SAME
+
+
+def _absent_before(context: PartitionContext, earlier: PartitionContext, pairing: Pairing, broker_id: int) -> str:
+    """Why the earlier snapshot has no replica of this broker."""
+    if earlier.metadata_known:
+        settled = set(earlier.replicas) - set(earlier.adding_replicas)
+        if broker_id not in settled or earlier.topic_deleted or earlier.topic_id != context.topic_id:
+            return "created"
+        return "missing before" if broker_id in pairing.previous_captured else "not captured before"
+    if earlier.metadata_log_captured:
+        return "created"
+    return "missing before" if broker_id in pairing.previous_captured else "not captured before"
 
 
 def _unread(replicas: ReplicaSet, broker_id: int) -> bool:

@@ -13,6 +13,7 @@ What proves a record committed:
                  what its own copy of the metadata log tells: a leader that the controller cannot reach goes on under
                  its old ISR, and its high watermark waits for members that will never fetch again
                  (Partition#maximalIsr)
+    read         a consumer group had read up to there under its leader epoch: nobody reads above the high watermark
 
 What proves it uncommitted: every election since is on record and was clean; or the leader's last view of the ISR has a
 member whose log ends before it.
@@ -26,6 +27,7 @@ from spark_jobs.facts.comparison import records_between
 from spark_jobs.facts.context import OwnView, PartitionChange, PartitionContext
 from spark_jobs.facts.divergence import Divergence
 from spark_jobs.facts.epochs import truncation
+from spark_jobs.facts.readers import read_to
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.succession import Succession, succession
 
@@ -65,6 +67,9 @@ def commitment(context: PartitionContext, divergence: Divergence, live: Sequence
     lone_end = _lone_leaders_end(context, divergence, epoch, since, live)
     if lone_end is not None and lone_end >= proven:
         proven, by = lone_end, "sole_isr"
+    read_end = _read_end(context, divergence) if ordered else proven
+    if read_end > proven:
+        proven, by = read_end, "read"
     bound = _uncommitted_from(context, divergence, epoch, live)
     open_end = end
     if not ordered or not _of_this_cluster(context):
@@ -137,6 +142,16 @@ def _checkpointed(divergence: Divergence, live: Sequence[ReplicaFacts]) -> tuple
             continue
         proven = max(proven, min(mark, follower.log_end_offset, shared_end(follower, replica)))
     return proven, "checkpoint" if proven > divergence.stake_offset else None
+
+
+def _read_end(context: PartitionContext, divergence: Divergence) -> int:
+    """Up to where groups had read what the follower holds, by the leader epochs that their commits name (KIP-320)."""
+    vector, end = divergence.follower.vector, divergence.stake_offset
+    for epoch, offset in read_to(context).items():
+        until = min(offset, divergence.follower.log_end_offset)
+        if until > end and vector.epoch_at(until - 1) == epoch:
+            end = until
+    return end
 
 
 def _led(context: PartitionContext, epoch: int) -> tuple[int | None, OwnView | None]:

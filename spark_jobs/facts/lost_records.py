@@ -49,7 +49,7 @@ _KEPT: Final = (*IDENTITY, "record_count", "attributes")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedEnd:
-    """Up to where an earlier log is proven to have been committed, and by what: `checkpoint` or `sole_isr`.
+    """Up to where an earlier log is proven to have been committed, and by what: `checkpoint`, `sole_isr` or `read`.
 
     `at_risk_end_offset`: the end of what the earlier snapshot had called at risk on this replica, if anything.
     `open_end_offset`: up to where it may have been committed, by the elections since; None where nothing beyond may.
@@ -127,7 +127,7 @@ def _committed_end(earlier: ReplicaSet, replica: ReplicaFacts, shared: int | Non
     told = earlier.commitments.get(replica.broker_id)
     if told is not None and told.records > 0:
         own = replica.given.high_watermark
-        if told.by == "sole_isr" or (
+        if told.by in ("sole_isr", "read") or (
             own is not None
             and (
                 _checkpoint_is_older(replica)

@@ -125,6 +125,17 @@ def readers_of(context: PartitionContext, start_offset: int, leader_epoch: int |
     }
 
 
+def read_to(context: PartitionContext) -> dict[int, int]:
+    """Leader epoch -> up to where some group had read records of it, so that they were committed."""
+    other_topic = {c.group for c in context.commits if c.topic_id is not None and c.topic_id != context.topic_id}
+    furthest: dict[int, int] = {}
+    for group, reached in context.reached.items():
+        for epoch, offset in reached.items():
+            if epoch != NO_EPOCH and not (group in other_topic and context.metadata_known):
+                furthest[epoch] = max(furthest.get(epoch, 0), offset)
+    return furthest
+
+
 def _had_read(epoch: int | None, offset: int, start_offset: int, lost_epoch: int | None) -> bool:
     return offset > start_offset and (epoch is None or lost_epoch is None or epoch <= lost_epoch)
 

@@ -11,9 +11,8 @@ Sources: KIP-320 (a commit bears the leader epoch of the last record read), KIP-
 from collections.abc import Iterable, Sequence
 
 from spark_jobs.facts.context import Row
-from spark_jobs.facts.coordinator_history import NO_EPOCH
 from spark_jobs.facts.epochs import EpochVector
-from spark_jobs.facts.readers import readers_of
+from spark_jobs.facts.readers import read_to, readers_of
 from spark_jobs.facts.remote_tier import holes
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.replica_set import ReplicaSet
@@ -41,13 +40,7 @@ def _state(present: ReplicaSet) -> str:
 def _read_and_gone(present: ReplicaSet, reference: ReplicaFacts, told: Sequence[Row]) -> Iterable[Row]:
     """What groups had read under a leader epoch beyond where that ends in every log at hand."""
     context = present.context
-    other_topic = {c.group for c in context.commits if c.topic_id is not None and c.topic_id != context.topic_id}
-    furthest: dict[int, int] = {}
-    for group, reached in context.reached.items():
-        for epoch, offset in reached.items():
-            if epoch != NO_EPOCH and not (group in other_topic and context.metadata_known):
-                furthest[epoch] = max(furthest.get(epoch, 0), offset)
-    for epoch, end in sorted(furthest.items()):
+    for epoch, end in sorted(read_to(context).items()):
         own = reference.vector.end_offset_for(epoch)
         if own.leader_epoch is None or own.end_offset is None or own.end_offset >= end:
             continue
@@ -55,13 +48,26 @@ def _read_and_gone(present: ReplicaSet, reference: ReplicaFacts, told: Sequence[
         if not settled and not context.snapshot_quiet:
             continue  # In a log that was copied before the commit it proves nothing.
         start = max(int(own.end_offset), reference.log_start_offset, *(_end_of(f.vector, epoch) for f in present.live))
-        if start >= end or any(r["start_offset"] < end and start < r["end_offset"] for r in told):
-            continue
         cause = (
             f"groups had committed offsets up to {end} that they read under leader epoch {epoch}; in every log at hand "
             f"that epoch ends at {start} or before"
         )
-        yield _row(present, start, end, epoch, cause)
+        for low, high in _not_told(start, end, epoch, told):
+            yield _row(present, low, high, epoch, cause)
+
+
+def _not_told(start: int, end: int, epoch: int, told: Sequence[Row]) -> Iterable[tuple[int, int]]:
+    """What is left of a range of records that nobody holds, without those of which an earlier copy told already.
+
+    What some replica holds at these offsets is of another leader epoch: other records.
+    """
+    same = [r for r in told if not r["held_by"] and (r["leader_epoch"] is None or r["leader_epoch"] >= epoch)]
+    for row in sorted(same, key=lambda r: int(r["start_offset"])):
+        if start < min(row["start_offset"], end):
+            yield start, min(row["start_offset"], end)
+        start = max(start, row["end_offset"])
+    if start < end:
+        yield start, end
 
 
 def _end_of(vector: EpochVector, epoch: int) -> int:

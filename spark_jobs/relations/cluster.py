@@ -312,7 +312,7 @@ CHANGES: Final = Relation(
         records_lost            int64  of the committed records that it held, how many are on no replica now; null where that cannot be told
         change_kind             string what is at that offset: rewritten (other bytes, same epoch), replaced (another epoch), missing, inserted, truncated (the log ends before)
         previous_snapshot_id    string the earlier snapshot
-        continuity              string same: one replica at two moments; else created, recreated (another topic id), reassigned, removed, deleted (its topic), missing (assigned, not in the copy), unread (the end of its log could not be read), not captured, unread before, not captured before
+        continuity              string same: one replica at two moments; else created, recreated (another topic id), reassigned, removed, deleted (its topic), missing (assigned, not in the copy), unread (the end of its log could not be read), not captured, missing before, unread before, not captured before (as in the earlier snapshot)
         previous_topic_id       string topic id in the earlier snapshot
         topic_id                string topic id now
         previous_log_start_offset int64 log start in the earlier snapshot
@@ -321,7 +321,7 @@ CHANGES: Final = Relation(
         last_leader_epoch       int32  leader epoch of the last batch now
         last_epoch_start_offset int64  where the newest leader epoch that it knows now starts
         previous_committed_end_offset int64 up to where its earlier log is proven to have been committed
-        committed_proof         string by what: checkpoint (a high watermark), sole_isr (it was all of the ISR, by the metadata log)
+        committed_proof         string by what: checkpoint (a high watermark), sole_isr (it was all of the ISR, by the metadata log), read (by a group)
         compared_from_offset    int64  batches were compared from here
         compared_to_end_offset  int64  up to here
         comparable              bool   there was something to compare

@@ -230,7 +230,7 @@ DIVERGENCES: Final = Relation(
         newer_epoch               int32  reference's epoch that starts at or below the divergence
         newer_epoch_start_offset  int64  where it starts
         declared_committed        int64  of those records, how many are proven to have been declared committed
-        committed_proof           string "checkpoint" (below a high watermark that the follower or another replica of its lineage had checkpointed), "sole_isr" (its leader was all of the ISR and, by its own copy of the metadata log, knew it), or null
+        committed_proof           string "checkpoint" (below a high watermark that the follower or another replica of its lineage had checkpointed), "sole_isr" (its leader was all of the ISR and, by its own copy of the metadata log, knew it), "read" (by a consumer group, under that leader epoch), or null
         unclean_election_offset   int64  offset of the metadata record of the unclean election that starts newer_epoch; null if it was clean or unknown
         unclean_election_at_ms    int64  when
         isr_before_election       int32[] ISR just before it

@@ -19,11 +19,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec, PartitionMetadata
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 
 from tests.java.libraries import classpath, jars
 from tests.real_kafka import processes
+from tests.real_kafka.leader_requests import delete_records, end_offset, new_admin
 from tests.real_kafka.nodes import Keeper, Node, first_voters, kafka_uuid, properties
 from tests.real_kafka.patience import PATIENCE_S, until_taken, wait_until
 from tests.real_kafka.proxy import METADATA_FETCHERS, Proxy
@@ -297,7 +298,7 @@ class KafkaCluster:
     def admin(self) -> AdminClient:
         """An admin client, one for the cluster's life."""
         if self._admin is None:
-            self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+            self._admin = new_admin(self.bootstrap)
         return self._admin
 
     def create_topic(
@@ -322,8 +323,7 @@ class KafkaCluster:
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
         """Moves a partition's log start (DeleteRecords)."""
-        where = TopicPartition(topic, partition, before_offset)
-        until_taken(lambda: self.admin().delete_records([where])[where].result(timeout=60))
+        delete_records(self.bootstrap, topic, partition, before_offset)
 
     def delete_topic(self, topic: str) -> None:
         """Deletes a topic and waits until no broker lists it."""
@@ -350,9 +350,7 @@ class KafkaCluster:
 
     def end_offset(self, topic: str, partition: int) -> int:
         """The partition's high watermark, as its leader tells it."""
-        where = TopicPartition(topic, partition)
-        asked = self.admin().list_offsets({where: OffsetSpec.latest()}, request_timeout=30)
-        return int(asked[where].result(timeout=60).offset)
+        return end_offset(self.bootstrap, topic, partition)
 
     def leader(self, topic: str, partition: int) -> int:
         """The partition's leader; waits until there is one."""

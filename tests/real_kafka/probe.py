@@ -14,6 +14,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, TopicC
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.real_kafka.cluster import KafkaCluster
+from tests.real_kafka.leader_requests import new_admin
 from tests.real_kafka.wire import Connection, PartitionState
 
 Truth = dict[str, Any]
@@ -131,7 +132,8 @@ def _offsets(
     spec: OffsetSpec,
     isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
 ) -> Truth:
-    asked = cluster.admin().list_offsets({TopicPartition(t, p): spec for t, p in partitions}, isolation_level=isolation)
+    admin = new_admin(cluster.bootstrap)
+    asked = admin.list_offsets({TopicPartition(t, p): spec for t, p in partitions}, isolation_level=isolation)
     return {f"{at.topic}-{at.partition}": {"offset": found.result(timeout=30).offset} for at, found in asked.items()}
 
 

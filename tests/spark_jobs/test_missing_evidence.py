@@ -4,12 +4,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from expectations.catalogue.evidence import Evidence
 from expectations.verdicts import Breach, InvariantResult
 from sim_engine.scenarios.registry import SCENARIOS
 from sim_engine.scenarios.stage import ORDERS, A
 from sim_engine.scenarios.write_moment import write_moment
 from snapshots.adopt import adopt
 from tests.conftest import Golden
+from tests.spark_jobs.apart import say
 from tests.spark_jobs.damage import batches, copy_of, with_holes
 from tests.spark_jobs.judging import Judge, roots
 from tests.spark_jobs.metadata_damage import head_forgotten, metadata_logs, records_of
@@ -170,8 +174,81 @@ def test_a_log_that_begins_late_without_a_snapshot_tells_nothing(judge: Judge, g
     facts, verdicts, _ = judged(judge, copy)
     assert {row[5] for row in told(facts)} == {"at_risk", "possible"}
     (piece,) = [m for m in facts.missing() if m.evidence == "metadata_log"]
-    assert "begins at offset 200, and no metadata snapshot reaches it" in piece.why
+    assert "can be read from offset 200 on, and no metadata snapshot reaches back to it" in piece.why
     assert verdicts["K07"].verdict == "unknown"
+
+
+def test_a_metadata_log_that_ends_too_early_does_not_say_who_leads(
+    judge: Judge, golden: Golden, tmp_path: Path
+) -> None:
+    """The only copy at hand is the dead leader's, who is the leader by it: that is over, as the others' epochs say."""
+    copy = copied(golden, "unclean-before", tmp_path)
+    for broker in (2, 3):
+        shutil.rmtree(copy / f"broker-{broker}/__cluster_metadata-0")
+    facts, verdicts, breaches = judged(judge, copy)
+    assert {row[:4] for row in told(facts)} == {(t, p, *at) for (t, p), at in AT_STAKE.items()}
+    assert alarms(breaches) == {("D02", "orders")}, "below its high watermark the old leader holds other records"
+    assert facts.reference_of("orders", 0).broker_id != 1
+    piece = next(m for m in facts.missing() if "too early" in m.why)
+    assert (piece.evidence, piece.subjects) == (Evidence.METADATA_LOG, 4)
+    for code in ("D06", "D07", "K07"):
+        assert (verdicts[code].verdict, "metadata_log" in verdicts[code].lacks) == ("unknown", True), code
+
+
+@pytest.mark.parametrize("first_bytes", [None, 4096])
+def test_a_metadata_log_whose_first_records_cannot_be_read_is_not_at_hand(
+    first_bytes: int | None, judge: Judge, golden: Golden, tmp_path: Path
+) -> None:
+    copy = copied(golden, "unclean-before", tmp_path)
+    for log in metadata_logs(copy):
+        log.write_bytes(b"" if first_bytes is None else bytes(first_bytes) + log.read_bytes()[first_bytes:])
+    facts, verdicts, _ = judged(judge, copy)
+    assert {row[:4] for row in told(facts)} == {(t, p, *at) for (t, p), at in AT_STAKE.items()}
+    assert "metadata_log" in {m.evidence for m in facts.missing()}
+    for code in ("D11", "D15", "K07"):
+        assert (verdicts[code].verdict, "metadata_log" in verdicts[code].lacks) == ("unknown", True), code
+
+
+def test_a_replica_without_a_segment_is_one_whose_log_is_not_in_the_copy(
+    judge: Judge, golden: Golden, tmp_path: Path
+) -> None:
+    copy = copied(golden, "healthy", tmp_path)
+    for log in (copy / "broker-1").glob("*/*.log"):
+        if "__cluster_metadata" not in log.parent.name:
+            log.unlink()
+    facts, verdicts, breaches = judged(judge, copy)
+    assert (alarms(breaches), told(facts)) == (set(), [])
+    assert facts.one("replicas", broker_id=1, topic="plain", partition=0)["log_end_offset"] is None
+    for code in ("B16", "D02", "D06"):
+        assert (verdicts[code].verdict, "segment" in verdicts[code].lacks) == ("unknown", True), code
+
+
+def test_what_is_in_the_copy_and_no_evidence_of_this_cluster_is_missing(golden: Golden, tmp_path: Path) -> None:
+    """Without a metadata log nothing else says that anybody else belongs to the cluster."""
+    copy = copied(golden, "unclean-before", tmp_path)
+    without_metadata_logs(copy)
+    say(copy / "broker-1", cluster_id="AAAAAAAAAAAAAAAAAAAAAA")
+    missing = {m.evidence: m.why for m in derived(copy).missing() if m.subjects}
+    assert missing[Evidence.LOG_DIR].startswith("broker-1/meta.properties: ")
+    shutil.rmtree(copy / "broker-1")
+    (copy / "broker-1").mkdir()
+    missing = {m.evidence: m.why for m in derived(copy).missing() if m.subjects}
+    assert missing[Evidence.BROKER].startswith("broker-1: no log dir of a broker")
+
+
+@pytest.mark.parametrize("left_out", ["broker-1", "broker-1/grow-0"])
+def test_what_the_earlier_copy_lacked_is_not_held_to_have_been_sound(
+    left_out: str, judge: Judge, golden: Golden, tmp_path: Path
+) -> None:
+    earlier = copied(golden, "pair-clean-b1", tmp_path)
+    shutil.rmtree(earlier / left_out)
+    facts, verdicts, breaches = judged(judge, golden("pair-clean-b2"), previous=earlier)
+    assert (alarms(breaches), told(facts)) == (set(), [])
+    kind = "not captured before" if left_out == "broker-1" else "missing before"
+    assert facts.one("changes", topic="grow", partition=0, broker_id=1)["continuity"] == kind
+    assert facts.one("changes", topic="grow", partition=1, broker_id=1)["continuity"] == "created", "grown since"
+    for code in ("C07", "C08", "C09", "C10", "C11"):
+        assert (verdicts[code].verdict, "earlier_snapshot" in verdicts[code].lacks) == ("unknown", True), code
 
 
 def test_what_groups_had_read_and_no_captured_disk_holds_is_a_loss(judge: Judge, tmp_path: Path) -> None:

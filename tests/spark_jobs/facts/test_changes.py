@@ -404,7 +404,12 @@ ALL = moment(log(0, 100), high_watermark=100)
 
 def test_replicas_that_came_and_went() -> None:
     assert continuity(ALL, ALL) == {1: "same", 2: "same", 3: "same"}
-    assert continuity(without(ALL, 3), ALL)[3] == "created"
+    assert continuity(without(ALL, 3, replicas=(1, 2), isr=(1, 2)), ALL)[3] == "created"
+    assert continuity(without(ALL, 3, adding_replicas=(3,)), ALL)[3] == "created"
+    assert continuity(without(ALL, 3), ALL)[3] == "missing before"
+    unnamed = {"metadata_known": False, "replicas": (), "isr": ()}
+    assert continuity(without(ALL, 3, **unnamed), ALL)[3] == "created"
+    assert continuity(without(ALL, 3, **unnamed, metadata_log_captured=False), ALL)[3] == "missing before"
     assert continuity(without(ALL, 3), ALL, previous_captured=frozenset({1, 2}))[3] == "not captured before"
     assert continuity(ALL, without(ALL, 3), captured=frozenset({1, 2}))[3] == "not captured"
     assert continuity(ALL, without(ALL, 3))[3] == "missing"

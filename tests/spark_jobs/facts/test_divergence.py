@@ -233,6 +233,16 @@ def test_a_high_watermark_above_the_divergence_proves_what_lies_below_it() -> No
     assert "no unclean election is on record" in loss["cause"]
 
 
+def test_what_groups_had_read_was_committed() -> None:
+    known = context(changes=CLEANLY, epoch_leaders=LEADERS, reached={"readers": {0: 90, 2: 60}, "reset": {-1: 100}})
+    told, (loss,) = at_risk(known, parted(high_watermark=70))
+    assert (told.records, told.by) == (40, "read")
+    assert (loss["state"], loss["declared_committed"], loss["groups_affected"]) == ("at_risk", 40, ["readers"])
+    other = context(changes=CLEANLY, epoch_leaders=LEADERS, reached={"readers": {1: 90}})
+    told, _ = at_risk(other, parted(high_watermark=70))
+    assert (told.records, told.by) == (20, "checkpoint"), "what they had read was of another epoch"
+
+
 def test_the_only_in_sync_replica_committed_all_it_took() -> None:
     known = context(changes=ELECTED, epoch_leaders=LEADERS, min_insync_replicas=1, own_views=ALONE)
     told, (loss,) = at_risk(known, parted(high_watermark=None))

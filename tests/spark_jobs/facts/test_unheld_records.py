@@ -1,0 +1,40 @@
+"""Records that groups had read and that no replica at hand holds: told once, beside whatever else a partition lost."""
+
+from typing import Any
+
+from spark_jobs.facts.replica_set import ReplicaSet, replica_set
+from spark_jobs.facts.unheld_records import unheld_losses
+from tests.spark_jobs.facts.logs import Disks, batch, context, headers, replica_input, segment
+
+
+def present(reached: dict[int, int]) -> ReplicaSet:
+    """Broker 1 leads epoch 2 from 50; nobody else has a replica. A group has committed under these epochs."""
+    rows = headers(*(batch(at, 10) for at in range(0, 50, 10)), *(batch(at, 10, epoch=2) for at in range(50, 80, 10)))
+    known = context(leader_epoch=2, replicas=(1,), isr=(1,), reached={"readers": reached})
+    return replica_set(known, [replica_input(segment(rows))], read=Disks(broker_1=rows))
+
+
+def told(replicas: ReplicaSet, *others: dict[str, Any]) -> list[tuple[Any, ...]]:
+    rows = unheld_losses(replicas, others)
+    return [(r["start_offset"], r["end_offset"], r["leader_epoch"], r["state"]) for r in rows]
+
+
+def loss(start: int, end: int, **fields: Any) -> dict[str, Any]:
+    return {"start_offset": start, "end_offset": end, "leader_epoch": 0, "held_by": [], **fields}
+
+
+def test_what_was_read_beyond_where_its_epoch_ends_is_lost() -> None:
+    assert told(present({0: 70})) == [(50, 70, 0, "lost")]
+    assert told(present({0: 50, 2: 80})) == []
+
+
+def test_what_an_earlier_copy_told_of_is_not_told_again() -> None:
+    assert told(present({0: 70}), loss(50, 70)) == []
+    assert told(present({0: 70}), loss(55, 60)) == [(50, 55, 0, "lost"), (60, 70, 0, "lost")]
+    assert told(present({0: 70}), loss(50, 60, leader_epoch=1), loss(60, 65)) == [(65, 70, 0, "lost")]
+
+
+def test_another_loss_at_the_same_offsets_hides_nothing() -> None:
+    held = loss(50, 70, held_by=[3], leader_epoch=1)
+    assert told(present({0: 70}), held) == [(50, 70, 0, "lost")], "what broker 3 holds is of another epoch"
+    assert told(present({1: 70}), loss(50, 70)) == [(50, 70, 1, "lost")], "an older epoch's records are others"
