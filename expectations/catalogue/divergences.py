@@ -304,7 +304,16 @@ BYTES_BEFORE_DIVERGENCE_EQUAL = Invariant(
     because="Truncation trusts that equal epochs mean equal bytes (KIP-101). Where they do not, a follower rejoins, "
     "enters the ISR, may lead, and serves other records than the leader did; nothing in Kafka will notice.",
     applies_when=_SOMETHING_TO_COMPARE,
-    unknown=(*_COMPACTED, _HIDDEN),
+    unknown=(
+        *_COMPACTED,
+        _HIDDEN,
+        Unknown(
+            # It fetches from there (ReplicaManager#initialFetchOffset), and what lies above is cut.
+            reason="high watermark not checkpointed",
+            when="first_differing_undiverged_offset IS NOT NULL AND follower_last_leader_epoch IS NULL "
+            "AND follower_high_watermark IS NULL",
+        ),
+    ),
     breach_when="first_differing_undiverged_offset IS NOT NULL",
     derived=(
         ("epochs_of", "CASE WHEN follower_last_leader_epoch IS NOT NULL THEN follower_id END"),

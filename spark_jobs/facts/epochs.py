@@ -114,6 +114,7 @@ def epoch_vector(
         ):
             continue
         _assign(entries, entry)
+    entries = [e for e in entries if e.start_offset <= log_end_offset]
     for entry in batch_epochs:
         # A batch's epoch is not under its checksum: one that begins below what the checkpoint knows is not believed.
         if not entries or (

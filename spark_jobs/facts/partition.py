@@ -315,7 +315,8 @@ def _commit_row(
     lost = [
         loss["start_offset"]
         for loss in losses
-        if offset > loss["start_offset"]
+        if loss["state"] != "possible"
+        and offset > loss["start_offset"]
         and (commit.leader_epoch is None or loss["leader_epoch"] is None or commit.leader_epoch <= loss["leader_epoch"])
     ]
     return {

@@ -23,7 +23,11 @@ def unheld_losses(present: ReplicaSet, told: Sequence[Row]) -> list[Row]:
     """Losses beside those that the replicas themselves tell of (`told`)."""
     if present.reference is None or present.context.topic_deleted:
         return []
-    return [*_read_and_gone(present, present.reference, told), *_holes_in_the_tier(present, present.reference)]
+    return [
+        *_read_and_gone(present, present.reference, told),
+        *_read_without_epochs(present),
+        *_holes_in_the_tier(present, present.reference),
+    ]
 
 
 def _missing(present: ReplicaSet) -> tuple[int, ...]:
@@ -54,6 +58,31 @@ def _read_and_gone(present: ReplicaSet, reference: ReplicaFacts, told: Sequence[
         )
         for low, high in _not_told(start, end, epoch, told):
             yield _row(present, low, high, epoch, cause)
+
+
+def _read_without_epochs(present: ReplicaSet) -> Iterable[Row]:
+    """What groups had read beyond every log at hand, of message formats without leader epochs.
+
+    A log that was copied before the commit proves nothing, so it must hold records that were written after it. That is
+    what clients' clocks say: the loss is possible, and only where another replica may be.
+    """
+    if _state(present) == "lost" or any(f.vector.entries for f in present.live):
+        return
+    start = max(f.log_end_offset for f in present.live)
+    written_at_ms = max(f.summary.max_timestamp_ms for f in present.live)
+    gone = [
+        c.offset
+        for c in present.context.commits
+        if c.offset > start
+        and (c.topic_id is None or c.topic_id == present.context.topic_id)
+        and (present.context.snapshot_quiet or (c.commit_timestamp_ms or written_at_ms) < written_at_ms)
+    ]
+    if gone:
+        cause = (
+            f"groups had committed offsets up to {max(gone)}; every log at hand ends at {start} or before, though it "
+            "holds records that were written after that"
+        )
+        yield _row(present, start, max(gone), None, cause)
 
 
 def _not_told(start: int, end: int, epoch: int, told: Sequence[Row]) -> Iterable[tuple[int, int]]:

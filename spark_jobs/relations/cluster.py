@@ -200,7 +200,7 @@ COMMITTED_OFFSETS: Final = Relation(
         in_range          bool   log start <= committed offset <= log end
         below_log_start   bool   retention or DeleteRecords passed it
         above_log_end     bool   beyond the log end
-        lost_from_offset  int64  first offset of a loss that the group had read; null if none
+        lost_from_offset  int64  first offset of a loss, not only a possible one, that the group had read; null if none
         """
         + CAPTURE
         + """

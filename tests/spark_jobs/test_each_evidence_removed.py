@@ -2,8 +2,8 @@
 
 Held for each, beside the verdicts on the whole capture: no invariant that was breached holds, nothing is cried that was
 not cried of the whole, each verdict that is known no more says which evidence it lacks, as the report's coverage does,
-and who was told of a loss is not let go with exit code 0. The rule that must hold: of a capture that is
-held to it there is no exception.
+and who was told of a loss is not let go with exit code 0. The rule that must hold: the one exception is named, with
+what is left there to tell.
 
 Of each capture the suite takes every third removal, and of the next capture the ones behind these, so that each kind
 is taken of many; `TIDEGAUGE_EVERY_REMOVAL=1 pytest tests/spark_jobs/test_each_evidence_removed.py` takes all of them.
@@ -27,10 +27,10 @@ from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import derived
 from tests.spark_jobs.removals import linked, removals_of
 
-NOT_HELD = ("format-1-unclean", "format-upgraded")
-"""Logs without leader epochs that part, and no metadata log: without the broker that has the lost records, or without
-high watermarks, nothing that is read today tells that anything is missing."""
-CAPTURES = sorted({path.name.removesuffix(".tar.gz") for path in GOLDEN.glob("*.tar.gz")} - set(NOT_HELD))
+CAPTURES = sorted(path.name.removesuffix(".tar.gz") for path in GOLDEN.glob("*.tar.gz"))
+NOTHING_TELLS = {("format-upgraded", "broker-1")}
+"""Two replicas agree to the byte, no metadata log says who else there was, and every group has committed anew: what was
+lost long ago is on the disk alone that is not there. All but the exit code is held to."""
 FAMILIES = {code[0] for code in CATALOGUE}
 FAIL_ON = "critical"
 """What `tidegauge audit` ends with exit code 1 for, where nobody says otherwise."""
@@ -110,6 +110,9 @@ def test_nothing_is_made_up_and_nothing_forgiven_where_evidence_is_removed(
             continue
         copy = linked(golden(name), tmp_path / str(number) / name)
         removal.take(copy)
-        if wrong := list(wrong_beside(whole, audited(judge, copy))):
+        wrong = list(wrong_beside(whole, audited(judge, copy)))
+        if (name, removal.name) in NOTHING_TELLS:
+            wrong.remove("exit code 0")
+        if wrong:
             found[removal.name] = wrong
     assert found == {}

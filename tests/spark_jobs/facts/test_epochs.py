@@ -92,6 +92,10 @@ def test_the_vector_that_a_broker_would_load(
     assert loaded(checkpoint, batches, start=bounds[0], end=bounds[1]) == list(expected)
 
 
+def test_an_entry_beyond_the_log_end_hides_no_epoch_that_batches_have() -> None:
+    assert loaded([(0, 0), (1, 8000)], [(0, 0), (1, 800)], end=1100) == [(0, 0), (1, 800)]
+
+
 def cut(leader: EpochVector, follower: EpochVector, high_watermark: int | None = None) -> tuple[int, int]:
     found = truncation(leader=leader, follower=follower, follower_high_watermark=high_watermark)
     return found.offset, found.rounds

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+
+from kafka_log.coordinator_records import OffsetCommit
 from spark_jobs.facts.replica_set import ReplicaSet, replica_set
 from spark_jobs.facts.unheld_records import unheld_losses
 from tests.spark_jobs.facts.logs import Disks, batch, context, headers, replica_input, segment
@@ -38,3 +41,44 @@ def test_another_loss_at_the_same_offsets_hides_nothing() -> None:
     held = loss(50, 70, held_by=[3], leader_epoch=1)
     assert told(present({0: 70}), held) == [(50, 70, 0, "lost")], "what broker 3 holds is of another epoch"
     assert told(present({1: 70}), loss(50, 70)) == [(50, 70, 1, "lost")], "an older epoch's records are others"
+
+
+# ------------------------------------------------------------------------------------------------------- without epochs
+
+COMMITTED_AT_MS = 5_000
+
+
+def old_format(*, written_at_ms: int, epoch: int = -1, **known: Any) -> ReplicaSet:
+    """Broker 1's log up to 50, its last batch written then; a group has committed 70. No metadata log."""
+    rows = headers(batch(0, 40, epoch=epoch), batch(40, 10, epoch=epoch, timestamp=written_at_ms))
+    commit = OffsetCommit(
+        group="readers", topic="t", partition=0, offset=70, leader_epoch=None, commit_timestamp_ms=COMMITTED_AT_MS,
+        topic_id=None, version=None, tombstone=False,
+    )  # fmt: skip
+    unnamed = {"metadata_known": False, "metadata_log_captured": False, "leader_id": None, "leader_epoch": None}
+    context_of = context(
+        **{**unnamed, "replicas": (), "isr": (), "commits": (commit,), "snapshot_quiet": False, **known}
+    )
+    return replica_set(context_of, [replica_input(segment(rows))], read=Disks(broker_1=rows))
+
+
+def test_what_was_read_beyond_every_log_without_epochs_may_be_lost() -> None:
+    assert told(old_format(written_at_ms=COMMITTED_AT_MS + 1)) == [(50, 70, None, "possible")]
+    assert told(old_format(written_at_ms=1_000, snapshot_quiet=True)) == [(50, 70, None, "possible")]
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        pytest.param({"written_at_ms": COMMITTED_AT_MS}, id="the log was copied before the commit"),
+        pytest.param(
+            {"written_at_ms": COMMITTED_AT_MS + 1, "epoch": 0}, id="by its leader epoch the commit would tell"
+        ),
+        pytest.param(
+            {"written_at_ms": COMMITTED_AT_MS + 1, "metadata_known": True, "replicas": (1,)},
+            id="nobody else has a replica",
+        ),
+    ],
+)
+def test_a_commit_beyond_the_log_proves_nothing_where(known: dict[str, Any]) -> None:
+    assert told(old_format(**known)) == []
