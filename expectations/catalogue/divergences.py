@@ -7,6 +7,7 @@ ends or two high watermarks is unknown there when it looks wrong.
 
 from typing import Final
 
+from expectations.catalogue.elections import GIVEN_UP_BY, IN_SYNC_THEN
 from expectations.catalogue.lacking import CLEANED_END_UNTOLD, NO_METADATA_LOG
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -43,6 +44,7 @@ _LACKING: Final = (
     "WHEN 'metadata_log_start' THEN 'the election is not on record, the metadata log begins behind it' "
     "WHEN 'broker' THEN 'the disk of the broker that led then is not in the copy' "
     "WHEN 'settings' THEN 'min.insync.replicas is not known' "
+    "WHEN 'checkpoint' THEN 'its checkpointed high watermark is not at hand' "
     "WHEN 'ledger' THEN 'they are above every checkpoint, and no file tells what producers were told' END",
 )
 
@@ -212,6 +214,7 @@ NO_COMMITTED_TRUNCATION = Invariant(
                 ("metadata_log_start", "the election is not on record"),
                 ("broker", "the leader of that epoch was not captured"),
                 ("settings", "min.insync.replicas not known"),
+                ("checkpoint", "high watermark not checkpointed"),
                 ("ledger", "commitment not known"),
             )
         ),
@@ -243,6 +246,7 @@ NO_COMMITTED_TRUNCATION = Invariant(
             "CASE WHEN unclean_election_offset IS NULL AND elections_on_record THEN 'No unclean election' END",
         ),
         ("not_on_record", "CASE WHEN NOT elections_on_record THEN 'not every' END"),
+        *IN_SYNC_THEN,
         ("who", "CASE WHEN leader_is_elected THEN 'Leader' ELSE 'Broker' END"),
         _POSSIBLE,
         _LACKING,
@@ -280,8 +284,7 @@ NO_COMMITTED_TRUNCATION = Invariant(
         "Consumer groups had read them under that leader epoch, and nobody reads what is not committed: {by_readers} "
         "of {records_at_stake}.",
         "{possible} more may have been committed: {lacking}.",
-        "Election: offset {unclean_election_offset} of the metadata log ({unclean_election_at_ms}) made another broker "
-        "leader while ISR was {isr_before_election}: unclean.",
+        *GIVEN_UP_BY,
         "{no_election} is on record that would explain it.",
         "Of the elections since, {not_on_record} one is on record: an unclean election may have done it, a log that "
         "lost its tail, or a disk of an earlier moment.",

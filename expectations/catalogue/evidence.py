@@ -349,7 +349,8 @@ WHY: Final[Mapping[Evidence, str]] = MappingProxyType({
 
 REMEDIES: Final[Mapping[Evidence, str]] = MappingProxyType({
     Evidence.METADATA_LOG: "copy __cluster_metadata-0 too (metadata.log.dir, else the first of log.dirs), of a "
-    "controller and of each broker, or ask the cluster: tidegauge capture --bootstrap HOST:PORT",
+    "controller and of each broker; a cluster with a ZooKeeper has none: ask it (tidegauge capture --bootstrap "
+    "HOST:PORT)",
     Evidence.METADATA_LOG_START: "copy the metadata logs of all nodes, some may reach back further; keep more of it "
     "(metadata.max.retention.ms); audit daily, so that an earlier audit saw it",
     Evidence.BROKER: "copy that broker's log directories too",

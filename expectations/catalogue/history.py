@@ -7,6 +7,7 @@ the replica that held them, and no other invariant implies that one: a loss is a
 
 from typing import Final
 
+from expectations.catalogue.elections import GIVEN_UP_BY, IN_SYNC_THEN
 from expectations.catalogue.lacking import CLEANED_END, CLEANED_END_UNTOLD
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -23,13 +24,15 @@ _NOT_READ: Final = Unknown(reason="a segment could not be read", when=f"continui
 _NOT_CAPTURED: Final = Unknown(reason="broker not captured", when=f"continuity = 'not captured' AND NOT {_LOST}")
 
 _ON_RECORD: Final = (
-    ("no_election", "CASE WHEN unclean_election_offset IS NULL THEN 'No unclean election' END"),
+    ("no_election", "CASE WHEN unclean_election_offset IS NULL AND elections_on_record THEN 'No unclean election' END"),
+    ("not_on_record", "CASE WHEN unclean_election_offset IS NULL AND NOT elections_on_record THEN 'not every' END"),
     ("other_disk", "CASE WHEN directory_replaced THEN 'another one' END"),
+    *IN_SYNC_THEN,
 )
 
-_ELECTION: Final = (
-    "Election: offset {unclean_election_offset} of the metadata log ({unclean_election_at_ms}) made another broker "
-    "leader while ISR was {isr_before_election}: unclean."
+_ANY_OF: Final = (
+    "Of the elections since, {not_on_record} one is on record: an unclean election may have done it, a log that lost "
+    "its tail, or a disk of an earlier moment."
 )
 _OTHER_DISK: Final = (
     "The log dir that held the replica is gone from broker {broker_id}, which has {other_disk} in its place (by "
@@ -97,9 +100,10 @@ HIGH_WATERMARK_MONOTONIC = Invariant(
         "In snapshot {previous_snapshot_id} broker {broker_id} had checkpointed high watermark "
         "{previous_high_watermark} of {topic}-{partition}.",
         "Now it is {high_watermark}, {below} lower; its log ends at {log_end_offset}.",
-        _ELECTION,
+        *GIVEN_UP_BY,
         _OTHER_DISK,
         "{no_election} is on record that would explain it.",
+        _ANY_OF,
     ),
     start_offset="high_watermark",
     end_offset="previous_high_watermark",
@@ -163,9 +167,10 @@ LOG_END_REGRESSION = Invariant(
         "{nowhere} records that it held, at offsets {first_lost_offset}..{last_lost_offset}, are on no replica now.",
         "Another replica holds {elsewhere}: nothing is lost yet, but this replica must not be elected.",
         "Whether others hold them cannot be told: {loss_undecided_reason}.",
-        _ELECTION,
+        *GIVEN_UP_BY,
         _OTHER_DISK,
         "{no_election} is on record that would explain it: it lost its tail, as after a loss of power.",
+        _ANY_OF,
     ),
     start_offset="coalesce(first_lost_offset, log_end_offset)",
     end_offset="coalesce(lost_end_offset, previous_committed_end_offset)",
@@ -323,10 +328,11 @@ COMMITTED_IMMUTABLE = Invariant(
         "What it held is still on {kept}.",
         "Its log ends at {shorter} now.",
         "What became of its replica: {moved}.",
-        _ELECTION,
+        *GIVEN_UP_BY,
         _OTHER_DISK,
         "{no_election} is on record: a log lost its tail (power, a disk put in place of another), or its bytes were "
         "changed.",
+        _ANY_OF,
         "Consumer groups {groups} had read past the first of them.",
         "{nobody} had committed an offset past the first of them.",
     ),

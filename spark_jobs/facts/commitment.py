@@ -78,7 +78,7 @@ def commitment(context: PartitionContext, divergence: Divergence, live: Sequence
         open_end = bound
     elif proven == stake and _settled(divergence, since):
         open_end = proven
-    lacks = _lacks(context, epoch, since, live) if open_end > proven else None
+    lacks = _lacks(context, divergence, epoch, since, live) if open_end > proven else None
     return _told(divergence, proven, open_end, by, lacks, since)
 
 
@@ -216,7 +216,9 @@ def _kept_its_end(context: PartitionContext, replica: ReplicaFacts, epoch: int) 
     return newer is None or context.epoch_leaders.get(newer) == replica.broker_id
 
 
-def _lacks(context: PartitionContext, epoch: int, since: Succession, live: Sequence[ReplicaFacts]) -> str:
+def _lacks(
+    context: PartitionContext, divergence: Divergence, epoch: int, since: Succession, live: Sequence[ReplicaFacts]
+) -> str:
     """Which evidence would decide what is open: the first that is missing."""
     leader, view = _led(context, epoch)
     if not context.metadata_known:
@@ -229,4 +231,4 @@ def _lacks(context: PartitionContext, epoch: int, since: Succession, live: Seque
         return "metadata_log"
     if view is not None and view.isr == (leader,) and _asked(context, view, epoch) is None:
         return "settings"
-    return "ledger"
+    return "checkpoint" if divergence.follower.given.high_watermark is None else "ledger"

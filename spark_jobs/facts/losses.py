@@ -19,10 +19,11 @@ from spark_jobs.facts.divergence import Divergence
 from spark_jobs.facts.readers import readers_of
 
 _WITHOUT: Final[Mapping[str, str]] = {
-    "metadata_log": "no metadata log tells who was elected, nor who was in sync then",
+    "metadata_log": "no metadata log at hand tells who led then, or what that broker knew of the ISR",
     "metadata_log_start": "the election is not on record: the metadata log begins behind it",
     "broker": "the disk of the broker that led then is not in the copy",
     "settings": "min.insync.replicas is not known",
+    "checkpoint": "the high watermark of who holds them is not at hand",
     "ledger": "only the producers know whether these records were acknowledged",
 }
 """Missing evidence -> why it is not known whether records were committed."""

@@ -261,7 +261,7 @@ DIVERGENCES: Final = Relation(
         joined_isr_in_current_epoch bool the follower came into the ISR after the leader of the current epoch was elected; null if no record says
         markers_at_stake          int64  end markers of transactions among what is at stake
         possible_records          int64  of the records at stake, how many beyond the declared ones may have been committed, and nothing tells
-        commitment_lacks          string the evidence that would tell: metadata_log, metadata_log_start, broker, settings or ledger; null where nothing is open
+        commitment_lacks          string the evidence that would tell: metadata_log, metadata_log_start, broker, settings, checkpoint or ledger; null where nothing is open
         elections_on_record       bool   every election since the truncated leader epoch is in the metadata log
         damage_hides              bool   damage of either log hides batches of what was compared
         leader_segment            string file name of the reference's segment in which first_differing_offset lies
