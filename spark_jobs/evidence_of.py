@@ -126,10 +126,9 @@ def _metadata_log(known: Gathered) -> Iterator[Missing]:
         why = f"the own copies of brokers {blind} are not there, so what these brokers knew is not known"
         yield Missing(evidence=Evidence.METADATA_LOG, why=why)
     if known.nodes.absent.controllers:
-        why = (
-            f"the own copies of controllers {list(known.nodes.absent.controllers)}, and their metadata snapshots, are "
-        )
-        yield Missing(evidence=Evidence.METADATA_LOG, why=f"{why}not in the copy")
+        controllers = list(known.nodes.absent.controllers)
+        why = f"the own copies of controllers {controllers}, and their metadata snapshots, are not in the copy"
+        yield Missing(evidence=Evidence.METADATA_LOG, why=why)
     if history.start_offset > 0:
         hidden = sum(
             1

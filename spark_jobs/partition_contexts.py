@@ -127,7 +127,7 @@ def partition_context(key: PartitionKey, known: Known) -> PartitionContext:
         unclean_leader_election_enable=config("unclean.leader.election.enable") == "true",
         remote_storage_enable=config("remote.storage.enable") == "true" or key in known.confluent_tier,
         preallocate=config("preallocate") == "true",
-        producer_expiration_ms=known.settings.producer_expiration(),
+        producer_expiration=known.settings.producer_expiration(),
         alive_brokers=history.alive_brokers,
         cluster_stopped=known.captured.stopped,
         snapshot_quiet=known.captured.metadata_one_moment if key[0] == CLUSTER_METADATA else known.captured.one_moment,

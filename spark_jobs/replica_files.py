@@ -21,7 +21,8 @@ from kafka_log.scan import BATCH_HEADER
 from kafka_log.transaction_index import parse_transaction_index
 from snapshots.location import Location, open_bytes
 from spark_jobs.facts.comparison import ReadBatches, rows_between
-from spark_jobs.facts.derived_files import IndexFileFacts, IndexSpacing
+from spark_jobs.facts.derived_files import IndexSpacing
+from spark_jobs.facts.index_file_facts import IndexFileFacts
 from spark_jobs.facts.record_check import RecordCheck
 from spark_jobs.facts.replica import (
     IndexedFile,

@@ -118,9 +118,8 @@ def _held_end(lost: LostRange, replica: ReplicaFacts, earlier: ReplicaSet) -> in
 
 
 def _topic_id(replicas: ReplicaSet, replica: ReplicaFacts | None) -> str | None:
-    own = replica.given.partition_metadata if replica is not None else None
-    if own is not None and own.topic_id is not None:
-        return own.topic_id
+    if replica is not None and replica.given.topic_id is not None:
+        return replica.given.topic_id
     return replicas.context.topic_id if replicas.context.metadata_known else None
 
 

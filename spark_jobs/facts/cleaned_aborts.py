@@ -10,7 +10,7 @@ Source: CleanedTransactionMetadata#onControlBatchRead, #onBatchRead; KAFKA-13727
 from collections.abc import Iterable
 
 from kafka_log.transaction_index import AbortedTransaction
-from spark_jobs.facts.derived_files import IndexFileFacts
+from spark_jobs.facts.index_file_facts import IndexFileFacts
 from spark_jobs.facts.producer_state import UNKNOWN
 from spark_jobs.facts.producers import ProducerReplay, Transaction
 

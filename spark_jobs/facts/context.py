@@ -137,8 +137,7 @@ class PartitionContext:
     unclean_leader_election_enable: bool | None
     remote_storage_enable: bool
     preallocate: bool
-    producer_expiration_ms: "Expiration | int"
-    """A number in tests of other things; else what is known of it."""
+    producer_expiration: "Expiration"
     alive_brokers: frozenset[int]
     cluster_stopped: bool
     snapshot_quiet: bool

@@ -16,20 +16,8 @@ from numpy.typing import NDArray
 
 from kafka_log.indexes import OffsetIndex, TimeIndex
 from kafka_log.transaction_index import AbortedTransaction, TransactionIndex
-from spark_jobs.facts.expiration import SOONEST_EXPIRATION_MS
 from spark_jobs.facts.index_file_facts import IndexFileFacts, with_form
 from spark_jobs.facts.producer_state import Transaction
-from spark_jobs.facts.snapshot_content import check_producer_snapshot
-
-__all__ = [
-    "SOONEST_EXPIRATION_MS",
-    "IndexFileFacts",
-    "IndexSpacing",
-    "LaterAppends",
-    "SegmentIndexCheck",
-    "check_producer_snapshot",
-    "check_transaction_index",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,11 +36,6 @@ class Expiration:
     milliseconds: int | None = None
     course: SettingCourse | None = None
 
-    @staticmethod
-    def of(known: "Expiration | int") -> "Expiration":
-        """A plain number is the setting of all time."""
-        return known if isinstance(known, Expiration) else Expiration(milliseconds=known)
-
     def least_since(self, at_ms: int) -> int | None:
         """The smallest value that was in force at some time since then; None if any of them is not known."""
         if self.course is None:

@@ -106,14 +106,13 @@ def _cause(told: Commitment, divergence: Divergence) -> str:
         )
         if told.records:
             cause += ", below a high watermark that had been declared"
-        if told.elections_on_record:
-            cause += "; no unclean election is on record, so broker "
-            cause += f"{divergence.leader.broker_id}'s log lost its tail, or its disk is of an earlier moment"
-        else:
-            cause += (
-                "; not every election since is on record, so it may have been an unclean election, a log that lost "
-            )
-            cause += "its tail, or a disk of an earlier moment"
+        cause += (
+            f"; no unclean election is on record, so broker {divergence.leader.broker_id}'s log lost its tail, or its "
+            "disk is of an earlier moment"
+            if told.elections_on_record
+            else "; not every election since is on record, so it may have been an unclean election, a log that lost "
+            "its tail, or a disk of an earlier moment"
+        )
     if told.lacks is not None and not told.records:
         cause += f". Whether they were committed is not known: {_WITHOUT[told.lacks]}"
     return cause

@@ -85,7 +85,7 @@ class LostRange:
 
     def records_below(self, end_offset: int) -> int:
         """How many of the records lie below an offset."""
-        return _records(self.batches, self.start_offset, min(end_offset, self.end_offset))
+        return records_between(self.batches, self.start_offset, min(end_offset, self.end_offset))
 
 
 # ----------------------------------------------------------------------------------------------------------- committed
@@ -352,19 +352,14 @@ def _ranges(
                 continue
             part = part[data[0] :]
         first, last = max(int(part[0]["base_offset"]), start), min(int(part[-1]["last_offset"]) + 1, stop)
-        records = _records(part, first, last)
+        records = records_between(part, first, last)
         if records:
             yield LostRange(
                 start_offset=first,
                 end_offset=last,
                 records=records,
-                declared_committed=_records(part, first, min(last, end.offset or 0)),
+                declared_committed=records_between(part, first, min(last, end.offset or 0)),
                 leader_epoch=int(part[-1]["partition_leader_epoch"]),
                 broker_id=replica.broker_id,
                 batches=part,
             )
-
-
-def _records(batches: NDArray[Any], start: int, end: int) -> int:
-    """Records of [start, end)."""
-    return records_between(batches, start, end)

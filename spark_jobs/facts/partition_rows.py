@@ -36,7 +36,6 @@ def replica_row(
     stable = None
     if high_watermark is not None:
         stable = high_watermark if unstable is None else min(high_watermark, max(unstable, replica.log_start_offset))
-    metadata = given.partition_metadata
     # What lies in a segment that could not be read is not known, and so is all that follows from where the log ends.
     log_end = replica.log_end_offset if replica.end_known else None
     if log_end is None:
@@ -44,7 +43,7 @@ def replica_row(
     ours, named = is_of_this_topic(context, replica), not of_deleted_topic(context, given)
     return {
         **of_replica(replica),
-        "topic_id": metadata.topic_id if metadata is not None else None,
+        "topic_id": given.topic_id,
         "metadata_topic_id": context.topic_id if context.metadata_known and not context.topic_deleted else None,
         "log_dir": given.log_dir,
         "log_start_offset": replica.log_start_offset,
@@ -91,7 +90,7 @@ def replica_row(
         "producer_ids": len(replica.replay.states),
         "snapshot_at_end": (any(s.offset == log_end for s in given.snapshots) if log_end is not None else None),
         "open_first_unstable_offset": _open_first(replica.replay),
-        "topic_id_deleted": None if metadata is None else context.topic_ids_deleted.get(metadata.topic_id or ""),
+        "topic_id_deleted": context.topic_ids_deleted.get(given.topic_id or ""),
         "elections_on_record": elections_known(context, since_epoch=known(replica.summary.last_leader_epoch)),
         "metadata_log_captured": context.metadata_log_captured,
         "may_be_earlier_topics": may_be_an_earlier_topics(context, given),
@@ -193,8 +192,7 @@ def epoch_span_rows(
 
 def _of_this_topic(context: PartitionContext, replica: ReplicaFacts) -> bool:
     """Whether nothing says that a directory is of another topic than the one that has its name now."""
-    metadata = replica.given.partition_metadata
-    own = metadata.topic_id if metadata is not None else None
+    own = replica.given.topic_id
     return own is None or context.topic_id is None or own == context.topic_id
 
 

@@ -9,7 +9,6 @@ from typing import Final
 
 from spark_jobs.facts.comparison import ReadBatches
 from spark_jobs.facts.context import PartitionContext, Row
-from spark_jobs.facts.expiration import Expiration
 from spark_jobs.facts.producer_state import UNKNOWN
 from spark_jobs.facts.producers import Transaction
 from spark_jobs.facts.repeats import NOTHING_REPEATED, Repeated, repeated_batches
@@ -100,7 +99,7 @@ def live_producer_columns(context: PartitionContext, replica: ReplicaFacts) -> R
     now, replay = context.captured_at_ms, replica.replay
     if now is None:
         return {"live_producer_ids": None, "producer_ids_unless_expired": None, "new_producer_ids": None}
-    expiration = Expiration.of(context.producer_expiration_ms)
+    expiration = context.producer_expiration
     over = [
         expiration.may_be_over(written_at_ms=s.timestamp, idle_ms=now - s.timestamp)
         if s.current_transaction_first_offset is None

@@ -18,15 +18,10 @@ from kafka_log.producer_snapshot import ProducerSnapshot, ProducerSnapshotEntry
 from kafka_log.properties import PartitionMetadata
 from kafka_log.transaction_index import TransactionIndex
 from spark_jobs.facts.cleaned_aborts import check_aborts_kept
-from spark_jobs.facts.derived_files import (
-    IndexFileFacts,
-    IndexSpacing,
-    LaterAppends,
-    check_producer_snapshot,
-    check_transaction_index,
-)
+from spark_jobs.facts.derived_files import IndexSpacing, LaterAppends, check_transaction_index
 from spark_jobs.facts.epochs import EpochVector, epoch_vector
 from spark_jobs.facts.expiration import Expiration
+from spark_jobs.facts.index_file_facts import IndexFileFacts
 from spark_jobs.facts.producer_replays import StatesAt, ranges, replayed, replayed_from_snapshot
 from spark_jobs.facts.producers import ProducerReplay
 from spark_jobs.facts.record_check import RecordCheck
@@ -38,6 +33,7 @@ from spark_jobs.facts.segment_summary import (
     empty_summary,
     merge,
 )
+from spark_jobs.facts.snapshot_content import check_producer_snapshot
 
 CLEANED_END_UNKNOWN: Final = "cleaner-offset-checkpoint not copied"
 """Why a log that a cleaner may have rewritten, nobody can say up to where, is compared with no other."""
@@ -132,6 +128,11 @@ class ReplicaInput:
     unread_bases: tuple[int, ...] = ()
     """Base offsets of segments that are there and could not be read: what is missing with them is not lost."""
 
+    @property
+    def topic_id(self) -> str | None:
+        """By its own partition.metadata; None where that is not there or says none."""
+        return self.partition_metadata.topic_id if self.partition_metadata is not None else None
+
 
 @dataclass(slots=True, kw_only=True)
 class SegmentRow:
@@ -199,7 +200,7 @@ def replica_facts(
     *,
     topic_compacted: bool,
     tiered: bool,
-    expiration_ms: Expiration | int,
+    expiration: Expiration,
     compaction_assumed: bool = False,
     captured_at_ms: int | None = None,
 ) -> ReplicaFacts:
@@ -212,7 +213,6 @@ def replica_facts(
     log_end, readable_end = _log_end(given, summary)
     # Behind a segment that could not be read, sequences jump for that reason.
     holes = ever_compacted or bool(given.unread_bases)
-    expiration = Expiration.of(expiration_ms)
     replay, states_at = replayed(given, expiration=expiration, compacted=holes)
     checkpoint = given.epoch_checkpoint
     facts = ReplicaFacts(

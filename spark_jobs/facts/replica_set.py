@@ -90,7 +90,7 @@ def _folded(
             given,
             topic_compacted=context.topic_compacted,
             tiered=context.remote_storage_enable,
-            expiration_ms=context.producer_expiration_ms,
+            expiration=context.producer_expiration,
             captured_at_ms=context.captured_at_ms,
             compaction_assumed=compaction_assumed,
         )
@@ -104,7 +104,7 @@ def _live(context: PartitionContext, facts: Sequence[ReplicaFacts]) -> list[Repl
 
 def of_deleted_topic(context: PartitionContext, replica: ReplicaInput) -> bool:
     """Whether a directory is of an earlier topic of this name, whose deletion its broker has not followed yet."""
-    own = replica.partition_metadata.topic_id if replica.partition_metadata is not None else None
+    own = replica.topic_id
     return own is not None and own != context.topic_id and context.topic_ids_deleted.get(own, False)
 
 
@@ -120,8 +120,7 @@ def may_be_an_earlier_topics(context: PartitionContext, replica: ReplicaInput) -
 
     A broker that finds such a directory when it starts takes it for a stray (LogManager#isStrayKraftReplica).
     """
-    metadata = replica.partition_metadata
-    if context.topic_id is None or (metadata is not None and metadata.topic_id is not None):
+    if context.topic_id is None or replica.topic_id is not None:
         return False
     return not context.names_whole or len(context.topic_ids_deleted) > 1
 

@@ -15,7 +15,6 @@ from spark_jobs.facts.clocks import CLOCKS_APART_MS
 from spark_jobs.facts.comparison import blind_stretches
 from spark_jobs.facts.config_history import EVER, Since
 from spark_jobs.facts.context import PartitionContext, Row
-from spark_jobs.facts.expiration import Expiration
 from spark_jobs.facts.key_table import KeyTable, duplicates_between, key_count
 from spark_jobs.facts.metadata import COMPACT
 from spark_jobs.facts.remote_tier import first_hole, remote_end
@@ -229,7 +228,7 @@ def _producers(present: ReplicaSet, replica: ReplicaFacts) -> Row:
 
     Only of a compacted log; elsewhere the snapshot's content is compared with the log as it is (B11).
     """
-    context, expiration = present.context, Expiration.of(present.context.producer_expiration_ms)
+    context, expiration = present.context, present.context.producer_expiration
     if not works_on(context, replica):
         return {}
     usable = [

@@ -88,7 +88,7 @@ def replicas_of(derived: Derived, capture: str) -> Iterator[Replica]:
                     each,
                     topic_compacted=context.topic_compacted,
                     tiered=context.remote_storage_enable,
-                    expiration_ms=context.producer_expiration_ms,
+                    expiration=context.producer_expiration,
                 )
                 for each in (given, replace(given, snapshots=_taken_by_recovery(given)))
             )

@@ -62,7 +62,7 @@ class Derived:
                 replica_input(self.root, work, self.index),
                 topic_compacted=context.topic_compacted,
                 tiered=context.remote_storage_enable,
-                expiration_ms=context.producer_expiration_ms,
+                expiration=context.producer_expiration,
             )
             for work in self.context.replicas.get((topic, partition), ())
             if not work.is_future

@@ -11,11 +11,13 @@ from kafka_log.checkpoints import EpochEntry, LeaderEpochCheckpoint
 from kafka_log.corruption import Corruption
 from kafka_log.scan import BATCH_HEADER
 from spark_jobs.facts.context import PartitionChange, PartitionContext
+from spark_jobs.facts.expiration import Expiration
 from spark_jobs.facts.replica import IndexedSegment, ReplicaFacts, ReplicaInput, replica_facts
 from spark_jobs.facts.segment_fold import summarise
 
 ABORT, COMMIT = 0, 1
 EXPIRATION_MS = 86_400_000
+EXPIRATION = Expiration(milliseconds=EXPIRATION_MS)
 
 
 def batch(
@@ -148,7 +150,7 @@ def replica(*rows: NDArray[Any], broker_id: int = 1, compacted: bool = False, **
         replica_input(segment(whole, base_offset=base), broker_id=broker_id, **fields),
         topic_compacted=compacted,
         tiered=False,
-        expiration_ms=EXPIRATION_MS,
+        expiration=EXPIRATION,
     )
 
 
@@ -193,7 +195,7 @@ def context(**fields: Any) -> PartitionContext:
             "unclean_leader_election_enable": False,
             "remote_storage_enable": False,
             "preallocate": False,
-            "producer_expiration_ms": EXPIRATION_MS,
+            "producer_expiration": EXPIRATION,
             "alive_brokers": frozenset({1, 2, 3}),
             "cluster_stopped": False,
             "snapshot_quiet": True,

@@ -9,15 +9,11 @@ import pytest
 from kafka_log.indexes import OffsetIndex, TimeIndex
 from kafka_log.producer_snapshot import ProducerSnapshot, ProducerSnapshotEntry
 from kafka_log.transaction_index import AbortedTransaction, TransactionIndex
-from spark_jobs.facts.derived_files import (
-    SOONEST_EXPIRATION_MS,
-    IndexFileFacts,
-    LaterAppends,
-    SegmentIndexCheck,
-    check_producer_snapshot,
-    check_transaction_index,
-)
+from spark_jobs.facts.derived_files import LaterAppends, SegmentIndexCheck, check_transaction_index
+from spark_jobs.facts.expiration import SOONEST_EXPIRATION_MS
+from spark_jobs.facts.index_file_facts import IndexFileFacts
 from spark_jobs.facts.producers import Transaction
+from spark_jobs.facts.snapshot_content import check_producer_snapshot
 from tests.spark_jobs.facts.logs import batch, headers
 
 LOG = headers(*(batch(10 * n, 10, timestamp=1_000 + 5 * n) for n in range(10)))

@@ -7,12 +7,12 @@ import pytest
 from kafka_log.corruption import Corruption, Damage
 from spark_jobs.facts.replica import IndexedSegment, ReplicaFacts, replica_facts
 from spark_jobs.facts.segment_fold import summarise
-from tests.spark_jobs.facts.logs import EXPIRATION_MS, batch, checkpoint, headers, replica, replica_input, segment
+from tests.spark_jobs.facts.logs import EXPIRATION, batch, checkpoint, headers, replica, replica_input, segment
 
 
 def facts(*segments: IndexedSegment, tiered: bool = False, **fields: Any) -> ReplicaFacts:
     return replica_facts(
-        replica_input(*segments, **fields), topic_compacted=False, tiered=tiered, expiration_ms=EXPIRATION_MS
+        replica_input(*segments, **fields), topic_compacted=False, tiered=tiered, expiration=EXPIRATION
     )
 
 
