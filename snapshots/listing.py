@@ -23,7 +23,7 @@ from snapshots.manifest import BrokerCapture, FileEntry, LeftOut, Manifest
 _NOT_PARTITIONS = frozenset({"remote-log-index-cache"})
 _CHECKPOINT_SUFFIX = ".checkpoint"
 _OFFSET_CHECKPOINT = "-offset-checkpoint"
-_NO_SEGMENT = "not in the copy: each replica that a broker serves has a segment"
+_NO_LOG = "not in the copy: each replica that a broker serves has a segment, and each index its log"
 _TIER_STATE = re.compile(r"[0-9]{20}\.tierstate(\..+)?")
 """What Confluent's brokers note of their own tiered storage, beside a partition's log."""
 
@@ -103,11 +103,16 @@ class LogDirListing:
         A broker writes its checkpoints into each of its log.dirs when it starts (LogManager, ReplicaManager), and its
         marker of a clean stop there and nowhere else; it registers the ids of log.dirs only (BrokerServer).
         """
-        return (
-            {r.topic for r in self.replicas} == {CLUSTER_METADATA}
-            and CLEAN_SHUTDOWN not in self.files
-            and not any(name.endswith(_OFFSET_CHECKPOINT) for name in self.files)
-        )
+        return {r.topic for r in self.replicas} == {CLUSTER_METADATA} and not self._has_files_of_a_broker
+
+    @property
+    def unused(self) -> bool:
+        """Nothing lies here that a broker writes: a metadata.log.dir, too, whose metadata log was not copied."""
+        return not self.replicas and not self._has_files_of_a_broker
+
+    @property
+    def _has_files_of_a_broker(self) -> bool:
+        return CLEAN_SHUTDOWN in self.files or any(name.endswith(_OFFSET_CHECKPOINT) for name in self.files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,10 +267,16 @@ def _replica(
         if "log" in of_base
     )
     orphans = tuple(f for of_base in by_base.values() if "log" not in of_base for f in of_base.values())
-    named = [log for left_out in unread if (log := _unread_log(left_out)) is not None and log[0] == directory]
-    if state in ("live", "future") and not segments and not named:
-        # A broker that loads a log makes its first segment before anything else (LogLoader#load).
-        unread += [LeftOut(path=f"{directory}/{base:020d}.log", reason=_NO_SEGMENT) for base in sorted(by_base) or [0]]
+    if state in ("live", "future"):
+        # A broker makes a segment's log before its indexes (LogSegment#open), and the first before anything else.
+        last = segments[-1].base_offset if segments else -1
+        named = {log for left_out in unread if (log := _unread_log(left_out)) is not None}
+        missing = [base for base in sorted(by_base) if base > last] or ([0] if not segments else [])
+        unread += [
+            LeftOut(path=f"{directory}/{base:020d}.log", reason=_NO_LOG)
+            for base in missing
+            if (directory, base) not in named
+        ]
     return ReplicaFiles(
         broker_id=broker_id,
         log_dir=log_dir,

@@ -105,7 +105,7 @@ def _identity(
     foreign = [f for f in given.foreign if f.broker_id == broker_id]
     own = _directory_ids(captured) if captured is not None else []
     # What holds the metadata log alone is no log dir, and nobody registers it (BrokerServer: LogManager#directoryIds).
-    metadata = {d.name for d in given.files.of_broker(broker_id) if d.only_metadata}
+    metadata = {d.name for d in given.files.of_broker(broker_id) if d.only_metadata or d.unused}
     used = {d.directory_id for d in captured.log_dirs if d.name not in metadata} if captured is not None else set()
     registered = {b: set(state.directory_ids) for b, state in history.brokers.items()}
     elsewhere = {d for b, ids in registered.items() if b != broker_id for d in ids}

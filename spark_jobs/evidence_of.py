@@ -121,6 +121,14 @@ def _metadata_log(known: Gathered) -> Iterator[Missing]:
         why = f"the copies at hand end at offset {history.end_offset}, too early: broker {first.broker_id} {what} "
         why += f"{topic}-{number}, which they do not tell of"
         yield Missing(evidence=Evidence.METADATA_LOG, why=why, subjects=len(known.ahead))
+    voters = set(metadata.log.leaders[-1].change.voters) if metadata.log.leaders else set[int]()
+    own = {*metadata.known_until, *metadata.islands}
+    if voters and 2 * len(voters & own) <= len(voters) and not history.brokers.keys() <= own:
+        # What a majority has not is not committed; and whoever was elected has heard of it.
+        why = f"the log may go on beyond offset {history.end_offset}: of its voters {sorted(voters)} the copies of "
+        why += f"{sorted(voters & own)} alone are at hand"
+        subjects = sum(len(t.partitions) for t in history.topics.values() if not t.deleted)
+        yield Missing(evidence=Evidence.METADATA_LOG, why=why, subjects=subjects)
     blind = [n for n in known.nodes.absent.metadata_logs if n in known.nodes.broker_ids]
     if blind:
         why = f"the own copies of brokers {blind} are not there, so what these brokers knew is not known"

@@ -98,8 +98,8 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
     answers = read_answers(snapshot.root, snapshot.manifest, unread)
     settings = Settings(history, answers)
     told_by_replicas = [(r, replica_checkpoints(snapshot.root, r, unread)) for r in files.replicas()]
-    own_copies = {*metadata.known_until, *metadata.islands}
-    ahead = ahead_of_metadata(history, own_copies, told_by_replicas)
+    sure = {node for node in (*metadata.known_until, *metadata.islands) if nodes.is_quiet(node)}
+    ahead = ahead_of_metadata(history, sure, told_by_replicas)
     coordinators = read_coordinators(
         snapshot,
         summaries,

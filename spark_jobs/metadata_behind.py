@@ -1,9 +1,10 @@
 """Where the metadata log at hand ends too early: replicas that know of elections or topics which it does not tell.
 
-In: the metadata history, the nodes whose own copies of it are at hand, what replicas' own files say. Out: `Ahead`, by
-partition. The rule that must hold: a broker does nothing that its own copy of the metadata log has not told it
-(BrokerMetadataPublisher), so only the replica of a broker whose copy is not at hand can be ahead; where the copy is
-there and says less, something is wrong with the replica.
+In: the metadata history, the brokers whose own copies of it cannot end too early, what replicas' own files say. Out:
+`Ahead`, by partition. The rule that must hold: a broker does nothing that its own copy of the metadata log has not told
+it (BrokerMetadataPublisher). So only the replica of a broker can be ahead whose copy is not at hand, or was made while
+it ran: then the log may have been copied long before the replica. Where the two are of one moment, and the log says
+less, something is wrong with the replica.
 """
 
 from collections.abc import Collection, Iterable
@@ -25,12 +26,15 @@ class Ahead:
 
 
 def ahead_of_metadata(
-    history: MetadataHistory, copies: Collection[int], replicas: Iterable[tuple[ReplicaFiles, ReplicaCheckpoints]]
+    history: MetadataHistory, sure: Collection[int], replicas: Iterable[tuple[ReplicaFiles, ReplicaCheckpoints]]
 ) -> dict[PartitionKey, Ahead]:
-    """The partitions of which the log tells less than a replica. `copies`: nodes whose own copies are at hand."""
+    """The partitions of which the log tells less than a replica.
+
+    `sure`: brokers whose own copies of the log are at hand, and of one moment with their replicas.
+    """
     found: dict[PartitionKey, Ahead] = {}
     for replica, said in replicas if history.captured else ():
-        if replica.state != "live" or replica.topic == CLUSTER_METADATA or replica.broker_id in copies:
+        if replica.state != "live" or replica.topic == CLUSTER_METADATA or replica.broker_id in sure:
             continue
         key = (replica.topic, replica.partition)
         if not _is_told(history, key, said):

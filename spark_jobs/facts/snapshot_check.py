@@ -88,7 +88,7 @@ class SnapshotCheck:
         self._waiting.clear()
 
     def _compare(self, file: SnapshotFile, history: MetadataHistory) -> SnapshotVerdict:
-        if file.end_offset < history.start_offset:
+        if file.end_offset < history.start_offset or (history.start_offset > 0 and self._begins_with is None):
             return _not_compared(file, HEAD_GONE)
         if file.path == self._begins_with:
             return _not_compared(file, BEGINS_WITH_IT)

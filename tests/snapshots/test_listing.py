@@ -78,7 +78,8 @@ def test_what_does_not_belong_is_named() -> None:
         "broker-1/a-0/123.log": "its name is not that of a Kafka segment file",
         "broker-1/no partition/x": "not in a partition directory",
         "broker-1/a-0/deep/er": "deeper than a partition directory",
-        f"broker-1/a-0/{7:020d}.log": "not in the copy: each replica that a broker serves has a segment",
+        f"broker-1/a-0/{7:020d}.log": "not in the copy: each replica that a broker serves has a segment, and each "
+        "index its log",
     }
     (replica,) = found.log_dirs[0].replicas
     assert replica.segments == ()

@@ -195,6 +195,52 @@ def test_a_metadata_log_that_ends_too_early_does_not_say_who_leads(
         assert (verdicts[code].verdict, "metadata_log" in verdicts[code].lacks) == ("unknown", True), code
 
 
+def test_a_metadata_log_that_was_copied_before_the_election_does_not_say_that_there_was_none(
+    judge: Judge, golden: Golden, tmp_path: Path
+) -> None:
+    """As a plain copy of running brokers has it, file by file: __cluster_metadata-0 goes first."""
+    copy = copied(golden, "mirror-unclean", tmp_path)
+    for log in metadata_logs(copy):
+        if batches(log)[-1]["last_offset"] >= 183:  # The dead leader's ends before.
+            cut_metadata_log(log, 183)
+    facts, verdicts, _ = judged(judge, copy)
+    assert [row[:5] for row in told(facts)] == [("A.orders", 0, 121, 163, 40)]
+    assert verdicts["D06"].verdict == "breached", "a group had read them"
+    assert (verdicts["K07"].verdict, "metadata_log" in verdicts["K07"].lacks) == ("unknown", True)
+
+
+def test_a_metadata_log_dir_without_its_log_is_no_foreign_disk(judge: Judge, golden: Golden, tmp_path: Path) -> None:
+    copy = copied(golden, "controllers", tmp_path)
+    shutil.rmtree(next((copy / "broker-1").glob("**/__cluster_metadata-0")))
+    facts, _, breaches = judged(judge, copy)
+    assert (alarms(breaches), told(facts)) == (set(), [])
+
+
+def test_without_a_majority_of_the_voters_copies_the_metadata_log_may_go_on(
+    judge: Judge, golden: Golden, tmp_path: Path
+) -> None:
+    copy = copied(golden, "unclean-before", tmp_path)
+    for broker in (2, 3):
+        shutil.rmtree(copy / f"broker-{broker}")
+    facts, verdicts, _ = judged(judge, copy)
+    assert any("of its voters [1, 2, 3] the copies of [1] alone" in m.why for m in facts.missing() if m.subjects)
+    assert (verdicts["K07"].verdict, "metadata_log" in verdicts["K07"].lacks) == ("unknown", True)
+
+
+def test_an_index_without_its_log_behind_the_last_one_is_a_segment_that_was_not_copied(
+    judge: Judge, golden: Golden, tmp_path: Path
+) -> None:
+    copy = copied(golden, "one-controller", tmp_path)
+    for directory in (copy / "broker-3").glob("**/*-0"):
+        logs = sorted(directory.glob("*.log"))
+        if logs and "__cluster_metadata" not in directory.name and logs[-1].with_suffix(".index").exists():
+            logs[-1].unlink()
+    facts, verdicts, breaches = judged(judge, copy)
+    assert (alarms(breaches), told(facts)) == (set(), [])
+    for code in ("B16", "D06"):
+        assert (verdicts[code].verdict, "segment" in verdicts[code].lacks) == ("unknown", True), code
+
+
 @pytest.mark.parametrize("first_bytes", [None, 4096])
 def test_a_metadata_log_whose_first_records_cannot_be_read_is_not_at_hand(
     first_bytes: int | None, judge: Judge, golden: Golden, tmp_path: Path
