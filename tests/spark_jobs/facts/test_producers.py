@@ -6,6 +6,7 @@ import pytest
 from numpy.typing import NDArray
 
 from kafka_log.producer_snapshot import ProducerSnapshotEntry
+from spark_jobs.facts.producer_state import UNKNOWN
 from spark_jobs.facts.producers import ProducerReplay, Transaction, seeded
 from spark_jobs.facts.segment_fold import summarise
 from tests.spark_jobs.facts.logs import ABORT, COMMIT, EXPIRATION_MS, batch, headers, marker
@@ -186,6 +187,26 @@ def test_a_log_that_begins_with_an_end_marker_does_not_tell_which_sequence_is_du
 def only(replay: ProducerReplay) -> Transaction:
     (transaction,) = replay.transactions
     return transaction
+
+
+@pytest.mark.parametrize(
+    ("marker_epoch", "kind", "compacted", "outcome"),
+    [
+        (81, COMMIT, True, "committed"),
+        (83, COMMIT, True, UNKNOWN),
+        (82, ABORT, True, "aborted"),
+        (83, ABORT, True, UNKNOWN),
+        (83, COMMIT, False, "committed"),
+    ],
+)
+def test_a_marker_of_a_later_transaction_does_not_tell_how_one_ended_whose_own_a_cleaner_took(
+    marker_epoch: int, kind: int, compacted: bool, outcome: str
+) -> None:
+    """A replica that was away fetches what a cleaner has left: data of epoch 80 from before, then another's marker."""
+    batches = [transactional(0, 7, epoch=80), marker(90, producer_id=7, producer_epoch=marker_epoch, kind=kind)]
+    (transaction,) = replayed(batches, compacted=compacted).transactions
+    assert (transaction.outcome, transaction.marker_offset, transaction.is_open) == (outcome, 90, False)
+    assert transaction.marker_producer_epoch == (None if outcome == UNKNOWN else marker_epoch)
 
 
 def test_a_marker_sent_again_by_a_new_coordinator_is_no_contradiction() -> None:
