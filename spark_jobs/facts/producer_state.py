@@ -58,6 +58,15 @@ class Transaction:
         """It has no end marker; one whose outcome is not known may have one."""
         return self.outcome == "open"
 
+    def lost_its_marker(self, marker_epoch: int, outcome: str) -> bool:
+        """Whether a marker is a later transaction's, in a log that a cleaner may have taken this one's marker from.
+
+        A replica that was away for longer than delete.retention.ms gets what a cleaner has left of the log: it may hold
+        batches from before, and never see the marker that ended them. A coordinator raises the epoch by one, or, where
+        it fences, by two.
+        """
+        return marker_epoch - self.producer_epoch > (2 if outcome == "aborted" else 1)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndMarker:

@@ -415,7 +415,7 @@ class ProducerReplay:
         transaction = self._open.pop(producer_id, None)
         previous_epoch = self._last_coordinator_epoch.get(producer_id)
         if transaction is not None:
-            own = not self._lost_its_marker(transaction, event)
+            own = not (self.compacted and transaction.lost_its_marker(event["producer_epoch"], outcome))
             transaction.outcome = outcome if own else UNKNOWN
             transaction.marker_offset = event["first_offset"]
             transaction.marker_producer_epoch = event["producer_epoch"] if own else None
@@ -456,16 +456,6 @@ class ProducerReplay:
         )
         self._epoch(event)
         self._reached(event)
-
-    def _lost_its_marker(self, transaction: Transaction, event: dict[str, Any]) -> bool:
-        """Whether this marker ends a later transaction, and the one of these batches is gone.
-
-        A replica that was away for longer than delete.retention.ms gets what a cleaner has left of the log: it may hold
-        batches from before, and never see the marker that ended them. A coordinator raises the epoch by one, or, where
-        it fences, by two.
-        """
-        raised: int = event["producer_epoch"] - transaction.producer_epoch
-        return self.compacted and raised > (2 if event["marker_type"] == ABORT else 1)
 
     def _repeated(self, producer_id: int, event: dict[str, Any], outcome: str) -> None:
         """Takes a marker without data before it: sent again, or of a transaction that wrote nothing here.
