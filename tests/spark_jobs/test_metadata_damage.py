@@ -298,12 +298,14 @@ def known_of(result: InvariantResult) -> tuple[int, dict[str, int]]:
 def test_of_an_epoch_above_the_metadata_logs_a_live_copy_knows_nothing(
     judge: Judge, golden: Golden, tmp_path: Path
 ) -> None:
-    for capture, partition, found in (("epochs", "busy-0", (3, {})), ("hanging-txn", "raw-0", (0, {"copy skew": 3}))):
+    """Of a stopped cluster it is wrong; beside a running broker the metadata log may have been copied before."""
+    for capture, partition, breached in (("epochs", "busy-0", 3), ("hanging-txn", "raw-0", 0)):
         copy = copy_of(golden(capture), tmp_path / capture, "__cluster_metadata-0", partition)
         epoch_that_was_never_given_out(copy, partition)
         results, _ = judge.verdicts(derived(copy), FAMILIES)
-        assert known_of(results["D14"]) == found
-        assert known_of(results["D15"]) == found
+        for code in ("D14", "D15"):
+            assert results[code].breached == breached
+            assert ("metadata_log" in results[code].lacks) == (breached == 0), code
 
 
 def test_a_transaction_at_the_very_end_of_the_log_is_in_flight(judge: Judge, golden: Golden, tmp_path: Path) -> None:
