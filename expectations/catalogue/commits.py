@@ -31,7 +31,9 @@ COMMITTED_EPOCH_VALID = Invariant(
             reason="the commit is of an earlier topic of that name",
             when="topic_id <> metadata_topic_id AND read_end_offset > epoch_end_offset OR "
             # Before version 4 a commit does not say which topic of the name it is of.
-            f"(topic_id <> metadata_topic_id OR topic_id IS NULL AND name_reused) AND {_NEVER_GIVEN_OUT}",
+            # And its earlier commits may be, whatever the newest one is of.
+            "(topic_id <> metadata_topic_id OR name_reused AND (topic_id IS NULL OR leader_epoch IS NULL "
+            f"OR highest_leader_epoch > leader_epoch)) AND {_NEVER_GIVEN_OUT}",
         ),
         Unknown(reason="metadata log damaged", when=f"metadata_damaged AND {_NEVER_GIVEN_OUT}"),
         Unknown(reason="copy skew", when=f"NOT snapshot_quiet AND {_NEVER_GIVEN_OUT}"),

@@ -126,7 +126,12 @@ def readers_of(context: PartitionContext, start_offset: int, leader_epoch: int |
 
 
 def read_to(context: PartitionContext) -> dict[int, int]:
-    """Leader epoch -> up to where some group had read records of it, so that they were committed."""
+    """Leader epoch -> up to where some group had read records of it, so that they were committed.
+
+    Nothing where an earlier topic had the name: its commits name epochs of its own.
+    """
+    if any(context.topic_ids_deleted.values()):
+        return {}
     other_topic = {c.group for c in context.commits if c.topic_id is not None and c.topic_id != context.topic_id}
     furthest: dict[int, int] = {}
     for group, reached in context.reached.items():

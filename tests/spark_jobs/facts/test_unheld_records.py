@@ -10,11 +10,11 @@ from spark_jobs.facts.unheld_records import unheld_losses
 from tests.spark_jobs.facts.logs import Disks, batch, context, headers, replica_input, segment
 
 
-def present(reached: dict[int, int]) -> ReplicaSet:
+def present(reached: dict[int, int], **known: Any) -> ReplicaSet:
     """Broker 1 leads epoch 2 from 50; nobody else has a replica. A group has committed under these epochs."""
     rows = headers(*(batch(at, 10) for at in range(0, 50, 10)), *(batch(at, 10, epoch=2) for at in range(50, 80, 10)))
-    known = context(leader_epoch=2, replicas=(1,), isr=(1,), reached={"readers": reached})
-    return replica_set(known, [replica_input(segment(rows))], read=Disks(broker_1=rows))
+    of_partition = context(leader_epoch=2, replicas=(1,), isr=(1,), reached={"readers": reached}, **known)
+    return replica_set(of_partition, [replica_input(segment(rows))], read=Disks(broker_1=rows))
 
 
 def told(replicas: ReplicaSet, *others: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -29,6 +29,8 @@ def loss(start: int, end: int, **fields: Any) -> dict[str, Any]:
 def test_what_was_read_beyond_where_its_epoch_ends_is_lost() -> None:
     assert told(present({0: 70})) == [(50, 70, 0, "lost")]
     assert told(present({0: 50, 2: 80})) == []
+    earlier = {"t" * 22: False, "e" * 22: True}
+    assert told(present({0: 70}, topic_ids_deleted=earlier)) == [], "an earlier topic of that name had its own epoch 0"
 
 
 def test_what_an_earlier_copy_told_of_is_not_told_again() -> None:
