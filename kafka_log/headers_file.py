@@ -36,7 +36,7 @@ from kafka_log import batch as layout
 from kafka_log.control import ControlType, EndTxnMarker, decode_control_record
 from kafka_log.corruption import Corruption, Damage
 from kafka_log.crc32c import crc32c
-from kafka_log.old_formats import of_old_format
+from kafka_log.old_formats import has_its_magic
 from kafka_log.records import Record, read_batch, read_records
 from kafka_log.scan import BATCH_HEADER, ScanBlock, scan_batches
 
@@ -121,7 +121,7 @@ class _Kept:
         self._bytes = 0
 
     def take(self, rows: NDArray[Any], data: memoryview, at: int) -> None:
-        wanted = (rows["crc_valid"] == 1) & ((rows["magic"] == layout.CURRENT_MAGIC) | of_old_format(rows))
+        wanted = (rows["crc_valid"] == 1) & has_its_magic(rows)
         if self._rewrite is None:
             wanted &= rows["attributes"] & layout.CONTROL_BIT != 0  # which no entry of an old format has
         for row in rows[wanted]:

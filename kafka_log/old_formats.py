@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from kafka_log.batch import (
     COMPRESSION_MASK,
+    CURRENT_MAGIC,
     LOG_OVERHEAD,
     MAGIC_AT,
     CompressionType,
@@ -51,6 +52,11 @@ _LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
 _LZ4_CONTENT_SIZE_BIT: Final = 0x08
 _U32: Final = 0xFFFFFFFF
 _P1, _P2, _P3, _P4, _P5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
+
+
+def has_its_magic(rows: Any) -> Any:
+    """Whether the magic is that of the batch's format (a row, or all of them): it lies outside of the checksum."""
+    return (rows["magic"] == CURRENT_MAGIC) | of_old_format(rows)
 
 
 def of_old_format(rows: Any) -> Any:

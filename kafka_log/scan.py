@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from kafka_log import batch as layout
 from kafka_log.corruption import Corruption, Damage
-from kafka_log.old_formats import MIN_ENTRY_BYTES, NEWEST, inside, of_old_format, resolve_wrappers
+from kafka_log.old_formats import MIN_ENTRY_BYTES, NEWEST, has_its_magic, inside, resolve_wrappers
 from kafka_log.scan_kernel import (
     S_ALL_ZERO,
     S_DAMAGED_ROWS,
@@ -319,11 +319,11 @@ def _claims(row: np.void) -> tuple[int | None, int | None, int | None]:
 
 def _damaged_rows(headers: NDArray[Any]) -> Iterator[Corruption]:
     """Say which rows have a magic that is not their format's, and which fail their checksum."""
-    changed = (headers["magic"] != layout.CURRENT_MAGIC) & ~of_old_format(headers)
+    changed = ~has_its_magic(headers)
     for row in headers[(headers["crc_valid"] == 0) | changed]:
         kind, magic = Damage.CRC, int(row["magic"])
         detail = f"the checksum of the bytes is not the 0x{row['crc']:08x} in the header"
-        if magic != layout.CURRENT_MAGIC and not of_old_format(row):
+        if not has_its_magic(row):
             kind = Damage.MAGIC
             detail = f"the magic is {magic}, not 2; the checksum is {'right' if row['crc_valid'] else 'wrong'}"
         start_offset, end_offset, records = _claims(row)

@@ -149,6 +149,13 @@ def listing(manifest: Manifest) -> SnapshotListing:
     for broker in manifest.brokers:
         for log_dir in broker.log_dirs:
             log_dirs.append(_log_dir(broker, log_dir.name, unread))
+    named = {log for left_out in manifest.left_out if (log := _unread_log(left_out)) is not None}
+    for replica in (r for d in log_dirs for r in d.replicas if r.state in ("live", "future")):
+        unread += [
+            LeftOut(path=f"{replica.directory}/{base:020d}.log", reason=_NO_LOG)
+            for base in _bases_without_log(replica)
+            if (replica.directory, base) not in named
+        ]
     return SnapshotListing(log_dirs=tuple(log_dirs), unread=tuple(unread))
 
 
@@ -267,16 +274,6 @@ def _replica(
         if "log" in of_base
     )
     orphans = tuple(f for of_base in by_base.values() if "log" not in of_base for f in of_base.values())
-    if state in ("live", "future"):
-        # A broker makes a segment's log before its indexes (LogSegment#open), and the first before anything else.
-        last = segments[-1].base_offset if segments else -1
-        named = {log for left_out in unread if (log := _unread_log(left_out)) is not None}
-        missing = [base for base in sorted(by_base) if base > last] or ([0] if not segments else [])
-        unread += [
-            LeftOut(path=f"{directory}/{base:020d}.log", reason=_NO_LOG)
-            for base in missing
-            if (directory, base) not in named
-        ]
     return ReplicaFiles(
         broker_id=broker_id,
         log_dir=log_dir,
@@ -289,6 +286,17 @@ def _replica(
         orphans=orphans,
         other=tuple(other),
     )
+
+
+def _bases_without_log(replica: ReplicaFiles) -> list[int]:
+    """Segments that a broker has of which the copy has no log.
+
+    It makes a segment's log before its indexes (LogSegment#open), and the first segment before anything else.
+    """
+    last = replica.segments[-1].base_offset if replica.segments else -1
+    parsed = (parse_segment_file(log_name(file.path).rsplit("/", 1)[-1]) for file in replica.orphans)
+    bases = sorted({segment.base_offset for segment in parsed if segment is not None and segment.base_offset > last})
+    return bases or ([] if replica.segments else [0])
 
 
 def _unread_log(left_out: LeftOut) -> tuple[str, int] | None:

@@ -38,7 +38,7 @@ from spark_jobs.facts.posture_rows import PostureContext, posture_rows
 from spark_jobs.facts.remote_tier import RemoteObjects
 from spark_jobs.facts.replica_set import replica_set
 from spark_jobs.facts.storage_rows import StoredBytes, no_keys
-from spark_jobs.failures import Failures, surviving
+from spark_jobs.failures import Failures
 from spark_jobs.gather import SnapshotContext, gather
 from spark_jobs.key_reading import key_reader
 from spark_jobs.look import Look
@@ -48,6 +48,7 @@ from spark_jobs.remote_store import Stored, remote_objects
 from spark_jobs.replica_files import ReplicaWork, batch_reader, replica_input
 from spark_jobs.run import AuditedSnapshot, ReadSnapshot, Run
 from spark_jobs.summaries_at_hand import by_snapshot, keys_of
+from spark_jobs.survivors import surviving
 from spark_jobs.whole_cluster import whole_cluster_tables
 
 if TYPE_CHECKING:

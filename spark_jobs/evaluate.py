@@ -31,11 +31,12 @@ from snapshots.errors import SnapshotError
 from spark_jobs import store
 from spark_jobs.errors import EvaluationError, StoreError
 from spark_jobs.fact_files import batches_of, read_relation
-from spark_jobs.failures import going_on, is_its_own
+from spark_jobs.failures import is_its_own
 from spark_jobs.look import Look
 from spark_jobs.missing_evidence import missing_in, told_coverage
 from spark_jobs.relations import LOSSES, RELATIONS
 from spark_jobs.run import AuditedSnapshot, Run
+from spark_jobs.survivors import going_on
 
 SCHEMA_VERSION: Final = 1
 JUDGED_TOGETHER: Final = 2500

@@ -52,7 +52,7 @@ def at_hand(known: Gathered) -> Iterator[AtHand]:
     if metadata.node_id is not None:
         history = metadata.history
         what = f"offsets {history.start_offset} to {history.end_offset}, furthest in node {metadata.node_id}'s copy"
-        own = sorted({*metadata.known_until, *metadata.islands})
+        own = sorted(metadata.own_copies)
         yield AtHand(evidence=Evidence.METADATA_LOG, what=f"{what}; own copies of nodes {own}")
     if brokers:
         yield AtHand(evidence=Evidence.BROKER, what=f"log directories of brokers {brokers}")
@@ -122,7 +122,7 @@ def _metadata_log(known: Gathered) -> Iterator[Missing]:
         why += f"{topic}-{number}, which they do not tell of"
         yield Missing(evidence=Evidence.METADATA_LOG, why=why, subjects=len(known.ahead))
     voters = set(metadata.log.leaders[-1].change.voters) if metadata.log.leaders else set[int]()
-    own = {*metadata.known_until, *metadata.islands}
+    own = metadata.own_copies
     if voters and 2 * len(voters & own) <= len(voters) and not history.brokers.keys() <= own:
         # What a majority has not is not committed; and whoever was elected has heard of it.
         why = f"the log may go on beyond offset {history.end_offset}: of its voters {sorted(voters)} the copies of "

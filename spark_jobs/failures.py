@@ -13,21 +13,18 @@ import shutil
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from snapshots.errors import AuditError, ClusterError, SnapshotError, StorageError
 from spark_jobs.errors import EvaluationError, OwnError, RefusedError, UnavailableError
 
-if TYPE_CHECKING:
-    from spark_jobs.run import AuditedSnapshot, Run
-
 STEPS: Final = ("snapshot", "index", "derive", "evaluate", "publish")
 
 _AROUND_US: Final = (UnavailableError, StorageError, ClusterError)
-_KINDS: Final[dict[str, type[AuditError]]] = {
+KINDS: Final[dict[str, type[AuditError]]] = {
     "our fault": OwnError,
     "no verdict": EvaluationError,
     "unusable": SnapshotError,
@@ -84,7 +81,7 @@ class Failures:
         failure = Failure(
             snapshot=key,
             step=step,
-            kind=next((kind for kind, type_ in _KINDS.items() if isinstance(error, type_)), "our fault"),
+            kind=next((kind for kind, type_ in KINDS.items() if isinstance(error, type_)), "our fault"),
             text=str(error) if isinstance(error, AuditError) else f"{type(error).__name__}: {error}",
             trace="".join(traceback.format_exception(error)),
         )
@@ -100,43 +97,6 @@ class Failures:
             for path in Path(self.directory, step).glob("*.json")
         ]
         return tuple(sorted(found, key=lambda f: (STEPS.index(f.step), f.snapshot)))
-
-
-def going_on(run: "Run") -> "Run":
-    """The run without the snapshots that failed. Raises what they failed of where none is left."""
-    left = surviving(run)
-    if run.snapshots and not left.snapshots:
-        raise failed_error(run)
-    return left
-
-
-def surviving(run: "Run") -> "Run":
-    """The run without the snapshots that failed, if any is left or not."""
-    failed = failed_snapshots(run)
-    return replace(run, snapshots=tuple(s for s in run.snapshots if s not in failed))
-
-
-def failed_snapshots(run: "Run") -> tuple["AuditedSnapshot", ...]:
-    """The audited snapshots that failed themselves, or with the one that they are compared with."""
-    failed = {failure.snapshot for failure in run.failures.all()}
-    return tuple(s for s in run.snapshots if any(read.key in failed for read in s.reads))
-
-
-def failed_error(run: "Run") -> AuditError:
-    """The failures of a run as one error: a paragraph that names each snapshot, of the worst one's kind."""
-    found = run.failures.all()
-    kind = next(kind for kind in _KINDS if any(f.kind == kind for f in found))
-    unopened = sum(f.step == "snapshot" for f in found)
-    audited, failed = len(run.snapshots) + unopened, len(failed_snapshots(run)) + unopened
-    text = found[0].text
-    if audited > 1:
-        left = audited - failed
-        others = f"the other {left} {'was' if left == 1 else 'were'}" if left else "and none is left"
-        each = " ".join(f"{f.snapshot}: {f.text.rstrip('.')}." for f in found)
-        text = f"{failed} of {audited} snapshots could not be audited, {others}. {each}"
-    error = _KINDS[kind](text)
-    error.add_note("\n".join(f.trace for f in found))
-    return error
 
 
 def is_its_own(error: Exception, root: object) -> bool:

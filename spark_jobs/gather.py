@@ -98,7 +98,7 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
     answers = read_answers(snapshot.root, snapshot.manifest, unread)
     settings = Settings(history, answers)
     told_by_replicas = [(r, replica_checkpoints(snapshot.root, r, unread)) for r in files.replicas()]
-    sure = {node for node in (*metadata.known_until, *metadata.islands) if nodes.is_quiet(node)}
+    sure = {node for node in metadata.own_copies if nodes.is_quiet(node)}
     ahead = ahead_of_metadata(history, sure, told_by_replicas)
     coordinators = read_coordinators(
         snapshot,

@@ -8,11 +8,11 @@ import shutil
 from typing import TYPE_CHECKING
 
 from spark_jobs.derive import derive_by_partition
-from spark_jobs.failures import going_on, surviving
 from spark_jobs.index import SegmentTask
 from spark_jobs.plan import reads, tasks_of
 from spark_jobs.run import Run
 from spark_jobs.source import KafkaSegments, write_plan
+from spark_jobs.survivors import going_on, surviving
 from spark_jobs.whole_snapshots import derive_whole, divided
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kafka_log.batch import CONTROL_BIT, CURRENT_MAGIC, DELETE_HORIZON_BIT, MIN_RECORD_BYTES, TRANSACTIONAL_BIT
-from kafka_log.old_formats import digest_entry, of_old_format
+from kafka_log.batch import CONTROL_BIT, DELETE_HORIZON_BIT, MIN_RECORD_BYTES, TRANSACTIONAL_BIT
+from kafka_log.old_formats import digest_entry, has_its_magic, of_old_format
 from kafka_log.record_kernel import RECORD_DIGEST, digest_records
 from snapshots.location import Location, open_bytes
 from spark_jobs.facts.key_table import NO_INSTANT, KeyTable, KeyTableBuilder
@@ -65,7 +65,7 @@ class _Taker:
     def take(self, rows: NDArray[Any], data: memoryview, first_position: int) -> None:
         data_rows = rows[
             (rows["crc_valid"] != 0)
-            & ((rows["magic"] == CURRENT_MAGIC) | of_old_format(rows))
+            & has_its_magic(rows)
             & ((rows["attributes"] & CONTROL_BIT) == 0)
             & (rows["record_count"] > 0)
         ]

@@ -56,6 +56,11 @@ class MetadataRead:
     known_until: Mapping[int, int] = field(default_factory=dict)
     islands: Mapping[int, MetadataHistory] = field(default_factory=dict)
 
+    @property
+    def own_copies(self) -> frozenset[int]:
+        """Nodes whose own copies are at hand."""
+        return frozenset((*self.known_until, *self.islands))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reach:

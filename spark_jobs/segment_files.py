@@ -11,11 +11,10 @@ from typing import IO, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kafka_log.batch import CURRENT_MAGIC
 from kafka_log.corruption import Corruption
 from kafka_log.headers_file import HEADERS_FILE_DAMAGE, HeadersBlock, HeadersReader, kept_records
 from kafka_log.log_dir import is_headers_file
-from kafka_log.old_formats import of_old_format
+from kafka_log.old_formats import has_its_magic
 from kafka_log.records import Record, records_in
 from kafka_log.scan import BATCH_HEADER, OnRows, ScanBlock, scan_batches
 
@@ -63,7 +62,7 @@ class SegmentFile:
             return
         for block in HeadersReader(self._readinto).blocks():
             for row, records in kept_records(block):
-                if _has_its_magic(row):
+                if has_its_magic(row):
                     yield row, records
             if block.corruptions and _own_damage(block) is not None:
                 yield _UNREADABLE[0], block.corruptions[0]
@@ -72,7 +71,7 @@ class SegmentFile:
         found: list[BatchRecords] = []
 
         def take(rows: NDArray[Any], data: memoryview, first_position: int) -> None:
-            readable = rows[_has_its_magic(rows)]
+            readable = rows[has_its_magic(rows)]
             there = readable.copy()
             there["position"] -= first_position
             for at, records in records_in(data, there):
@@ -96,11 +95,6 @@ def _moved(records: tuple[Record, ...] | Corruption, by: int) -> tuple[Record, .
     if not isinstance(records, Corruption):
         return records
     return replace(records, position=records.position + by, end_position=records.end_position + by)
-
-
-def _has_its_magic(rows: Any) -> Any:
-    """Whether the magic is that of the batch's format; what is read of one whose magic changed would be a guess."""
-    return (rows["magic"] == CURRENT_MAGIC) | of_old_format(rows)
 
 
 def _own_damage(block: HeadersBlock) -> str | None:

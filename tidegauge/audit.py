@@ -110,7 +110,7 @@ def step(name: str, run_dir: Path, *, progress: Progress) -> AuditResult | None:
 
 def raise_failures(run: Run) -> None:
     """Raises what snapshots of a run failed of, if any did."""
-    from spark_jobs.failures import failed_error
+    from spark_jobs.survivors import failed_error
 
     if run.failures.all():
         raise failed_error(run)
@@ -267,7 +267,7 @@ def _say_failures(run: Run, step: str, progress: Progress) -> None:
 
 def _result(run: Run) -> AuditResult:
     from spark_jobs.evaluate import read_report, worst_at_or_above
-    from spark_jobs.failures import failed_snapshots, surviving
+    from spark_jobs.survivors import failed_snapshots, surviving
 
     for snapshot in failed_snapshots(run):  # What an earlier run left there is not this one's.
         (snapshot.target / "report.json").unlink(missing_ok=True)

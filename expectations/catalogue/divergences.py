@@ -7,7 +7,7 @@ ends or two high watermarks is unknown there when it looks wrong.
 
 from typing import Final
 
-from expectations.catalogue.elections import GIVEN_UP_BY, IN_SYNC_THEN
+from expectations.catalogue.elections import GIVEN_UP_BY, IN_SYNC_THEN, NOT_ALL_ON_RECORD
 from expectations.catalogue.lacking import CLEANED_END_UNTOLD, NO_METADATA_LOG
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -286,8 +286,7 @@ NO_COMMITTED_TRUNCATION = Invariant(
         "{possible} more may have been committed: {lacking}.",
         *GIVEN_UP_BY,
         "{no_election} is on record that would explain it.",
-        "Of the elections since, {not_on_record} one is on record: an unclean election may have done it, a log that "
-        "lost its tail, or a disk of an earlier moment.",
+        NOT_ALL_ON_RECORD,
     ),
     start_offset="divergence_offset",
     end_offset="follower_log_end_offset",

@@ -17,3 +17,7 @@ GIVEN_UP_BY: Final = (
     "Election: offset {unclean_election_offset} of the metadata log ({unclean_election_at_ms}) made a broker leader "
     "when {in_sync_then} was in sync: it need not hold all that was committed.",
 )
+NOT_ALL_ON_RECORD: Final = (
+    "Of the elections since, {not_on_record} one is on record: an unclean election may have done it, a log that lost "
+    "its tail, or a disk of an earlier moment."
+)

@@ -7,7 +7,7 @@ the replica that held them, and no other invariant implies that one: a loss is a
 
 from typing import Final
 
-from expectations.catalogue.elections import GIVEN_UP_BY, IN_SYNC_THEN
+from expectations.catalogue.elections import GIVEN_UP_BY, IN_SYNC_THEN, NOT_ALL_ON_RECORD
 from expectations.catalogue.lacking import CLEANED_END, CLEANED_END_UNTOLD
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -30,10 +30,6 @@ _ON_RECORD: Final = (
     *IN_SYNC_THEN,
 )
 
-_ANY_OF: Final = (
-    "Of the elections since, {not_on_record} one is on record: an unclean election may have done it, a log that lost "
-    "its tail, or a disk of an earlier moment."
-)
 _OTHER_DISK: Final = (
     "The log dir that held the replica is gone from broker {broker_id}, which has {other_disk} in its place (by "
     "directory.id)."
@@ -103,7 +99,7 @@ HIGH_WATERMARK_MONOTONIC = Invariant(
         *GIVEN_UP_BY,
         _OTHER_DISK,
         "{no_election} is on record that would explain it.",
-        _ANY_OF,
+        NOT_ALL_ON_RECORD,
     ),
     start_offset="high_watermark",
     end_offset="previous_high_watermark",
@@ -170,7 +166,7 @@ LOG_END_REGRESSION = Invariant(
         *GIVEN_UP_BY,
         _OTHER_DISK,
         "{no_election} is on record that would explain it: it lost its tail, as after a loss of power.",
-        _ANY_OF,
+        NOT_ALL_ON_RECORD,
     ),
     start_offset="coalesce(first_lost_offset, log_end_offset)",
     end_offset="coalesce(lost_end_offset, previous_committed_end_offset)",
@@ -332,7 +328,7 @@ COMMITTED_IMMUTABLE = Invariant(
         _OTHER_DISK,
         "{no_election} is on record: a log lost its tail (power, a disk put in place of another), or its bytes were "
         "changed.",
-        _ANY_OF,
+        NOT_ALL_ON_RECORD,
         "Consumer groups {groups} had read past the first of them.",
         "{nobody} had committed an offset past the first of them.",
     ),

@@ -17,9 +17,10 @@ from snapshots.errors import AuditError, SnapshotError, StorageError
 from snapshots.manifest import Consistency
 from spark_jobs import derive, evaluate, failures, in_process, index, whole_snapshots
 from spark_jobs.errors import EvaluationError, OwnError, RefusedError, StoreError
-from spark_jobs.failures import Failures, failed_error, going_on
+from spark_jobs.failures import Failures
 from spark_jobs.plan import segment_tasks
 from spark_jobs.run import Run, new_run
+from spark_jobs.survivors import failed_error, going_on
 from tests.spark_jobs.damage import copy_of
 from tidegauge import audit
 from tidegauge.cli import main

@@ -1,0 +1,48 @@
+"""The snapshots of a run that have not failed, and those that have as one error.
+
+In: a run, with its notes of failures. Out: the run without the snapshots that failed. The rule that must hold: a
+snapshot goes with the one that it is compared with.
+"""
+
+from dataclasses import replace
+
+from snapshots.errors import AuditError
+from spark_jobs.failures import KINDS
+from spark_jobs.run import AuditedSnapshot, Run
+
+
+def going_on(run: Run) -> Run:
+    """The run without the snapshots that failed. Raises what they failed of where none is left."""
+    left = surviving(run)
+    if run.snapshots and not left.snapshots:
+        raise failed_error(run)
+    return left
+
+
+def surviving(run: Run) -> Run:
+    """The run without the snapshots that failed, if any is left or not."""
+    failed = failed_snapshots(run)
+    return replace(run, snapshots=tuple(s for s in run.snapshots if s not in failed))
+
+
+def failed_snapshots(run: Run) -> tuple[AuditedSnapshot, ...]:
+    """The audited snapshots that failed themselves, or with the one that they are compared with."""
+    failed = {failure.snapshot for failure in run.failures.all()}
+    return tuple(s for s in run.snapshots if any(read.key in failed for read in s.reads))
+
+
+def failed_error(run: Run) -> AuditError:
+    """The failures of a run as one error: a paragraph that names each snapshot, of the worst one's kind."""
+    found = run.failures.all()
+    kind = next(kind for kind in KINDS if any(f.kind == kind for f in found))
+    unopened = sum(f.step == "snapshot" for f in found)
+    audited, failed = len(run.snapshots) + unopened, len(failed_snapshots(run)) + unopened
+    text = found[0].text
+    if audited > 1:
+        left = audited - failed
+        others = f"the other {left} {'was' if left == 1 else 'were'}" if left else "and none is left"
+        each = " ".join(f"{f.snapshot}: {f.text.rstrip('.')}." for f in found)
+        text = f"{failed} of {audited} snapshots could not be audited, {others}. {each}"
+    error = KINDS[kind](text)
+    error.add_note("\n".join(f.trace for f in found))
+    return error
