@@ -234,6 +234,8 @@ def spark_submit(
 ) -> list[str]:
     """The command line that submits `spark_jobs/job.py` to a master; `pod` names the driver's pod on Kubernetes."""
     settings = shlex.split(environ.get("TIDEGAUGE_SPARK_CONF") or "")
+    given = {setting.partition("=")[0] for setting in settings}
+    settings += [f"{key}={value}" for key, value in _safe_settings(master).items() if key not in given]
     if pod:
         settings.append(f"spark.kubernetes.driver.pod.name={pod}")
     home = environ.get("SPARK_HOME")
@@ -244,6 +246,19 @@ def spark_submit(
         *(part for setting in settings for part in ("--conf", setting)),
         job_file(master, environ), *arguments,
     ]  # fmt: skip
+
+
+def _safe_settings(master: str) -> dict[str, str]:
+    """What holds where TIDEGAUGE_SPARK_CONF does not say otherwise. Spark by itself listens on every interface, to
+    everybody.
+    """
+    quiet = {"spark.ui.enabled": "false"}
+    if master == "local" or master.startswith("local["):
+        return quiet | {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    if is_kubernetes(master) or master == "yarn":
+        # There Spark makes a secret for each application; for a standalone cluster somebody has to.
+        return quiet | {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
+    return quiet
 
 
 def job_file(master: str, environ: Mapping[str, str]) -> str:

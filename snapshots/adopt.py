@@ -19,8 +19,9 @@ from kafka_log.properties import parse_meta_properties
 from kafka_log.types import BrokerId
 from snapshots.errors import SnapshotError
 from snapshots.holes import sha256_of
-from snapshots.location import Location, open_bytes
+from snapshots.location import Location, local, open_bytes
 from snapshots.manifest import (
+    LARGEST_NODE_ID,
     MANIFEST_NAME,
     BrokerCapture,
     Consistency,
@@ -55,6 +56,8 @@ def open_snapshot(directory: Location, *, cluster: str | None = None, settle: bo
 
     Log dirs that are no evidence of its cluster are not among its brokers', unless it is not to `settle` that.
     """
+    if isinstance(directory, Path):
+        directory = local(directory)
     manifest = _manifest(directory, cluster)
     return Snapshot(root=directory, manifest=settled(directory, manifest) if settle else manifest)
 
@@ -85,6 +88,7 @@ def adopt(
     progress: Progress | None = None,
 ) -> Snapshot:
     """Writes the manifest of a plain copy, with every file's digest, and refuses to overwrite one."""
+    directory = local(directory)
     _must_be_directory(directory)
     target = directory / MANIFEST_NAME
     if target.exists():
@@ -96,6 +100,7 @@ def adopt(
     )
     partial = directory / f".{MANIFEST_NAME}.partial"
     try:
+        partial.unlink(missing_ok=True)  # Whatever lies there: what it points to is not ours to write to.
         partial.write_text(to_json(manifest), encoding="utf-8")
         os.replace(partial, target)
     except OSError as error:
@@ -113,13 +118,14 @@ def survey(
     progress: Progress | None = None,
 ) -> Manifest:
     """What a plain copy holds. Without a name the cluster is called by its cluster id."""
+    directory = local(directory)
     _must_be_directory(directory)
     left_out: list[LeftOut] = []
     brokers = []
     misnamed = []
     for child in _children(directory):
         match = _BROKER_DIR.fullmatch(child.name)
-        if match is None:
+        if match is None or int(match[1]) > LARGEST_NODE_ID:
             if child.name.startswith(_BROKER_PREFIX):
                 misnamed.append(LeftOut(path=child.name, reason="not read: it is not called broker-<node.id>"))
             continue
@@ -131,7 +137,7 @@ def survey(
             node_id = BrokerId(int(match[1]))
             brokers.append(_broker(directory, child, node_id, names, left_out, digests, progress))
         else:
-            left_out.append(LeftOut(path=child.name, reason=f"no log dir of a broker: it {what_it_holds(child)}"))
+            left_out.append(LeftOut(path=child.name, reason=_no_log_dir(directory, child)))
     if not any(b.files for b in brokers):
         raise SnapshotError(_holds_nothing(directory, left_out))
     found = Manifest(
@@ -231,6 +237,14 @@ def _broker(
         read_finished_at_ms=None,
         files=tuple(files),
     )
+
+
+def _no_log_dir(root: Path, directory: Path) -> str:
+    """Why a node's directory is not read, and what to do where its log dirs lie deeper."""
+    likely = [path.relative_to(root).as_posix() for path in log_dirs_below(directory)]
+    if likely:
+        return f"its log dirs lie deeper, at {', '.join(likely)}: put each at {directory.name}/<any name>"
+    return f"no log dir of a broker: it {what_it_holds(directory)}"
 
 
 def _size_of_log(path: Path, size: int) -> int | None:

@@ -16,6 +16,7 @@ from snapshots.ask import ask
 from snapshots.client_config import ClientConfig
 from snapshots.cluster_answers import CapturedAnswers, ClusterAnswers, from_json, to_json
 from snapshots.errors import ClusterError
+from snapshots.safe_path import SAFE_PATH
 
 _UNREACHABLE: Final = 3
 _ATTEMPTS: Final = 3
@@ -29,7 +30,7 @@ def ask_apart(bootstrap: str, config: ClientConfig) -> ClusterAnswers:
         done = subprocess.run(
             [sys.executable, "-m", "snapshots.ask_apart"],
             input=json.dumps({"bootstrap": bootstrap, "config": asdict(config)}),
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            env={**os.environ, **SAFE_PATH, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
             capture_output=True,
             text=True,
             check=False,

@@ -29,6 +29,7 @@ from upath import UPath
 from upath.extensions import ProxyUPath
 
 from snapshots.errors import AuditError, SnapshotError, StorageError
+from snapshots.local_path import LocalPath
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -38,6 +39,13 @@ else:
     _Wrapper = ProxyUPath
 
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+
+OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"})
+"""Schemes that name one: S3, Google's, Azure's.
+
+What else fsspec can open (http, ssh, zip, github, …) would let the name of a snapshot, which Airflow takes from an
+asset's event, make this process ask anybody for anything.
+"""
 
 READ_AHEAD_BYTES: Final = 8 << 20
 """What one request of a sequential read asks for beyond what is wanted now."""
@@ -213,8 +221,13 @@ def location(text: str) -> Location:
     a URL of a kind that nothing installed can read.
     """
     if not is_url(text) or text.lower().startswith("file://"):
-        return Path(re.sub(r"^file://", "", text, flags=re.IGNORECASE)).resolve()
+        return local(Path(re.sub(r"^file://", "", text, flags=re.IGNORECASE)))
     scheme, _, below = text.partition("://")
+    if scheme.lower() not in OBJECT_STORES:
+        raise SnapshotError(
+            f"{text} is no object store's URL: {scheme}:// is not among {', '.join(sorted(OBJECT_STORES))}. Name a "
+            "directory, or a URL of one of these."
+        )
     if not below.strip("/"):
         raise SnapshotError(f"{text} names no bucket. Name a place in one: {scheme}://BUCKET/PREFIX")
     with store_errors(text):
@@ -222,6 +235,11 @@ def location(text: str) -> Location:
         path = ObjectPath(f"{scheme}://{below.rstrip('/')}", use_listings_cache=False)
         _ = path.fs
     return path
+
+
+def local(path: Path) -> LocalPath:
+    """A directory that a user named, as one whose files are read without following a link. It may be a link itself."""
+    return LocalPath(path.resolve())
 
 
 def open_bytes(path: Location) -> BufferedReader:

@@ -17,6 +17,14 @@ from snapshots.errors import SnapshotError
 MANIFEST_NAME: Final = "MANIFEST.json"
 SCHEMA_VERSION: Final = 1
 
+LARGEST_NODE_ID: Final = (1 << 31) - 1
+"""Kafka's node.id is an int32 that is not negative (KafkaConfig)."""
+LARGEST_WHOLE: Final = (1 << 63) - 1
+LAST_INSTANT_MS: Final = 253_402_300_799_999
+"""The last millisecond of the year 9999, the last one that Python and ISO 8601 can tell."""
+LARGEST_FILE_BYTES: Final = 1 << 40
+"""A segment has at most 2 GiB (its positions are int32), and nothing that a broker writes is larger."""
+
 
 class Source(StrEnum):
     """Where the files come from."""
@@ -144,75 +152,156 @@ def to_json(manifest: Manifest) -> str:
     return json.dumps(asdict(manifest), indent=1, sort_keys=True) + "\n"
 
 
-def from_json(text: str, *, where: str) -> Manifest:
-    """Reads MANIFEST.json. Raises `SnapshotError` that names the file and the field."""
+def from_json(text: str, *, where: str, settled: bool = False) -> Manifest:
+    """Reads MANIFEST.json. Raises `SnapshotError` that names the file and the field.
+
+    `settled`: a run directory's own copy, which keeps what is foreign. A snapshot does not decide that for itself.
+    """
     try:
-        value = json.loads(text)
-        version = value["schema_version"]
+        value = Fields.of(json.loads(text, parse_constant=_no_number), "the manifest")
+        version = value.whole("schema_version")
         if version != SCHEMA_VERSION:
             raise SnapshotError(
                 f"{where} has schema version {version}; this release reads version {SCHEMA_VERSION}. "
                 "Take the snapshot again, or use the release that wrote it."
             )
         return Manifest(
-            cluster=_text(value, "cluster"),
-            cluster_id=value["cluster_id"],
-            snapshot_id=_text(value, "snapshot_id"),
-            source=Source(value["source"]),
-            mode=Mode(value["mode"]),
-            consistency=Consistency(value["consistency"]),
-            brokers=tuple(broker_from(b) for b in value["brokers"]),
-            left_out=tuple(left_out_from(x) for x in value["left_out"]),
-            answers=None if value.get("answers") is None else _relative(_text(value, "answers")),
-            hashed_topics=bool(value.get("hashed_topics", False)),
-            foreign=tuple(ForeignLogDir(**x) for x in value.get("foreign", ())),
+            cluster=value.text("cluster"),
+            cluster_id=value.text_or_none("cluster_id"),
+            snapshot_id=value.text("snapshot_id"),
+            source=Source(value.text("source")),
+            mode=Mode(value.text("mode")),
+            consistency=Consistency(value.text("consistency")),
+            brokers=tuple(broker_from(b) for b in value.objects("brokers")),
+            left_out=tuple(left_out_from(x) for x in value.objects("left_out")),
+            answers=value.path("answers") if value.text_or_none("answers", optional=True) is not None else None,
+            hashed_topics=value.flag("hashed_topics"),
+            foreign=tuple(_foreign_from(x) for x in value.objects("foreign")) if settled else (),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise SnapshotError(
             f"{where} is not a manifest that can be used ({type(error).__name__}: {error}). "
             "Remove it and adopt the directory again: tidegauge snapshot adopt DIR --cluster NAME"
         ) from error
 
 
-def _text(value: Mapping[str, Any], key: str) -> str:
-    text = value[key]
-    if not isinstance(text, str):
-        raise TypeError(f"{key} must be a text, not {type(text).__name__}")
-    return text
-
-
-def left_out_from(value: Mapping[str, Any]) -> LeftOut:
+def left_out_from(value: "Fields") -> LeftOut:
     """One `LeftOut` from its JSON object."""
-    return LeftOut(path=_text(value, "path"), reason=_text(value, "reason"))
+    return LeftOut(path=value.text("path"), reason=value.text("reason"))
 
 
-def broker_from(value: Mapping[str, Any]) -> BrokerCapture:
+def broker_from(value: "Fields") -> BrokerCapture:
     """One broker's share from its JSON object. Raises `KeyError`, `TypeError` or `ValueError`."""
     return BrokerCapture(
-        broker_id=BrokerId(int(value["broker_id"])),
-        directory=_relative(_text(value, "directory")),
-        rack=value["rack"],
+        broker_id=BrokerId(value.whole("broker_id", most=LARGEST_NODE_ID)),
+        directory=value.path("directory"),
+        rack=value.text_or_none("rack"),
         log_dirs=tuple(
-            LogDir(name=_relative(_text(d, "name")), directory_id=d["directory_id"]) for d in value["log_dirs"]
+            LogDir(name=d.path("name"), directory_id=d.text_or_none("directory_id")) for d in value.objects("log_dirs")
         ),
-        read_started_at_ms=value["read_started_at_ms"],
-        read_finished_at_ms=value["read_finished_at_ms"],
-        files=tuple(file_from(f) for f in value["files"]),
+        read_started_at_ms=value.whole_or_none("read_started_at_ms", most=LAST_INSTANT_MS),
+        read_finished_at_ms=value.whole_or_none("read_finished_at_ms", most=LAST_INSTANT_MS),
+        files=tuple(file_from(f) for f in value.objects("files")),
     )
 
 
-def file_from(value: Mapping[str, Any]) -> FileEntry:
+def _foreign_from(value: "Fields") -> ForeignLogDir:
+    return ForeignLogDir(
+        broker_id=BrokerId(value.whole("broker_id", most=LARGEST_NODE_ID)),
+        name=value.path("name"),
+        directory_id=value.text_or_none("directory_id"),
+        cluster_id=value.text_or_none("cluster_id"),
+        node_id=None if value.values["node_id"] is None else int(value.values["node_id"]),
+        path=value.path("path"),
+        reason=value.text("reason"),
+    )
+
+
+def file_from(value: "Fields") -> FileEntry:
     """One file from its JSON object."""
     return FileEntry(
-        path=_relative(_text(value, "path")),
-        size_bytes=int(value["size_bytes"]),
-        read_at_ms=value["read_at_ms"],
-        sha256=value["sha256"],
-        modified_at_ns=value.get("modified_at_ns"),
-        source_size_bytes=value.get("source_size_bytes"),
-        changed_at_ns=value.get("changed_at_ns"),
-        read_again_at_ms=value.get("read_again_at_ms"),
+        path=value.path("path"),
+        size_bytes=value.whole("size_bytes", most=LARGEST_FILE_BYTES),
+        read_at_ms=value.whole_or_none("read_at_ms", most=LAST_INSTANT_MS),
+        sha256=value.text_or_none("sha256"),
+        modified_at_ns=value.whole_or_none("modified_at_ns", optional=True),
+        source_size_bytes=value.whole_or_none("source_size_bytes", optional=True, most=LARGEST_FILE_BYTES),
+        changed_at_ns=value.whole_or_none("changed_at_ns", optional=True),
+        read_again_at_ms=value.whole_or_none("read_again_at_ms", optional=True, most=LAST_INSTANT_MS),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """A JSON object whose fields are asked for by type: who wrote the manifest need not mean well.
+
+    Every method raises `KeyError` where the field is not there and `TypeError` or `ValueError` where it is something
+    else; `optional`: a field that is not there is None.
+    """
+
+    values: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, value: object, what: str) -> "Fields":
+        """Of what should be an object."""
+        if not isinstance(value, dict):
+            raise TypeError(f"{what} must be an object, not {_kind(value)}")
+        return cls(value)
+
+    def text(self, key: str) -> str:
+        """A text that UTF-8 can hold."""
+        value = self.values[key]
+        if not isinstance(value, str):
+            raise TypeError(f"{key} must be a text, not {_kind(value)}")
+        value.encode("utf-8")  # Half of a surrogate pair can be neither printed nor kept.
+        if "\0" in value:
+            raise ValueError(f"{key} holds a NUL")
+        return value
+
+    def text_or_none(self, key: str, *, optional: bool = False) -> str | None:
+        """A text, or null."""
+        value = self.values.get(key) if optional else self.values[key]
+        return None if value is None else self.text(key)
+
+    def path(self, key: str) -> str:
+        """A path that stays below the snapshot's root."""
+        return _relative(self.text(key))
+
+    def whole(self, key: str, *, most: int = LARGEST_WHOLE) -> int:
+        """A whole number from 0 to `most`."""
+        value = self.values[key]
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise TypeError(f"{key} must be a whole number, not {_kind(value)}")
+        if not 0 <= value <= most:
+            raise ValueError(f"{key} must lie in [0, {most}]")
+        return value
+
+    def whole_or_none(self, key: str, *, optional: bool = False, most: int = LARGEST_WHOLE) -> int | None:
+        """A whole number from 0 to `most`, or null."""
+        value = self.values.get(key) if optional else self.values[key]
+        return None if value is None else self.whole(key, most=most)
+
+    def flag(self, key: str) -> bool:
+        """True or false; false where it is not there."""
+        value = self.values.get(key, False)
+        if not isinstance(value, bool):
+            raise TypeError(f"{key} must be true or false, not {_kind(value)}")
+        return value
+
+    def objects(self, key: str) -> "Iterable[Fields]":
+        """A list of objects."""
+        value = self.values[key]
+        if not isinstance(value, list):
+            raise TypeError(f"{key} must be a list, not {_kind(value)}")
+        return (Fields.of(each, f"each of {key}") for each in value)
+
+
+def _kind(value: object) -> str:
+    return "null" if value is None else type(value).__name__
+
+
+def _no_number(text: str) -> object:
+    raise ValueError(f"{text} is no number of JSON")
 
 
 def _relative(path: str) -> str:

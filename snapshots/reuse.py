@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 
 from kafka_log.log_dir import PARTITION_METADATA
 from snapshots.location import Location
-from snapshots.manifest import FileEntry, Manifest, file_from
+from snapshots.manifest import Fields, FileEntry, Manifest, file_from
 from snapshots.source_files import Seen
 from snapshots.sources import LogDirSource
 
@@ -75,7 +75,7 @@ def read_journal(text: str) -> Journal:
         try:
             value = json.loads(line)
             if "path" in value:
-                entry = file_from(value)
+                entry = file_from(Fields.of(value, "an entry"))
                 journal.files[entry.path] = entry
             else:
                 journal.header = value

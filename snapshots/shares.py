@@ -15,6 +15,7 @@ from snapshots.errors import SnapshotError
 from snapshots.manifest import (
     BrokerCapture,
     Consistency,
+    Fields,
     LeftOut,
     Manifest,
     Mode,
@@ -143,18 +144,18 @@ def _must_differ(brokers: Iterable[BrokerCapture]) -> None:
 
 def _read(target: Target, name: str) -> Share:
     try:
-        value = json.loads(target.text(name) or "")
+        value = Fields.of(json.loads(target.text(name) or ""), "a share")
         return Share(
-            cluster=str(value["cluster"]),
-            cluster_id=value["cluster_id"],
-            snapshot_id=str(value["snapshot_id"]),
-            mode=Mode(value["mode"]),
-            hashed_topics=bool(value["hashed_topics"]),
-            consistency=Consistency(value["consistency"]),
-            brokers=tuple(broker_from(b) for b in value["brokers"]),
-            left_out=tuple(left_out_from(x) for x in value["left_out"]),
+            cluster=value.text("cluster"),
+            cluster_id=value.text_or_none("cluster_id"),
+            snapshot_id=value.text("snapshot_id"),
+            mode=Mode(value.text("mode")),
+            hashed_topics=value.flag("hashed_topics"),
+            consistency=Consistency(value.text("consistency")),
+            brokers=tuple(broker_from(b) for b in value.objects("brokers")),
+            left_out=tuple(left_out_from(x) for x in value.objects("left_out")),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise SnapshotError(
             f"{target.root / name} is not a broker's share ({type(error).__name__}: {error}). Remove it, and capture "
             "that broker again with the same --id."

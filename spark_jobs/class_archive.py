@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from snapshots.safe_path import SAFE_PATH
 from spark_jobs.java import Java, find_java
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def make(java: Java) -> Path | None:
         archive.parent.mkdir(parents=True, exist_ok=True)
         _ensure_base_archive(java)
         rehearsal = [sys.executable, "-m", "spark_jobs.class_archive", "rehearse", str(partial)]
-        subprocess.run(rehearsal, check=True, capture_output=True, timeout=600)
+        subprocess.run(rehearsal, check=True, capture_output=True, timeout=600, env={**os.environ, **SAFE_PATH})
         os.replace(partial, archive)
     except (OSError, subprocess.SubprocessError):
         partial.unlink(missing_ok=True)

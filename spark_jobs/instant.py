@@ -7,18 +7,21 @@ after that holds an old metadata log, which tells nothing of the others.
 """
 
 from collections.abc import Collection
+from datetime import UTC, datetime
 from typing import Final
 
 import pyarrow.dataset as ds
 
 from kafka_log.internal_topics import CLUSTER_METADATA, CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
-from snapshots.manifest import Manifest
+from snapshots.errors import SnapshotError
+from snapshots.manifest import LAST_INSTANT_MS, Manifest
 
 _COORDINATORS: Final = frozenset({CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE})
 """Their records bear the time of the broker that wrote them (CoordinatorRuntime, TransactionStateManager)."""
 _APART_MS: Final = 60_000
 """How far brokers' clocks, and the copies of their logs, may lie apart."""
-_YEAR_10000_MS: Final = 253_402_300_800_000
+CLOCKS_APART_MS: Final = 3_600_000
+"""How far the clock of who captured a snapshot may be ahead of the auditor's."""
 
 
 def finished_at_ms(manifest: Manifest) -> int | None:
@@ -39,6 +42,21 @@ def captured_at_ms(manifest: Manifest, summaries: ds.Dataset, *, key: str) -> in
     return controllers
 
 
+def check_clock(name: str, at_ms: int | None, *, now_ms: int) -> None:
+    """Refuses what is dated in the future: it would count as the newest of its cluster for as long as that is, and what
+    is audited after it would neither breach nor resolve anything. Raises `SnapshotError`.
+    """
+    if at_ms is not None and at_ms > now_ms + CLOCKS_APART_MS:
+        raise SnapshotError(
+            f"{name} says that it was captured at {_iso(at_ms)}, and here it is {_iso(now_ms)}. Set the clock that is "
+            "wrong, this machine's or that of who captured it, and capture anew; nothing of it was judged."
+        )
+
+
+def _iso(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
 def _newest(summaries: ds.Dataset, key: str, topics: Collection[str]) -> int | None:
     rows = summaries.to_table(
         columns=["max_timestamp_ms"],
@@ -46,4 +64,4 @@ def _newest(summaries: ds.Dataset, key: str, topics: Collection[str]) -> int | N
     )
     known = (at for at in rows.column("max_timestamp_ms").to_pylist() if at is not None)
     # An instant that no calendar has was written by damage.
-    return max((at for at in known if 0 <= at < _YEAR_10000_MS), default=None)
+    return max((at for at in known if 0 <= at <= LAST_INSTANT_MS), default=None)

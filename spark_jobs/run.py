@@ -60,6 +60,10 @@ class AuditedSnapshot(ReadSnapshot):
         return (self,) if self.previous is None else (self, self.previous)
 
 
+NO_STORE: Final = "none"
+"""Instead of a store's URL: publish nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One audit. `store_url` None: the embedded Postgres; "none": publish nothing. `data_docs`: write pages too.
@@ -221,9 +225,9 @@ def _folder(name: str) -> str:
 
 
 def save(run: Run) -> None:
-    """Writes `run.json`, whole or not at all."""
+    """Writes `run.json`, whole or not at all, and without the store's password: who may read runs need not have it."""
     value = {
-        "store_url": run.store_url,
+        "store_url": _address(run.store_url),
         "fail_on": run.fail_on,
         "started_at_ms": run.started_at_ms,
         "data_docs": run.data_docs,
@@ -245,6 +249,13 @@ def save(run: Run) -> None:
     os.replace(partial, run.directory / _RUN_FILE)
 
 
+def _address(store_url: str | None) -> str | None:
+    """What `run.json` says of the store."""
+    from spark_jobs.store.connection import without_secrets  # only where a run is made is there a store's driver
+
+    return None if store_url is None else store_url if store_url == NO_STORE else without_secrets(store_url)
+
+
 def _saved_previous(previous: ReadSnapshot | None) -> dict[str, Any] | None:
     if previous is None:
         return None
@@ -254,7 +265,7 @@ def _saved_previous(previous: ReadSnapshot | None) -> dict[str, Any] | None:
 def _loaded_previous(value: dict[str, Any] | None, where: Path) -> ReadSnapshot | None:
     if value is None:
         return None
-    manifest = from_json(json.dumps(value["manifest"]), where=str(where))
+    manifest = from_json(json.dumps(value["manifest"]), where=str(where), settled=True)
     return ReadSnapshot(root=location(value["root"]), manifest=manifest)
 
 
@@ -274,7 +285,7 @@ def load(directory: Path) -> Run:
             AuditedSnapshot(
                 root=location(s["root"]),
                 target=directory / s["target"],
-                manifest=from_json(json.dumps(s["manifest"]), where=str(path)),
+                manifest=from_json(json.dumps(s["manifest"]), where=str(path), settled=True),
                 previous=_loaded_previous(s.get("previous"), path),
             )
             for s in value["snapshots"]

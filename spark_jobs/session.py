@@ -19,6 +19,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from snapshots.errors import StorageError
+from snapshots.safe_path import SAFE_PATH
 from spark_jobs import class_archive
 from spark_jobs.errors import SparkError, UnavailableError
 from spark_jobs.java import Java, find_java
@@ -37,6 +38,7 @@ _EVERYWHERE: Final = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
+    **{f"spark.executorEnv.{name}": value for name, value in SAFE_PATH.items()},
 }
 
 _LOCAL: Final = {
@@ -121,11 +123,14 @@ def start(master: str = LOCAL, *, name: str = "tidegauge", extra: Mapping[str, s
     from pyspark.sql import SparkSession
 
     configuration = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
-    configuration.setAll([*settings(master).items(), *_store_settings(os.environ).items(), *(extra or {}).items()])
+    configuration.setAll([*settings(master).items(), *(extra or {}).items()])
     with TemporaryFile() as log:
         try:
             if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
                 SparkContext._ensure_initialized(gateway=_launch(configuration, master, log))
+            # Told to the JVM that runs: what it is started with stands on its command line, for everybody to read.
+            for name, value in _store_settings(os.environ).items():
+                configuration.setIfMissing(name, value)
             return SparkSession.builder.config(conf=configuration).getOrCreate()
         except (PySparkException, OSError, RuntimeError) as error:
             raise SparkError(f"Spark did not start on {master}: {error}.{_tail(log)}") from error
@@ -170,7 +175,7 @@ def _tail(log: BinaryIO) -> str:
 
 def environment(java: Java, master: str = LOCAL) -> dict[str, str]:
     """Environment variables for a process that starts Spark: which Java, which Spark, which Python, which interface."""
-    variables = {"JAVA_HOME": str(java.home)}
+    variables = {"JAVA_HOME": str(java.home), **SAFE_PATH}
     if is_local(master):
         variables |= {
             "SPARK_HOME": str(spark_home()),

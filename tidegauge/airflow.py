@@ -154,6 +154,9 @@ class Airflow:
 
 _no_proxy: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
+_NO_LOG_SERVER: Final = {"scheduler": ("--skip-serve-logs",)}
+"""It would serve the logs of tasks to the whole network; here the API server reads the files."""
+
 
 @contextmanager
 def running(home: Path, environ: Mapping[str, str]) -> Iterator[Airflow]:
@@ -165,8 +168,8 @@ def running(home: Path, environ: Mapping[str, str]) -> Iterator[Airflow]:
         for component in _COMPONENTS:
             with (home / f"{component}.log").open("wb") as log:
                 airflow._processes[component] = subprocess.Popen(
-                    [_command(), component], env=dict(environ), stdin=subprocess.DEVNULL, stdout=log,
-                    stderr=subprocess.STDOUT, start_new_session=True,
+                    [_command(), component, *_NO_LOG_SERVER.get(component, ())], env=dict(environ),
+                    stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
                 )  # fmt: skip
         yield airflow
     except OSError as error:

@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Final
 
 from snapshots.errors import SnapshotError
 from spark_jobs.look import EVERYTHING, Look
-from spark_jobs.run import Run, load, new_run
+from spark_jobs.run import NO_STORE, Run, load, new_run
 from tidegauge import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NO_STORE: Final = "none"
 AUTO: Final = "auto"
 BEFORE: Final = "before"
 SUBMITTED: Final = "submitted"
@@ -99,13 +98,20 @@ def step(name: str, run_dir: Path, *, progress: Progress) -> AuditResult | None:
             _spark_step(name, run, settings.spark_master(), progress)
             return None
         case "evaluate":
-            with store_at(run.store_url) as url:
+            with store_at(_as_given(run.store_url)) as url:
                 return _evaluate(run, url, progress)
         case _:
-            with store_at(run.store_url) as url:
+            with store_at(_as_given(run.store_url)) as url:
                 result = _publish(run, url, progress)
             raise_failures(run)
             return result
+
+
+def _as_given(address: str | None) -> str | None:
+    """The store of a run that another process began: `run.json` has no password, the environment may."""
+    from spark_jobs.store.connection import with_secrets
+
+    return address if address is None or address == NO_STORE else with_secrets(address, settings.store_url())
 
 
 def raise_failures(run: Run) -> None:

@@ -185,9 +185,10 @@ def job_command(
 
 
 def _not_published(found: tuple[str, ...], store: str | None, cluster: str | None) -> tuple[str, ...]:
+    from spark_jobs.run import NO_STORE
     from tidegauge import settings
     from tidegauge.already import not_yet
-    from tidegauge.audit import NO_STORE, store_at
+    from tidegauge.audit import store_at
 
     given = store or settings.store_url()
     if given == NO_STORE:

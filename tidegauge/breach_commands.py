@@ -1,10 +1,11 @@
 """`tidegauge explain` and `tidegauge salvage`: what to do about a breach, as commands."""
 
+import os
 from pathlib import Path
 
 import click
 
-from tidegauge.endings import told
+from tidegauge.endings import progress, told
 
 _DIRECTORY = click.Path(path_type=Path)
 
@@ -59,9 +60,10 @@ def salvage_command(
     from snapshots.location import location
     from tidegauge.salvage import salvage
 
+    os.umask(0o077)  # What is written are users' records.
     saved = salvage(location(directory), topic=topic, partition=partition, start=start, end=end, broker=broker, out=out)
     for reason in saved.unreadable:
-        click.echo(f"not salvaged: {reason}", err=True)
+        progress(f"not salvaged: {reason}")
     span = f" [{saved.start_offset}, {saved.end_offset})" if saved.records else ""
     click.echo(
         f"{saved.records} records of {topic}-{partition}{span} from broker {saved.broker_id} in {saved.directory}; "

@@ -10,6 +10,7 @@ An error is one paragraph: what, where, what to do; a traceback only with --debu
 """
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,24 +20,34 @@ import click
 
 from snapshots.errors import SnapshotError
 from snapshots.manifest import Consistency, Mode
+from snapshots.safe_path import SAFE_PATH
 from tidegauge import __version__
 from tidegauge.alerts.command import alerts
 from tidegauge.audit_commands import audit_command, job_command
 from tidegauge.breach_commands import explain_command, salvage_command
 from tidegauge.console.command import console_command, up_command
-from tidegauge.endings import EXIT_BREACHES, EXIT_ENVIRONMENT, EXIT_OUR_FAULT, EXIT_UNUSABLE
+from tidegauge.endings import EXIT_BREACHES, EXIT_ENVIRONMENT, EXIT_OUR_FAULT, EXIT_UNUSABLE, ends_by_signal
 from tidegauge.endings import progress as _progress
 from tidegauge.endings import told as _told
 from tidegauge.metadata_command import metadata_command
 from tidegauge.scoring.command import score_command
 from tidegauge.store_commands import store_group
+from tidegauge.terminal import plain
 from tidegauge.visibility_command import visibility_command
 
-__all__ = ["EXIT_BREACHES", "EXIT_ENVIRONMENT", "EXIT_OUR_FAULT", "EXIT_UNUSABLE", "main"]
+__all__ = ["EXIT_BREACHES", "EXIT_ENVIRONMENT", "EXIT_OUR_FAULT", "EXIT_UNUSABLE", "main", "run"]
 
 _DIRECTORY = click.Path(path_type=Path)
 # Those of sim_engine.explore.rules.Model, which takes a second to import.
 _MODELS = ("TruncateToHighWatermark", "Kip101", "Kip279", "Kip320FirstTry", "Kip320", "KafkaTruncateToHighWatermark")
+
+
+def run() -> None:
+    """`tidegauge` as a process of its own: what is set here holds for all of it, and for those that it starts."""
+    os.environ.update(SAFE_PATH)
+    os.umask(os.umask(0o027) | 0o027)  # Reports tell of users' topics and groups: nobody else need read them.
+    ends_by_signal()
+    main(prog_name="tidegauge")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -120,10 +131,10 @@ def verify_command(directory: str) -> None:
     with _bar("Verifying") as tick:
         problems = verify(opened, progress=tick)
     for problem in problems:
-        click.echo(f"{problem.path}: {problem.reason}")
+        click.echo(plain(f"{problem.path}: {problem.reason}"))
     if problems:
         sys.exit(EXIT_BREACHES)
-    click.echo(f"{opened.manifest.cluster}/{opened.manifest.snapshot_id}: as its manifest says.")
+    click.echo(plain(f"{opened.manifest.cluster}/{opened.manifest.snapshot_id}: as its manifest says."))
 
 
 class _bar:  # noqa: N801 - reads as a verb where it is used

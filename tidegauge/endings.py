@@ -8,6 +8,7 @@ mistake of ours.
     2   usage, or a snapshot that cannot be used
     3   the environment: store, Spark, disk
     70  an error of our own
+    130, 143, 129  Ctrl-C, SIGTERM, SIGHUP
     99  nothing to do (`job snapshot --unless-published`), which Airflow takes for skipped
 
 Of several snapshots that are audited together, one that cannot be audited makes it 2, 3 or 70, whatever the others
@@ -15,16 +16,20 @@ breach, and they are published before that.
 """
 
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from functools import wraps
+from types import FrameType
 from typing import Any, Final
 
 import click
 
 from snapshots.errors import AuditError, SnapshotError
 from spark_jobs.errors import OwnError
+from tidegauge.terminal import paragraph
 
 EXIT_BREACHES: Final = 1
 EXIT_UNUSABLE: Final = 2
@@ -43,7 +48,7 @@ def told(command: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return command(*args, **kwargs)
         except AuditError as error:
-            click.echo(_paragraph(error), err=True)
+            progress(_words(error))
             _traceback()
             sys.exit(_code(error))
         except BrokenPipeError:
@@ -52,10 +57,9 @@ def told(command: Callable[..., Any]) -> Callable[..., Any]:
             sys.exit(EXIT_ENVIRONMENT)
         except OSError as error:
             where = f" at {error.filename}" if error.filename else ""
-            click.echo(
+            progress(
                 f"tidegauge: the system refused{where}: {error.strerror or error}. "
-                "Check permissions and free space there, then run the same command again.",
-                err=True,
+                "Check permissions and free space there, then run the same command again."
             )
             _traceback()
             sys.exit(EXIT_ENVIRONMENT)
@@ -63,9 +67,8 @@ def told(command: Callable[..., Any]) -> Callable[..., Any]:
             raise
         except Exception as error:
             # Never 1: a breach is a result, this is a mistake of ours.
-            click.echo(
-                f"tidegauge: an error of its own ({type(error).__name__}: {error}). Nothing was published. {_REPORT}",
-                err=True,
+            progress(
+                f"tidegauge: an error of its own ({type(error).__name__}: {error}). Nothing was published. {_REPORT}"
             )
             _traceback()
             sys.exit(EXIT_OUR_FAULT)
@@ -73,7 +76,7 @@ def told(command: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _paragraph(error: AuditError) -> str:
+def _words(error: AuditError) -> str:
     if not isinstance(error, OwnError):
         return f"tidegauge: {error}"
     return f"tidegauge: an error of its own ({error}). {_REPORT}"
@@ -90,6 +93,23 @@ def _traceback() -> None:
         traceback.print_exc()
 
 
+def ends_by_signal() -> None:
+    """Lets SIGTERM and SIGHUP end the command as Ctrl-C does: what it started is stopped, what it began is cleared.
+
+    A SIGHUP that was to be ignored (nohup) still is. Whoever sends a signal twice does not break off the clearing up.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return  # Another program runs the command within itself: its signals are its own.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _ended)
+
+
+def _ended(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
 def progress(text: str) -> None:
     """A line on standard error."""
-    click.echo(text, err=True)
+    click.echo(paragraph(text), err=True)

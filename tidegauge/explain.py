@@ -13,7 +13,8 @@ from expectations.catalogue.registry import CATALOGUE
 from expectations.data_docs import runbook
 from expectations.verdicts import shown
 from tidegauge.explained import Explained, from_report
-from tidegauge.present import breach_lines, safe, subject_line
+from tidegauge.present import breach_lines, subject_line
+from tidegauge.terminal import plain
 
 _WIDTH: Final = 118
 _EVENTS_SHOWN: Final = 24
@@ -38,7 +39,7 @@ def lines(found: Explained) -> Iterator[str]:
         if value is not None:
             text = shown(name, value) or ""
             yield from textwrap.wrap(
-                safe(f"{name} = {text}"), _WIDTH, initial_indent="    ", subsequent_indent="      "
+                plain(f"{name} = {text}"), _WIDTH, initial_indent="    ", subsequent_indent="      "
             )
     yield from _timeline(found)
     if breach["implied_by"]:
@@ -50,7 +51,7 @@ def lines(found: Explained) -> Iterator[str]:
         yield f"  … and {len(found.consequences) - _CONSEQUENCES_SHOWN} more that follow from it."
     yield from _runbook(breach["code"])
     if breach["next"]:
-        yield f"  Next: {safe(breach['next'])}"
+        yield f"  Next: {plain(breach['next'])}"
 
 
 def _evidence_names(breach: Row) -> list[str]:
@@ -81,7 +82,7 @@ def _timeline(found: Explained) -> Iterator[str]:
         when = shown("at_ms", row["at_ms"]) or "before the log that is kept"
         text = _broker_event(row) if kind else _partition_event(row)
         line = f"{mark} offset {offset}, {when}: {text}"
-        yield from textwrap.wrap(safe(line), _WIDTH, initial_indent="    ", subsequent_indent="        ")
+        yield from textwrap.wrap(plain(line), _WIDTH, initial_indent="    ", subsequent_indent="        ")
     later = len(events) - first - len(told)
     if later:
         yield f"    … {later} later"

@@ -48,8 +48,9 @@ class EmbeddedPostgres:
 
     def ensure_database(self, database: str = "tidegauge") -> str:
         """The URL of a database that exists now. Raises `StoreError`."""
-        if not self._execute("SELECT 1 FROM pg_database WHERE datname = %s", database):
-            self._execute(f'CREATE DATABASE "{database}"')
+        with _alone(self.directory):  # Two that both find none would both make it.
+            if not self._execute("SELECT 1 FROM pg_database WHERE datname = %s", database):
+                self._execute(f'CREATE DATABASE "{database}"')
         return self.url(database)
 
     def fresh_database(self, database: str) -> str:
@@ -109,6 +110,14 @@ def _join(directory: Path) -> int:
         raise StoreError(f"The embedded Postgres cannot use the directory {directory}: {error}") from error
 
 
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """For as long as the block lasts, nobody else starts the server or makes a database."""
+    with (directory / "start.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def _is_the_file(descriptor: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
@@ -132,8 +141,7 @@ def _leave(directory: Path, users: int, *, remove: bool) -> None:
 def _start(directory: Path) -> EmbeddedPostgres:
     data = directory / "data"
     try:
-        with (directory / "start.lock").open("w") as starting:
-            fcntl.flock(starting, fcntl.LOCK_EX)
+        with _alone(directory):
             data.mkdir(mode=0o700, exist_ok=True)
             server = _server(data)
             fresh = not (data / "PG_VERSION").exists()

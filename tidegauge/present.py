@@ -13,6 +13,7 @@ from typing import Any, Final
 import click
 
 from expectations.causes import CAUSES
+from tidegauge.terminal import plain
 
 _COLOURS: Final = {"critical": "red", "warning": "yellow", "info": "cyan", "unknown": "magenta"}
 _WIDTH: Final = 118
@@ -43,10 +44,10 @@ def print_report(report_path: Path, data_docs_path: Path | None) -> None:
 def lines(report: Report) -> Iterator[str]:
     """The report, line by line."""
     run = report["run"]
-    yield click.style(f"Cluster {safe(run['cluster'])}, snapshot {safe(run['snapshot_id'])}", bold=True)
+    yield click.style(f"Cluster {plain(run['cluster'])}, snapshot {plain(run['snapshot_id'])}", bold=True)
     if restricted := run.get("restricted_to"):
         asked = ", ".join((*restricted["partitions"], *restricted["invariants"]))
-        yield f"A look at {safe(asked)} only: no verdict on the cluster, and not published."
+        yield f"A look at {plain(asked)} only: no verdict on the cluster, and not published."
     yield from _missing(report)
     yield from _coverage(report)
     yield ""
@@ -55,11 +56,6 @@ def lines(report: Report) -> Iterator[str]:
     yield from _losses(report)
     yield from _risks(report)
     yield from _open_transactions(report)
-
-
-def safe(text: object) -> str:
-    """Text from a snapshot, fit for a terminal: control characters are shown, not obeyed."""
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in str(text))
 
 
 def _coverage(report: Report) -> Iterator[str]:
@@ -73,7 +69,7 @@ def _coverage(report: Report) -> Iterator[str]:
         f"{f'{len(unread)} files not read' if unread else 'nothing left unread'}."
     )
     for entry in unread[:5]:
-        yield f"  not read: {safe(entry['path'])}: {safe(entry['reason'])}"
+        yield f"  not read: {plain(entry['path'])}: {plain(entry['reason'])}"
     if len(unread) > 5:
         yield f"  … and {len(unread) - 5} more, in the report."
 
@@ -89,7 +85,7 @@ def _missing(report: Report) -> Iterator[str]:
     for piece in pieces:
         name = click.style(piece["evidence"].replace("_", " "), fg=_COLOURS["unknown"])
         yield from textwrap.wrap(
-            f"{name}: {safe(piece['why'])}. Open: {' '.join(piece['blinds'])}.",
+            f"{name}: {plain(piece['why'])}. Open: {' '.join(piece['blinds'])}.",
             _WIDTH,
             initial_indent="  ",
             subsequent_indent="    ",
@@ -127,7 +123,7 @@ def _table(report: Report) -> Iterator[str]:
         yield "Not known, and so not green:"
         for reason, codes in sorted(reasons.items()):
             yield from textwrap.wrap(
-                f"{safe(reason)}: {' '.join(codes)}", _WIDTH, initial_indent="  ", subsequent_indent="    "
+                f"{plain(reason)}: {' '.join(codes)}", _WIDTH, initial_indent="  ", subsequent_indent="    "
             )
 
 
@@ -157,10 +153,10 @@ def breach_lines(breach: Mapping[str, Any]) -> Iterator[str]:
     severity = click.style(breach["severity"], fg=_COLOURS[breach["severity"]])
     yield f"{click.style(title, bold=True)}  {severity}  [{breach['breach_id']}]"
     for line in breach["explanation"].splitlines():
-        yield from textwrap.wrap(safe(line), _WIDTH, initial_indent="  ", subsequent_indent="    ")
+        yield from textwrap.wrap(plain(line), _WIDTH, initial_indent="  ", subsequent_indent="    ")
     yield from _diagnosis(breach)
     if breach["next"]:
-        yield f"  Next: {safe(breach['next'])}"
+        yield f"  Next: {plain(breach['next'])}"
 
 
 def _diagnosis(breach: Mapping[str, Any]) -> Iterator[str]:
@@ -181,8 +177,8 @@ def subject_line(subject: Mapping[str, Any]) -> str:
     """What a breach is about, in a few words: the partition first."""
     told = dict(subject)
     topic, partition = told.pop("topic", None), told.pop("partition", None)
-    parts = [f"{safe(topic)}-{partition}"] if topic is not None and partition is not None else []
-    parts += [f"{key.removesuffix('_id')} {safe(value)}" for key, value in told.items() if value is not None]
+    parts = [f"{plain(topic)}-{partition}"] if topic is not None and partition is not None else []
+    parts += [f"{key.removesuffix('_id')} {plain(value)}" for key, value in told.items() if value is not None]
     return ", ".join(parts)
 
 
@@ -200,13 +196,13 @@ def _losses(report: Report) -> Iterator[str]:
     for loss in losses:
         held = f"held by broker {', '.join(map(str, loss['held_by']))}" if loss["held_by"] else "on no disk in the copy"
         yield (
-            f"  {safe(loss['topic'])}-{loss['partition']} [{loss['start_offset']}, {loss['end_offset']})  "
+            f"  {plain(loss['topic'])}-{loss['partition']} [{loss['start_offset']}, {loss['end_offset']})  "
             f"{loss['records']} records, {loss['state'].replace('_', ' ')}, {held}, "
             f"at least {loss['declared_committed']} declared committed"
         )
-        yield from textwrap.wrap(safe(loss["cause"]), _WIDTH, initial_indent="    ", subsequent_indent="    ")
+        yield from textwrap.wrap(plain(loss["cause"]), _WIDTH, initial_indent="    ", subsequent_indent="    ")
         if loss["groups_affected"]:
-            yield f"    Groups that had read past it: {', '.join(map(safe, loss['groups_affected']))}"
+            yield f"    Groups that had read past it: {', '.join(map(plain, loss['groups_affected']))}"
 
 
 def _as_far_as(report: Report) -> str:
@@ -238,9 +234,9 @@ def _risks(report: Report) -> Iterator[str]:
             )
             if risk[name]
         ]
-        who = ", ".join(map(safe, risk["racks"] or risk["brokers"]))
+        who = ", ".join(map(plain, risk["racks"] or risk["brokers"]))
         failure = "as it is now" if risk["failure"] == "now" else f"without {risk['failure']} {who}"
-        yield f"  {safe(risk['topic'])}, {failure}: of {risk['partition_count']} partitions {', '.join(costs)}"
+        yield f"  {plain(risk['topic'])}, {failure}: of {risk['partition_count']} partitions {', '.join(costs)}"
     if len(single) > _RISKS_SHOWN or len(found) > len(single):
         yield "  … all of them in the report and in data docs, risks.html."
 
@@ -252,14 +248,14 @@ def _open_transactions(report: Report) -> Iterator[str]:
         return
     yield f"Open transactions: {len(found)}"
     for t in found[:_TRANSACTIONS_SHOWN]:
-        owner = safe(t["transactional_id"]) if t["transactional_id"] is not None else "no transactional id on record"
+        owner = plain(t["transactional_id"]) if t["transactional_id"] is not None else "no transactional id on record"
         state = (
             "its coordinator's log does not list it"
             if t["hanging"]
-            else f"{safe(t['coordinator_state'])} at its coordinator"
+            else f"{plain(t['coordinator_state'])} at its coordinator"
         )
         yield (
-            f"  {safe(t['topic'])}-{t['partition']} from {t['first_offset']}  "
+            f"  {plain(t['topic'])}-{t['partition']} from {t['first_offset']}  "
             f"producer {t['producer_id']} epoch {t['producer_epoch']}, {owner}: {state}"
         )
     if len(found) > _TRANSACTIONS_SHOWN:

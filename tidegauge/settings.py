@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +83,12 @@ VARIABLES: Final = (
         meaning="Where readers reach the console, so that others can lead there; `tidegauge up` sets it for Airflow.",
     ),
     Variable(
+        name="TIDEGAUGE_CONSOLE_HOSTS",
+        default="",
+        meaning="More names by which browsers may ask for the console, separated by spaces; this machine's own, "
+        "addresses and the name in TIDEGAUGE_CONSOLE_URL are known.",
+    ),
+    Variable(
         name="TIDEGAUGE_CONSOLE_FRAMED_BY",
         default="",
         meaning="Origins whose pages may show the console in a frame, separated by spaces: where Airflow's pages are.",
@@ -132,6 +139,12 @@ def alerts_file() -> Path | None:
     """The file that says who is told of breaches."""
     given = os.environ.get("TIDEGAUGE_ALERTS")
     return Path(given).expanduser() if given else None
+
+
+def console_hosts() -> tuple[str, ...]:
+    """Names by which browsers may ask for the console, beside those of its machine."""
+    url = urlsplit(os.environ.get("TIDEGAUGE_CONSOLE_URL", "")).hostname
+    return (*os.environ.get("TIDEGAUGE_CONSOLE_HOSTS", "").split(), *([url] if url else []))
 
 
 def console_framed_by() -> tuple[str, ...]:

@@ -34,6 +34,8 @@ def dump(url: str, file: Path) -> None:
     program = _programs("pg_dump", _server_major(url))[0]
     unfinished = file.with_name(f"{file.name}.unfinished")
     try:
+        unfinished.unlink(missing_ok=True)
+        unfinished.touch(mode=0o600)  # pg_dump keeps the mode of what is there.
         _run(url, program, "--format=custom", "--schema=tidegauge", f"--file={unfinished}", doing="be dumped")
         unfinished.replace(file)
     finally:

@@ -108,7 +108,7 @@ async def _bytes(answer: httpx.Response) -> AsyncIterator[bytes]:
 def _headers(request: Request) -> list[tuple[str, str]]:
     """What the console hears of a request: no cookie and no token of Airflow's."""
     headers = [(name, request.headers[name]) for name in _ASKED if name in request.headers]
-    headers.append(("host", request.headers.get("host", "")))
+    headers.append(("x-forwarded-host", request.headers.get("host", "")))  # Host is the console's own name.
     headers.append(("x-forwarded-proto", request.url.scheme))
     headers.append(("x-forwarded-prefix", request.scope.get("root_path", "")))
     if token := request.cookies.get(_COOKIE):

@@ -38,6 +38,24 @@ def normalised(url: str) -> URL:
     return parsed.set(drivername="postgresql+psycopg2")
 
 
+def without_secrets(url: str) -> str:
+    """The address alone, as a file may hold it that others can read."""
+    parsed = normalised(url)
+    query = {name: value for name, value in parsed.query.items() if name not in _SECRETS}
+    return URL.create(
+        parsed.drivername, parsed.username, None, parsed.host, parsed.port, parsed.database, query
+    ).render_as_string()
+
+
+def with_secrets(address: str, given: str | None) -> str:
+    """An address that was kept `without_secrets`, as this process was given it; else alone: libpq may know the password
+    from PGPASSWORD or ~/.pgpass.
+    """
+    if given is not None and given != address and without_secrets(given) == address:
+        return given
+    return address
+
+
 def shown(url: URL) -> str:
     """The URL as a message may show it."""
     query = {name: "***" if name in _SECRETS else value for name, value in url.query.items()}

@@ -77,7 +77,25 @@ def test_on_this_machine_spark_submit_runs_the_driver_here():
     command = job.spark_submit("local[2]", ["index", "--run", "r"], ENVIRON, name="index")
     assert command == [
         *("/spark/bin/spark-submit", "--master", "local[2]", "--deploy-mode", "client", "--name", "tidegauge-index"),
+        *("--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1"),
+        *("--conf", "spark.driver.bindAddress=127.0.0.1"),
         *("/jobs/job.py", "index", "--run", "r"),
+    ]
+
+
+@pytest.mark.parametrize("master", ["yarn", "k8s://https://api:6443"])
+def test_on_a_cluster_that_makes_secrets_nobody_is_let_in_without(master):
+    command = job.spark_submit(master, ["index"], ENVIRON, name="index")
+    for setting in ("spark.authenticate=true", "spark.network.crypto.enabled=true", "spark.ui.enabled=false"):
+        assert setting in command
+
+
+def test_what_was_set_is_not_set_otherwise():
+    environ = ENVIRON | {"TIDEGAUGE_SPARK_CONF": "spark.ui.enabled=true spark.authenticate=false"}
+    command = job.spark_submit("yarn", ["index"], environ, name="index")
+    assert [word for word in command if word.startswith(("spark.ui", "spark.auth"))] == [
+        "spark.ui.enabled=true",
+        "spark.authenticate=false",
     ]
 
 

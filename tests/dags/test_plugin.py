@@ -74,7 +74,8 @@ def test_a_page_is_asked_for_without_anything_of_airflow_s(browser, heard):
     assert asked["headers"]["cookie"] == "tidegauge_form=ours"
     assert "airflow's" not in str(asked)
     assert asked["headers"]["x-forwarded-prefix"] == "/tidegauge"
-    assert (asked["headers"]["host"], asked["headers"]["x-forwarded-proto"]) == ("airflow.example", "https")
+    assert (asked["headers"]["x-forwarded-host"], asked["headers"]["x-forwarded-proto"]) == ("airflow.example", "https")
+    assert asked["headers"]["host"] == "console:8137", "the console knows no other name"
 
 
 def test_of_the_answer_only_what_the_console_may_say_comes_back(browser):

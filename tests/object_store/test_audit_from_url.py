@@ -5,9 +5,12 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from click.testing import CliRunner, Result
 
@@ -52,13 +55,18 @@ def test_the_verdicts_are_those_of_the_same_files_here(copy, url, s3, golden, tm
     shutil.copytree(copy, renamed)
     manifest = renamed / MANIFEST_NAME
     manifest.write_text(manifest.read_text().replace('"snapshot_id": "one"', '"snapshot_id": "here"'))
-    done = subprocess.run(
-        [sys.executable, "-c", "from tidegauge.cli import main; main()", "audit", url, str(renamed),
-         "--out", str(tmp_path / "out"), "--store", "none"],
-        env={**reached_by(s3), "TIDEGAUGE_HOME": str(tmp_path / "home")},
-        capture_output=True, text=True, check=False, timeout=600,
-    )  # fmt: skip
-    assert done.returncode == 1, done.stderr
+    environ = {**reached_by(s3), "TIDEGAUGE_HOME": str(tmp_path / "home"), "AWS_SESSION_TOKEN": "token-of-a-session"}
+    with (tmp_path / "said").open("w+", encoding="utf-8") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-c", "from tidegauge.cli import run; run()", "audit", url, str(renamed),
+             "--out", str(tmp_path / "out"), "--store", "none"],
+            env=environ, stdout=said, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        commands = commands_of(process)
+    assert process.returncode == 1, (tmp_path / "said").read_text(encoding="utf-8")
+    assert any("java" in command for command in commands)
+    for secret in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        assert not [command for command in commands if environ[secret] in command]
     there, here = (
         json.loads((tmp_path / "out" / "prod" / name / "report.json").read_text()) for name in ("one", "here")
     )
@@ -66,6 +74,19 @@ def test_the_verdicts_are_those_of_the_same_files_here(copy, url, s3, golden, tm
     for part in ("coverage", "invariants", "losses"):
         assert there[part] == here[part]
     assert [plain(breach) for breach in there["breaches"]] == [plain(breach) for breach in here["breaches"]]
+
+
+def commands_of(process: subprocess.Popen[bytes]) -> set[str]:
+    """The command lines, which everybody can read, of a process and all that it started, until it ended."""
+    found: set[str] = set()
+    while process.poll() is None:
+        with suppress(psutil.NoSuchProcess):
+            own = psutil.Process(process.pid)
+            for each in (own, *own.children(recursive=True)):
+                with suppress(psutil.NoSuchProcess):
+                    found.add(" ".join(each.cmdline()))
+        time.sleep(0.1)
+    return found
 
 
 def plain(breach: dict[str, Any]) -> dict[str, Any]:
@@ -166,7 +187,7 @@ def test_a_store_that_goes_away_is_no_verdict(s3, url, tmp_path):
     """Neither unread files nor a mistake of ours: the step fails, and may be tried again."""
     assert run("job", "snapshot", url, "--run", tmp_path).exit_code == 0
     done = subprocess.run(
-        [sys.executable, "-c", "from tidegauge.cli import main; main()", "job", "index", "--run", str(tmp_path)],
+        [sys.executable, "-c", "from tidegauge.cli import run; run()", "job", "index", "--run", str(tmp_path)],
         env={**reached_by(s3), "AWS_ENDPOINT_URL": "http://127.0.0.1:1", "TIDEGAUGE_SPARK_MASTER": "local[1]"},
         capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from snapshots.errors import SnapshotError, StorageError
-from snapshots.location import ObjectPath, is_url, location, open_bytes, store_errors, unreadable
+from snapshots.location import OBJECT_STORES, ObjectPath, is_url, location, open_bytes, store_errors, unreadable
 
 
 @pytest.fixture
-def objects(request) -> ObjectPath:
+def objects(request, monkeypatch) -> ObjectPath:
     """A store in memory: fsspec's own, which behaves like any other."""
+    monkeypatch.setattr("snapshots.location.OBJECT_STORES", OBJECT_STORES | {"memory"})
     root = location(f"memory://bucket/{request.node.name}")
     assert isinstance(root, ObjectPath)
     for name in ("a/one", "a/b/two", "three"):
@@ -45,6 +46,14 @@ def test_a_path_becomes_absolute_also_as_a_file_url(tmp_path):
 @pytest.mark.parametrize("text", ["s3://", "nosuch://bucket/x", "gs://bucket/x"])
 def test_a_url_that_nothing_can_read_is_a_snapshot_error(text):
     with pytest.raises(SnapshotError, match=text):
+        location(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["http://169.254.169.254/latest", "https://h/x", "ssh://h/x", "github://o:r@/x", "zip://x", "memory://x/y"]
+)
+def test_a_url_of_what_is_no_object_store_is_refused(text):
+    with pytest.raises(SnapshotError, match="is no object store's URL"):
         location(text)
 
 

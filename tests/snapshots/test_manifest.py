@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kafka_log.types import BrokerId
 from snapshots.errors import SnapshotError
@@ -79,7 +82,7 @@ def test_paths_that_lead_out_of_the_snapshot_are_refused(path: str) -> None:
         value["brokers"][0]["log_dirs"][0]["name"] = path
 
     for change in (of_file, of_broker, of_log_dir):
-        with pytest.raises(SnapshotError, match="leaves the snapshot"):
+        with pytest.raises(SnapshotError, match=r"leaves the snapshot|holds a NUL"):
             from_json(changed(change), where="MANIFEST.json")
 
 
@@ -111,3 +114,71 @@ def test_what_is_no_manifest_is_refused_with_the_way_out(text: str) -> None:
 def test_another_schema_version_is_named() -> None:
     with pytest.raises(SnapshotError, match="schema version 9; this release reads version 1"):
         from_json(changed(set_to("schema_version", 9)), where="m")
+
+
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["..", "/", "\ud800"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Where something stands in a manifest: keys and indexes that lead there."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [at, *(place for key, each in inner for place in places(each, (*at, key)))]
+
+
+@settings(deadline=None, max_examples=500)
+@given(data=st.data())
+def test_whatever_stands_in_a_manifest_it_is_read_or_refused(data: st.DataObject) -> None:
+    value = {"": json.loads(to_json(MANIFEST))}
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.sampled_from(places(value)[1:]))
+        at: Any = value
+        for key in place[:-1]:
+            at = at[key]
+        at[place[-1]] = data.draw(ANYTHING)
+    text = json.dumps(value[""])
+    try:
+        manifest = from_json(text, where="MANIFEST.json")
+    except SnapshotError:
+        return
+    assert from_json(to_json(manifest), where="again") == manifest
+    to_json(manifest).encode()
+    for broker in manifest.brokers:
+        assert 0 <= broker.broker_id < 1 << 31
+        for at_ms in (broker.read_started_at_ms, broker.read_finished_at_ms):
+            assert at_ms is None or datetime.fromtimestamp(at_ms / 1000, UTC).year <= 9999
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"schema_version":' * 50_000,
+        to_json(MANIFEST).replace('"size_bytes": 7', '"size_bytes": Infinity'),
+        to_json(MANIFEST).replace('"size_bytes": 7', '"size_bytes": 1e400'),
+        to_json(MANIFEST).replace('"size_bytes": 7', '"size_bytes": ' + "9" * 5000),
+        to_json(MANIFEST).replace('"broker_id": 3', '"broker_id": 4294967296'),
+        to_json(MANIFEST).replace('"read_started_at_ms": 5', '"read_started_at_ms": 253402300800000'),
+    ],
+)
+def test_a_text_that_only_an_attacker_writes_is_refused(text: str) -> None:
+    with pytest.raises(SnapshotError, match="is not a manifest that can be used"):
+        from_json(text, where="MANIFEST.json")
+
+
+def test_a_snapshot_does_not_say_of_itself_that_it_is_settled() -> None:
+    foreign = {
+        "broker_id": 1, "name": ".", "directory_id": None, "cluster_id": None, "node_id": None, "path": "x",
+        "reason": "",
+    }  # fmt: skip
+    text = changed(lambda v: v.__setitem__("foreign", [foreign]))
+    assert from_json(text, where="m").foreign == ()
+    assert len(from_json(text, where="m", settled=True).foreign) == 1

@@ -86,6 +86,16 @@ def test_one_empty_mount_does_not_stop_the_others_and_is_named(tmp_path: Path) -
     ]
 
 
+def test_one_whose_log_dirs_lie_deeper_is_named_with_their_places(tmp_path: Path) -> None:
+    one_log(tmp_path / "broker-1")
+    made(tmp_path / "broker-2", "lost+found/x")
+    one_log(tmp_path / "broker-2/data/kafka-log2")
+    left_out = {x.path: x.reason for x in open_snapshot(tmp_path).manifest.left_out}
+    assert left_out["broker-2"] == (
+        "its log dirs lie deeper, at broker-2/data/kafka-log2: put each at broker-2/<any name>"
+    )
+
+
 def test_a_log_dir_without_a_replica_is_one_and_alone_nothing_to_audit(tmp_path: Path) -> None:
     log_dir(tmp_path / "copy" / "broker-1", node=1)
     open_snapshot(tmp_path / "copy")

@@ -43,7 +43,7 @@ def test_a_local_session_listens_on_this_machine_only():
 def test_a_cluster_keeps_its_own_flags_and_addresses():
     assert session.java_options("spark://h:7077", JAVA) == ""
     assert not [key for key in session.settings("yarn") if key.startswith(("spark.driver", "spark.ui.enabled"))]
-    assert set(session.environment(JAVA, "yarn")) == {"JAVA_HOME"}
+    assert set(session.environment(JAVA, "yarn")) == {"JAVA_HOME", "PYTHONSAFEPATH"}
 
 
 def test_without_an_archive_the_jvm_is_told_of_none():

@@ -18,8 +18,9 @@ from itertools import groupby
 from typing import Any, Final
 
 from tidegauge.alerts.config import Alerting, Channel
-from tidegauge.alerts.message import digest, page, plain, runbook, text, title
+from tidegauge.alerts.message import digest, page, runbook, text, title
 from tidegauge.alerts.model import Alert, Word
+from tidegauge.terminal import plain
 
 TIMEOUT_SECONDS: Final = 15
 ALERTMANAGER_HOLDS: Final = timedelta(hours=4)

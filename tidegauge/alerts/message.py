@@ -9,6 +9,7 @@ from typing import Final
 
 from tidegauge.alerts.model import NO_FRESH_AUDIT, RISK, Alert, Word
 from tidegauge.console.addresses import Links
+from tidegauge.terminal import unlinked
 
 MOST_IN_A_DIGEST: Final = 10
 _LINES_OF_AN_ARGUMENT: Final = 6
@@ -16,15 +17,10 @@ _OF_RISKS: Final = "docs/guides/alerts.md#risks"
 _RUNBOOKS: Final = "docs/invariants/{code}-{name}.md"
 
 
-def plain(text: str) -> str:
-    """The text on one line, with characters that steer a terminal or a protocol made visible."""
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
-
-
 def title(alert: Alert) -> str:
     """What, where, in which cluster, and whether it is over."""
     state = "resolved" if alert.word is Word.RESOLVED else alert.severity
-    return plain(f"[{state}] {alert.title}")
+    return unlinked(f"[{state}] {alert.title}")
 
 
 def runbook(alert: Alert, console: str | None) -> str:
@@ -50,7 +46,7 @@ def page(alert: Alert, console: str | None) -> str | None:
 
 def text(alert: Alert, console: str | None) -> str:
     """The argument, what follows, what to run next, where to read on."""
-    lines = [plain(line) for line in alert.explanation[:_LINES_OF_AN_ARGUMENT]]
+    lines = [unlinked(line) for line in alert.explanation[:_LINES_OF_AN_ARGUMENT]]
     if alert.word is Word.RESOLVED:
         assert alert.resolved_at is not None
         lines = [f"Over since {alert.resolved_at:%Y-%m-%d %H:%M} UTC: the audit of that instant no longer finds it."]
@@ -59,7 +55,7 @@ def text(alert: Alert, console: str | None) -> str:
     if alert.consequences and alert.word is Word.FIRING:
         lines.append(f"Follows from it: {', '.join(alert.consequences)}.")
     if alert.next and alert.word is Word.FIRING:
-        lines.append(f"Next: {plain(alert.next)}")
+        lines.append(f"Next: {unlinked(alert.next)}")
     lines.append(f"Runbook: {runbook(alert, console)}")
     if (address := page(alert, console)) is not None:
         lines.append(f"Look: {address}")
@@ -83,4 +79,4 @@ def digest(alerts: Sequence[Alert], console: str | None) -> tuple[str, str]:
     if len(alerts) > len(shown):
         more = f"and {len(alerts) - len(shown)} more"
         body += f"\n\n{more}: {Links(console).cluster(alerts[0].key.cluster)}" if console else f"\n\n{more}."
-    return plain(f"[{worst}] {alerts[0].key.cluster}: {', '.join(parts)}"), body
+    return unlinked(f"[{worst}] {alerts[0].key.cluster}: {', '.join(parts)}"), body

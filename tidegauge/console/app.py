@@ -5,7 +5,7 @@ says what is wrong and what to do, never a traceback; no answer holds the store'
 """
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -34,9 +34,16 @@ _LOG: Final = logging.getLogger(__name__)
 _LONGEST_FORM: Final = 16_384
 
 
-def create_app(store_url: str, *, docs: Sequence[Path] = (), framed_by: Sequence[str] = ()) -> FastAPI:
+def create_app(
+    store_url: str,
+    *,
+    docs: Sequence[Path] = (),
+    framed_by: Sequence[str] = (),
+    hosts: Collection[str] | None = None,
+) -> FastAPI:
     """The application. `docs`: where audits leave `report.json` and `data_docs/`; `framed_by`: origins whose pages may
-    show the console in a frame, besides its own. Raises `StoreError` for a URL that names no Postgres; the store itself
+    show the console in a frame, besides its own; `hosts`: names by which it may be asked, None where whoever mounts it
+    sees to that. Raises `StoreError` for a URL that names no Postgres; the store itself
     is asked when somebody asks.
     """
     store = Store(store_url)
@@ -57,6 +64,8 @@ def create_app(store_url: str, *, docs: Sequence[Path] = (), framed_by: Sequence
     app.state.store = store
     app.state.docs = Docs(tuple(docs))
     app.add_middleware(security.Headers, framed_by=tuple(framed_by))
+    if hosts is not None:
+        app.add_middleware(security.Hosts, names=hosts)
     app.add_middleware(Mounted)  # the outermost: all others see addresses as they are outside
     app.add_exception_handler(RefusalError, _refused)
     app.add_exception_handler(HTTPException, _refused_by_routing)

@@ -6,12 +6,14 @@ nothing from elsewhere; a form is taken only from a page that this console gave 
 
 import hmac
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidegauge.console.web import RefusalError
@@ -28,6 +30,47 @@ _POLICY: Final = (
     "form-action 'self'; base-uri 'none'; frame-ancestors {ancestors}"
 )
 _TOKEN_BYTES: Final = 32
+_PROBES: Final = frozenset({"/healthz", "/readyz"})
+
+
+class Hosts:
+    """Answers requests alone that name the console by one of its own names, or by an address.
+
+    A page elsewhere may let its own name lead to this machine (DNS rebinding); its scripts would then read, and
+    acknowledge, what the reader of that page may. A browser sends that page's name as Host, which is none of ours.
+    Probes may ask by any name: their answers tell nothing.
+    """
+
+    def __init__(self, app: ASGIApp, *, names: Collection[str]) -> None:
+        self._app = app
+        self._names = frozenset(name.lower().rstrip(".") for name in names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] == "http" and scope["path"].removeprefix(scope.get("root_path", "")) not in _PROBES:
+            given = Request(scope).headers.get("host", "")
+            if not self._is_ours(given):
+                answer = PlainTextResponse(
+                    "This console is not known by the name that your browser gave as Host. Ask it by its address, or "
+                    "have TIDEGAUGE_CONSOLE_HOSTS list the name, or TIDEGAUGE_CONSOLE_URL.\n",
+                    status_code=421,
+                )
+                await answer(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _is_ours(self, given: str) -> bool:
+        try:
+            name = urlsplit(f"//{given}").hostname or ""
+        except ValueError:
+            return False
+        if name.rstrip(".") in self._names:
+            return True
+        try:
+            ip_address(name.partition("%")[0])
+        except ValueError:
+            return False
+        return True
 
 
 class Headers:
@@ -72,14 +115,16 @@ def check_form(request: Request, form: Mapping[str, str]) -> None:
     """Raises `RefusalError` for a form that no page of this console sent."""
     site = request.headers.get("sec-fetch-site")
     origin = request.headers.get("origin")
+    # A page of another site cannot make a browser send the header, so none passes for one of the proxy's by it.
+    host = request.headers.get("x-forwarded-host") or request.headers.get("host")
     given, known = form.get(CSRF_FIELD, ""), request.cookies.get(CSRF_COOKIE, "")
     from_elsewhere = (site is not None and site != "same-origin") or (
-        origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+        origin is not None and urlsplit(origin).netloc != host
     )
     if from_elsewhere or len(known) < _TOKEN_BYTES or not hmac.compare_digest(given.encode(), known.encode()):
         raise RefusalError(
             403,
             "Not acknowledged",
             "The form did not come from a page of this console, or its page is old. Load the breach's page again, and "
-            "allow the console's cookie; behind a proxy, have it pass on the header Host.",
+            "allow the console's cookie; behind a proxy, have it pass on the header Host or X-Forwarded-Host.",
         )

@@ -10,6 +10,7 @@ from typing import Final
 import uvicorn
 
 from spark_jobs.errors import UnavailableError
+from tidegauge import settings
 
 STOP_PATIENCE_S: Final = 5
 DEFAULT_PORT: Final = 8137
@@ -54,7 +55,8 @@ def _server(
 ) -> tuple[uvicorn.Server, socket.socket]:
     from tidegauge.console.app import create_app
 
-    app = create_app(url, docs=docs, framed_by=framed_by)
+    names = {host, "localhost", socket.gethostname(), socket.getfqdn(), *settings.console_hosts()}
+    app = create_app(url, docs=docs, framed_by=framed_by, hosts=names)
     configuration = uvicorn.Config(
         app,
         root_path=root_path,

@@ -25,8 +25,9 @@ from expectations.catalogue.registry import CATALOGUE, RULESET_VERSION
 from sim_engine.random_worlds.random_world import DEFAULT_HOURS
 from sim_engine.scenarios.registry import SCENARIOS
 from snapshots.errors import SnapshotError
+from spark_jobs.run import NO_STORE
 from tidegauge import settings
-from tidegauge.audit import NO_STORE, audit, store_at
+from tidegauge.audit import audit, store_at
 from tidegauge.scoring.cases import Case, load, save, scenario_cases, world_cases
 from tidegauge.scoring.marks import Marks, mark
 from tidegauge.scoring.score import Score, counted, from_json

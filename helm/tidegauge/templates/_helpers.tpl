@@ -76,6 +76,14 @@ key: store-url
 {{- end }}
 {{- end -}}
 
+{{- define "tidegauge.consoleHosts" -}}
+{{- $inside := printf "%s.%s" .name .root.Release.Namespace -}}
+{{- $names := list .name $inside (printf "%s.svc" $inside) (printf "%s.svc.cluster.local" $inside) -}}
+{{- if .root.Values.console.ingress.enabled }}{{ $names = append $names .root.Values.console.ingress.host }}{{ end -}}
+{{- with .root.Values.settings.TIDEGAUGE_CONSOLE_HOSTS }}{{ $names = append $names . }}{{ end -}}
+{{- join " " $names -}}
+{{- end -}}
+
 {{- define "tidegauge.envFrom" -}}
 - configMapRef:
     name: {{ include "tidegauge.fullname" . }}-settings

@@ -19,6 +19,7 @@ from tidegauge.alerts.send import ChannelError, send
 from tidegauge.alerts.send import test as tell_all
 
 SLACK = "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#alerts"
+DISCORD = "discord://4174216298/JHMHI8qBe7bk2ZwO5U711o3dV_js"
 PAGERDUTY = "pagerduty://0123456789abcdef@0123456789abcdef0123456789abcdef"
 NOW = datetime(2026, 11, 21, 6, tzinfo=UTC)
 ROOTS = {"D06", "K07"}
@@ -272,7 +273,9 @@ def test_e_mail_arrives_as_text(url, cluster, broken, mailbox) -> None:
     assert "D06 NoCommittedTruncation" in letter.replace("=\r\n", "")
 
 
-HOSTILE = "<!channel> <script>alert(1)</script>\r\nBcc: all@example.com\x1b[31m"
+HOSTILE = (
+    "<!channel> <script>alert(1)</script>\r\nBcc: all@example.com\x1b[31m @everyone [look](https://evil.example/x)"
+)
 
 
 @pytest.fixture
@@ -294,15 +297,20 @@ def test_a_hostile_name_stays_text_everywhere(hostile, cluster, receiver, mailbo
         f"  hook: {{url: 'json://127.0.0.1:{receiver.port}/hook', {of}}}\n"
         f"  am: {{alertmanager: 'http://127.0.0.1:{receiver.port}', {of}}}\n"
         f"  slack: {{url: '{SLACK}', {of}}}\n"
+        f"  discord: {{url: '{DISCORD}', {of}}}\n"
         f"  mail: {{url: '{letters_to(mailbox)}', {of}}}\n"
     )
     told(found, hostile)
+    assert len(receiver.posted) == 4
     for path, body in receiver.posted:
         text = json.dumps(body)
         assert "\\u001b" not in text, path
-        assert "\\r" not in text, path
+        assert "\\r\\nBcc" not in text, path
         if "hook" not in path and "api/v2" not in path:
             assert "<!channel>" not in text, "Slack would wake everybody"
+            assert "@everyone" not in text, "Discord would"
+            assert "https://evil.example" not in text, "it would be a link"
+            assert "](" not in text, "with words of its own"
     (letter,) = mailbox.letters
     headers, _, _ = letter.partition("\r\n\r\n")
     assert "Bcc" not in headers.replace("=\r\n", "").split("Subject:")[0]

@@ -1,0 +1,107 @@
+"""A path of this machine below a snapshot, whose bytes nobody vouches for: links, pipes and devices are not opened.
+
+In: a path that was resolved once, when the snapshot was named. Out: `LocalPath`, a `pathlib` path whose methods read
+and write regular files only. The rule that must hold: between the root of the file system and the file no component
+is a link. One that is was put there after the path was resolved, or is part of the snapshot, and leads out of it.
+
+Sources: open(2), O_NOFOLLOW and O_PATH (Linux), O_NOFOLLOW_ANY (macOS).
+"""
+
+import errno
+import io
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path, PosixPath
+from typing import IO, Any, Final, cast
+
+LARGEST_FILE_READ_WHOLE: Final = 256 << 20
+"""Bytes of the largest file that `read_bytes` takes into memory: Kafka's own checkpoints, indexes and producer
+snapshots have a few megabytes, a manifest of a million files has less than this. Logs are read piece by piece.
+"""
+
+_ANY_LINK: Final = getattr(os, "O_NOFOLLOW_ANY", 0)
+_FOR_PASSING: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""A pipe that nobody writes to would else be waited for."""
+
+
+class LocalPath(PosixPath):
+    """A path that opens regular files only, and only where no component of it is a link."""
+
+    __slots__ = ()
+
+    def open(  # type: ignore[override]
+        self,
+        mode: str = "r",
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+    ) -> IO[Any]:
+        """As `Path.open`. Raises `OSError`: ELOOP where a component is a link, EINVAL for what is no regular file."""
+        if "b" not in mode:
+            encoding = io.text_encoding(encoding)
+        return open(self, mode, buffering, encoding, errors, newline, opener=_open_regular)
+
+    def read_bytes(self) -> bytes:
+        """The whole file. Raises `OSError`: EFBIG where it is larger than any that is read as a whole."""
+        with self.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > LARGEST_FILE_READ_WHOLE:
+                raise OSError(errno.EFBIG, f"{size} bytes, more than the {LARGEST_FILE_READ_WHOLE} that are read")
+            # What is appended meanwhile is left out: as if it had been asked a moment earlier.
+            return cast(bytes, file.read(size))
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        """Of the path itself: a link's own where it is one, whatever is asked."""
+        return os.stat(self, follow_symlinks=False)
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """An opener for `io.open`."""
+    descriptor = _open_without_links(path, flags | _FILE)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    return descriptor
+
+
+def _open_without_links(path: str, flags: int) -> int:
+    try:
+        if _ANY_LINK:
+            _refuse_device(path, None)
+            return os.open(path, flags | _ANY_LINK, 0o640)
+        *passed, name = Path(path).absolute().parts
+        at = os.open(passed[0], _FOR_PASSING)
+        try:
+            for part in passed[1:]:
+                below = os.open(part, _FOR_PASSING, dir_fd=at)
+                os.close(at)
+                at = below
+            _refuse_device(name, at)
+            return os.open(name, flags, 0o640, dir_fd=at)
+        finally:
+            os.close(at)
+    except OSError as error:
+        raise _told(error, path) from None
+
+
+def _refuse_device(name: str, directory: int | None) -> None:
+    """What is there and is neither a regular file nor a link is not even opened: some devices do something then."""
+    with suppress(FileNotFoundError):
+        mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+            raise OSError(errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL, "not a regular file")
+
+
+def _told(error: OSError, path: str) -> OSError:
+    """A link that is to be passed is no directory (ENOTDIR); one that is to be opened, too many links (ELOOP)."""
+    if error.errno == errno.ELOOP or (error.errno == errno.ENOTDIR and _has_link(path)):
+        return OSError(errno.ELOOP, "a link: links are not followed", path)
+    return OSError(error.errno, error.strerror, path)
+
+
+def _has_link(path: str) -> bool:
+    whole = Path(path).absolute()
+    return any(part.is_symlink() for part in (whole, *whole.parents))

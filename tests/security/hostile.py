@@ -1,0 +1,135 @@
+"""Snapshots made to attack whoever audits them: one kind a function.
+
+In: a directory with a small sound snapshot. Out: the same, changed. Each leaves a snapshot that looks like any other:
+with a manifest that names what was put there, where it takes one.
+"""
+
+import json
+import os
+import stat
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from snapshots.manifest import MANIFEST_NAME
+
+MARK: Final = "code-of-the-snapshot-ran"
+"""A file of this name appears beside the working directory as soon as one of its modules is imported."""
+SECRET: Final = "root:$6$secret:19000:0:99999:7:::"
+
+
+def with_modules(directory: Path) -> Path:
+    """A module of the name of each that Python, Spark and we import, which leaves a mark; returns the mark's path."""
+    mark = directory.parent / MARK
+    names = {n for n in sys.stdlib_module_names if not n.startswith("_")} | {
+        "click", "google_crc32c", "great_expectations", "kafka_log", "numpy", "pandas", "psycopg2", "py4j", "pyarrow",
+        "pyspark", "sitecustomize", "snapshots", "spark_jobs", "sqlalchemy", "tidegauge", "usercustomize", "yaml",
+    }  # fmt: skip
+    for name in sorted(names):
+        (directory / f"{name}.py").write_text(f"open({str(mark)!r}, 'a').write({name!r} + '\\n')\n", encoding="utf-8")
+    return mark
+
+
+def secret_beside(directory: Path) -> Path:
+    """A file that is none of the snapshot's."""
+    path = directory.parent / "secret"
+    path.write_text(f"{SECRET}\n" * 100, encoding="utf-8")
+    return path
+
+
+def _replace(path: Path, put: Callable[[Path], object]) -> None:
+    path.unlink()
+    put(path)
+
+
+def a_checkpoint_is_a_link(directory: Path) -> str:
+    secret = secret_beside(directory)
+    path = "broker-1/replication-offset-checkpoint"
+    _replace(directory / path, lambda p: p.symlink_to(secret))
+    return path
+
+
+def a_log_is_a_link(directory: Path) -> str:
+    secret = secret_beside(directory)
+    path = str(next(iter(sorted(directory.glob("broker-1/orders-0/*.log")))).relative_to(directory))
+    _replace(directory / path, lambda p: p.symlink_to(secret))
+    return path
+
+
+def a_directory_is_a_link(directory: Path) -> str:
+    """To one outside with the same files in it, so that only the link tells."""
+    elsewhere = directory.parent / "elsewhere"
+    (directory / "broker-1/orders-0").rename(elsewhere)
+    (directory / "broker-1/orders-0").symlink_to(elsewhere)
+    return "broker-1/orders-0"
+
+
+def a_checkpoint_is_a_pipe(directory: Path) -> str:
+    path = "broker-1/recovery-point-offset-checkpoint"
+    _replace(directory / path, lambda p: os.mkfifo(p))
+    return path
+
+
+def a_log_is_a_pipe(directory: Path) -> str:
+    path = str(next(iter(sorted(directory.glob("broker-1/orders-0/*.log")))).relative_to(directory))
+    _replace(directory / path, lambda p: os.mkfifo(p))
+    return path
+
+
+def meta_properties_is_a_pipe(directory: Path) -> str:
+    path = "broker-1/meta.properties"
+    _replace(directory / path, lambda p: os.mkfifo(p))
+    return path
+
+
+def a_checkpoint_is_endless(directory: Path) -> str:
+    path = "broker-2/replication-offset-checkpoint"
+    _replace(directory / path, lambda p: p.symlink_to("/dev/zero"))
+    return path
+
+
+def a_checkpoint_is_a_device(directory: Path) -> str:
+    """Only root may make one; anybody else gets a socket, which is no file either."""
+    path = directory / "broker-2/replication-offset-checkpoint"
+    path.unlink()
+    if os.geteuid() == 0:
+        os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 5))
+    else:
+        os.mknod(path, 0o600 | stat.S_IFSOCK)
+    return "broker-2/replication-offset-checkpoint"
+
+
+def a_checkpoint_is_huge(directory: Path) -> str:
+    """Three GiB, none of which is on the disk."""
+    path = "broker-2/replication-offset-checkpoint"
+    with (directory / path).open("r+b") as file:
+        file.truncate(3 << 30)
+    manifest = json.loads((directory / MANIFEST_NAME).read_text(encoding="utf-8"))
+    for broker in manifest["brokers"]:
+        for entry in broker["files"]:
+            if entry["path"] == path:
+                entry["size_bytes"] = 3 << 30
+    (directory / MANIFEST_NAME).write_text(json.dumps(manifest), encoding="utf-8")
+    return path
+
+
+NOT_FILES: Final[Mapping[str, Callable[[Path], str]]] = {
+    made.__name__: made
+    for made in (
+        a_checkpoint_is_a_link,
+        a_log_is_a_link,
+        a_directory_is_a_link,
+        a_checkpoint_is_a_pipe,
+        a_log_is_a_pipe,
+        meta_properties_is_a_pipe,
+        a_checkpoint_is_endless,
+        a_checkpoint_is_a_device,
+        a_checkpoint_is_huge,
+    )
+}
+"""What Kafka never leaves, by what it is; each returns the path that is not to be read."""
+
+
+def manifest_of(directory: Path) -> Any:
+    return json.loads((directory / MANIFEST_NAME).read_text(encoding="utf-8"))

@@ -1,0 +1,26 @@
+"""Text that holds names from a snapshot, fit to be shown: what steers a terminal or a protocol is made visible.
+
+In: any text. Out: the same, with control characters, bidirectional marks and lone surrogates as escapes. The rule that
+must hold: whatever a topic, a group, a path or an error says stays text; it is shown, not obeyed.
+"""
+
+import re
+
+
+def plain(text: object) -> str:
+    """On one line."""
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in str(text))
+
+
+def unlinked(text: object) -> str:
+    """On one line, for a chat: nobody is called by it, and what it holds is no link, whoever renders it.
+
+    A space of no width stands behind what a service would take for a mention, an address or a link's text. Names of
+    topics have none of these; those of groups and of transactional ids may be anything.
+    """
+    return re.sub(r"@(?=\w)|:(?=//)|\](?=\()|<(?=[!@#h])", lambda found: f"{found[0]}\u200b", plain(text))
+
+
+def paragraph(text: object) -> str:
+    """Line by line: of what several lines were written for."""
+    return "\n".join(plain(line) for line in str(text).split("\n"))
