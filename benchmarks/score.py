@@ -21,8 +21,9 @@ from pathlib import Path
 from sim_engine.explore.layout import Constants
 from sim_engine.explore.rules import Model
 from sim_engine.random_worlds.random_world import DEFAULT_HOURS
+from spark_jobs.run import NO_STORE
 from spark_jobs.store import migrate
-from tidegauge.audit import NO_STORE, store_at
+from tidegauge.audit import store_at
 from tidegauge.scoring.explored import Explored, explored, table
 from tidegauge.scoring.run import Batch, score
 from tidegauge.scoring.table import tables

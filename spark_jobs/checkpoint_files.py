@@ -109,6 +109,8 @@ class ReplicaCheckpoints:
 
     newest_epoch: int | None
     """In its leader-epoch-checkpoint."""
+    first_epoch_offset: int | None
+    """Where the first of these begins."""
     topic_id: str | None
     rows: list[Row]
 
@@ -132,6 +134,11 @@ def replica_checkpoints(root: Location, replica: ReplicaFiles, unread: list[Left
     epochs, metadata = said[LEADER_EPOCH_CHECKPOINT], said[PARTITION_METADATA]
     return ReplicaCheckpoints(
         newest_epoch=max((e.leader_epoch for e in epochs.entries), default=None) if epochs is not None else None,
+        first_epoch_offset=(
+            min((e.start_offset for e in epochs.entries if e.start_offset >= 0), default=None)
+            if epochs is not None and not epochs.corruptions
+            else None
+        ),
         topic_id=metadata.topic_id if metadata is not None else None,
         rows=rows,
     )

@@ -8,6 +8,7 @@ functions of `spark_jobs.facts`; this module only gathers, hands over and writes
 import hashlib
 import pickle
 import shutil
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
@@ -40,6 +41,7 @@ from spark_jobs.facts.replica_set import replica_set
 from spark_jobs.facts.storage_rows import StoredBytes, no_keys
 from spark_jobs.failures import Failures
 from spark_jobs.gather import SnapshotContext, gather
+from spark_jobs.instant import check_clock
 from spark_jobs.key_reading import key_reader
 from spark_jobs.look import Look
 from spark_jobs.mounts import handed_over, seen
@@ -224,7 +226,10 @@ def _work_at(path: str, written_ns: int) -> SnapshotWork:
 def snapshot_work(
     snapshot: AuditedSnapshot, context: SnapshotContext, earlier: SnapshotContext | None, facts: Path
 ) -> SnapshotWork:
-    """What the tasks must know of one snapshot. Raises `SnapshotError` if the earlier one is none of its past."""
+    """What the tasks must know of one snapshot. Raises `SnapshotError` if the earlier one is none of its past, or if
+    itself is of the future.
+    """
+    check_clock(snapshot.key, context.captured_at_ms, now_ms=time.time_ns() // 1_000_000)
     return SnapshotWork(
         root=str(snapshot.root),
         facts=str(facts),

@@ -187,6 +187,17 @@ def _replicas(known: Gathered) -> Iterator[Missing]:
     if wanting:
         why = f"no log directory in the copy holds {_some(wanting)}"
         yield Missing(evidence=Evidence.REPLICA, why=why, subjects=len(wanting))
+    if known.metadata.history.captured:
+        return
+    listed = [
+        f"{topic}-{number} of broker {log_dir.broker_id}"
+        for log_dir in known.files.log_dirs
+        for topic, number in sorted(known.checkpoints[id(log_dir)].high_watermarks)
+        if (log_dir.broker_id, (topic, number)) not in here
+    ]
+    if listed:
+        why = f"no log directory in the copy holds {_some(listed)}, which replication-offset-checkpoint lists"
+        yield Missing(evidence=Evidence.REPLICA, why=why, subjects=len(listed))
 
 
 def _logs(files: SnapshotListing) -> Iterator[Missing]:

@@ -6,7 +6,8 @@ the metadata log and the coordinators' tables are read here; the logs were read 
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pyarrow.dataset as ds
 
@@ -53,6 +54,7 @@ from spark_jobs.facts.node_knowledge import NodeKnowledge
 from spark_jobs.facts.posture_rows import PostureContext, posture_context
 from spark_jobs.facts.settings import Settings
 from spark_jobs.facts.upkeep_context import oldest_releases
+from spark_jobs.heads_not_copied import heads_not_copied
 from spark_jobs.instant import captured_at_ms
 from spark_jobs.metadata_behind import ahead_of_metadata
 from spark_jobs.metadata_log import read_metadata
@@ -98,6 +100,12 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
     answers = read_answers(snapshot.root, snapshot.manifest, unread)
     settings = Settings(history, answers)
     told_by_replicas = [(r, replica_checkpoints(snapshot.root, r, unread)) for r in files.replicas()]
+    if not also:  # An earlier snapshot shows what stood there, and what became of it is judged (C06, C10).
+        plain = {b.broker_id for b in snapshot.manifest.brokers if b.read_started_at_ms is None}
+        tiering = partial(_never_tiered, settings)
+        heads = tuple(heads_not_copied(files, told_by_replicas, tiering, plainly_copied=plain))
+        files = replace(files, unread=(*files.unread, *heads))
+        unread += heads
     sure = {node for node in metadata.own_copies if nodes.is_quiet(node)}
     ahead = ahead_of_metadata(history, sure, told_by_replicas)
     coordinators = read_coordinators(
@@ -283,6 +291,12 @@ def _remote_by_partition(segments: Iterable[RemoteSegment]) -> dict[PartitionKey
     for segment in segments:
         found.setdefault((segment.topic, segment.partition), []).append(segment)
     return {key: tuple(value) for key, value in found.items()}
+
+
+def _never_tiered(settings: Settings, topic: str) -> bool:
+    """By the whole history of the topic's setting."""
+    course = settings.course(topic, "remote.storage.enable")
+    return course.whole and not course.ever("true")
 
 
 def _replica_work(

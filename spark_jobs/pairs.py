@@ -18,6 +18,12 @@ def check_pair(manifest: Manifest, previous: Manifest) -> None:
         raise SnapshotError(f"--previous names {then} itself. Name an earlier snapshot of that cluster.")
     ids = (manifest.cluster_id, previous.cluster_id)
     same = ids[0] == ids[1] if None not in ids else manifest.cluster == previous.cluster
+    if not same and None in ids:
+        unnamed = " and ".join(name for name, known in ((then, ids[1]), (now, ids[0])) if known is None)
+        raise SnapshotError(
+            f"Nothing at hand tells that {then} and {now} are of one cluster: no meta.properties of {unnamed} names a "
+            "cluster.id. Bring meta.properties along, or name the cluster with --cluster where you know that they are."
+        )
     if not same:
         raise SnapshotError(
             f"{then} is of cluster {previous.cluster_id or previous.cluster}, and {now} of cluster "

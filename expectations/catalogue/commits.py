@@ -6,7 +6,7 @@ topic and create it again) is not a breach, or is information.
 
 from typing import Final
 
-from expectations.catalogue.lacking import OLD_LINEAGE
+from expectations.catalogue.lacking import OLD_LINEAGE, UNTOLD_LINEAGE
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _NEVER_GIVEN_OUT: Final = "coalesce(epoch_never_given_out, FALSE)"
@@ -44,6 +44,12 @@ COMMITTED_EPOCH_VALID = Invariant(
             reason=OLD_LINEAGE.reason,
             when=f"{OLD_LINEAGE.when} AND NOT {_NEVER_GIVEN_OUT} "
             "AND coalesce(read_end_offset <= epoch_end_offset, TRUE)",
+        ),
+        Unknown(
+            reason=UNTOLD_LINEAGE.reason,
+            # Where a newer epoch begins below what was read, that log has given it up, whoever leads.
+            when=f"{UNTOLD_LINEAGE.when} AND NOT coalesce(epoch_end_settled AND read_end_offset > epoch_end_offset, "
+            "FALSE)",
         ),
         Unknown(
             reason="copy skew",

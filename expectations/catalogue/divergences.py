@@ -8,7 +8,7 @@ ends or two high watermarks is unknown there when it looks wrong.
 from typing import Final
 
 from expectations.catalogue.elections import GIVEN_UP_BY, IN_SYNC_THEN, NOT_ALL_ON_RECORD
-from expectations.catalogue.lacking import CLEANED_END_UNTOLD, NO_METADATA_LOG
+from expectations.catalogue.lacking import CLEANED_END_UNTOLD, NO_METADATA_LOG, OLDER_COPY
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _SOMETHING_TO_COMPARE: Final = "coalesce(incomparable_reason, '') NOT IN ('no batches', 'no common range')"
@@ -147,6 +147,7 @@ DIVERGENCE_POINT = Invariant(
     unknown=(
         Unknown(reason="copy skew", when=f"records_at_stake > 0 AND {_ONLY_THE_END_DIFFERS}"),
         Unknown(reason=NO_METADATA_LOG.reason, when="leader_known IS FALSE AND records_at_stake = 0"),
+        Unknown(reason=OLDER_COPY, when="of_an_earlier_moment AND records_at_stake = 0"),
     ),
     breach_when="records_at_stake > 0",
     derived=(
@@ -205,6 +206,7 @@ NO_COMMITTED_TRUNCATION = Invariant(
             when="declared_committed > 0 AND committed_proof = 'checkpoint' AND unclean_election_offset IS NULL AND "
             "follower_alive AND NOT broker_quiet",
         ),
+        Unknown(reason=OLDER_COPY, when="of_an_earlier_moment AND declared_committed = 0"),
         *(
             Unknown(
                 reason=reason, when=f"declared_committed = 0 AND possible_records > 0 AND commitment_lacks = '{lack}'"
@@ -229,8 +231,9 @@ NO_COMMITTED_TRUNCATION = Invariant(
         (
             "by_checkpoint",
             "CASE WHEN follower_high_watermark > divergence_offset THEN CASE WHEN "
-            "committed_proof = 'checkpoint' THEN declared_committed WHEN follower_high_watermark < "
-            "follower_log_end_offset THEN follower_high_watermark - divergence_offset ELSE follower_log_end_offset - "
+            "committed_proof = 'checkpoint' THEN declared_committed "
+            # Where segments are missing there are fewer records than offsets.
+            "ELSE least(follower_high_watermark, follower_log_end_offset, divergence_offset + records_at_stake) - "
             "divergence_offset END END",
         ),
         (

@@ -48,6 +48,7 @@ class Evidence(StrEnum):
 _BY_EVIDENCE: Final[Mapping[Evidence | None, str]] = {
     Evidence.METADATA_LOG: """
         no metadata log tells whether they were committed
+        no metadata log tells who leads
         metadata log ends before the answer
         log too short
         policy not known
@@ -132,6 +133,7 @@ _BY_EVIDENCE: Final[Mapping[Evidence | None, str]] = {
         no payload
     """,
     Evidence.ONE_MOMENT: """
+        its copy is older than the epoch that its broker led
         answered before the copy ended
         changed while copying
         copy older than answer
@@ -197,6 +199,7 @@ _BY_EVIDENCE: Final[Mapping[Evidence | None, str]] = {
         the elected leader's log is not there, or no longer has that epoch
         the log cannot be replayed up to it
         the log is damaged
+        the offset index is gone, too: Kafka builds both anew
         the log's head is gone, or in the remote tier
         the topic was created again
         the topic was created again since

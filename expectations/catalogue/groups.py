@@ -6,7 +6,7 @@ the partition never had, or has no more, is somebody's fault.
 
 from typing import Final
 
-from expectations.catalogue.lacking import LOG_START_UNTOLD, OLD_LINEAGE
+from expectations.catalogue.lacking import LOG_START_UNTOLD, OLD_LINEAGE, UNTOLD_LINEAGE
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _OUT_OF_RANGE: Final = (
@@ -30,6 +30,7 @@ COMMITTED_IN_RANGE = Invariant(
             reason="the partition's log was not captured", when="log_start_offset IS NULL OR log_end_offset IS NULL"
         ),
         OLD_LINEAGE,
+        Unknown(reason=UNTOLD_LINEAGE.reason, when=f"{UNTOLD_LINEAGE.when} AND lost_from_offset IS NULL"),
         Unknown(
             reason="the commit is of an earlier topic of that name",
             when="topic_id <> metadata_topic_id AND (committed_offset < log_start_offset "

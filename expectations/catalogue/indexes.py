@@ -7,6 +7,7 @@ breach.
 
 from typing import Final
 
+from expectations.catalogue.lacking import INDEXES_GONE
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _MAY_DIFFER_IN_A_COPY: Final = "NOT broker_quiet AND (is_active OR ever_compacted)"
@@ -193,6 +194,7 @@ TRANSACTION_INDEX_COMPLETE = Invariant(
     ),
     applies_when="kind = 'txnindex'",
     unknown=(
+        INDEXES_GONE,
         Unknown(reason="log damaged", when="NOT content_checkable AND NOT ever_compacted"),
         Unknown(reason="compacted", when=f"NOT content_checkable AND {_ABORTED_DIFFER}"),
         Unknown(reason="copy skew", when=f"{_ABORTED_DIFFER} AND {_MAY_DIFFER_IN_A_COPY}"),

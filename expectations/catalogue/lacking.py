@@ -18,6 +18,18 @@ LOG_START_UNTOLD: Final = "(log_starts_copied IS FALSE AND topic <> '__cluster_m
 """The log start may lie above the first segment's base, as DeleteRecords leaves it, and no checkpoint was copied."""
 OLD_LINEAGE: Final = Unknown(reason="leader not captured", when="lineage_captured IS FALSE")
 """What it is held against is of a lineage that an election may have given up: who was elected then is not captured."""
+UNTOLD_LINEAGE: Final = Unknown(
+    reason="no metadata log tells who leads",
+    when="metadata_log_captured IS NOT NULL AND lineage_captured IS NULL AND log_end_offset IS NOT NULL",
+)
+"""Whose log it is held against, nothing tells: it may be one that an election gave up, or one that lags behind."""
+
+_BUILT_ANEW: Final = "the offset index is gone, too: Kafka builds both anew"
+INDEXES_GONE: Final = Unknown(reason=_BUILT_ANEW, when=f"uncheckable_reason = '{_BUILT_ANEW}'")
+"""Nobody copied the segment's indexes, or somebody deleted them; a broker that loads the log writes all of them."""
+
+OLDER_COPY: Final = "its copy is older than the epoch that its broker led"
+"""What it lacks then is no proof that the broker has not got it."""
 
 CLEANED_END: Final = "cleaner-offset-checkpoint not copied"
 CLEANED_END_UNTOLD: Final = Unknown(reason=CLEANED_END, when=f"incomparable_reason = '{CLEANED_END}'")

@@ -12,7 +12,7 @@ from typing import Final
 
 from expectations.catalogue.model import Invariant
 
-RULESET_VERSION: Final = "8"
+RULESET_VERSION: Final = "9"
 
 MODULES: Final = (
     "batches",

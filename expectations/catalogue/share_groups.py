@@ -5,7 +5,7 @@ In: rows of `share_states`. The rule that must hold here: retention may pass a g
 
 from typing import Final
 
-from expectations.catalogue.lacking import LOG_START_UNTOLD, OLD_LINEAGE
+from expectations.catalogue.lacking import LOG_START_UNTOLD, OLD_LINEAGE, UNTOLD_LINEAGE
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _SUBJECT: Final = ("group", "topic", "topic_id", "partition")
@@ -123,6 +123,7 @@ SHARE_START_IN_RANGE = Invariant(
             reason="the partition's log was not captured", when="log_start_offset IS NULL OR log_end_offset IS NULL"
         ),
         Unknown(reason=OLD_LINEAGE.reason, when=f"{OLD_LINEAGE.when} AND NOT coalesce({_MISCOUNTED}, FALSE)"),
+        Unknown(reason=UNTOLD_LINEAGE.reason, when=f"{UNTOLD_LINEAGE.when} AND NOT coalesce({_MISCOUNTED}, FALSE)"),
         Unknown(
             reason="copy skew",
             when="NOT snapshot_quiet AND start_offset > coalesce(high_watermark_upper, log_end_offset)",

@@ -11,9 +11,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafka_log.internal_topics import CLUSTER_METADATA
-from spark_jobs.facts.comparison import NO_DIFFERENCE, Difference, ReadBatches, blind_stretches, first_difference
+from spark_jobs.facts.comparison import (
+    NO_DIFFERENCE,
+    Difference,
+    ReadBatches,
+    blind_stretches,
+    first_difference,
+    segments_missing,
+)
 from spark_jobs.facts.context import PartitionChange, PartitionContext, Row
-from spark_jobs.facts.losses import election_cause
+from spark_jobs.facts.losses import election_cause, loss_row
 from spark_jobs.facts.lost_records import (
     ANOTHER_MAY_HOLD,
     CommittedEnd,
@@ -228,7 +235,9 @@ def _compared(
     if start >= then_end:
         return _nothing("compacted" if cleaned else "no common range")
     difference = (
-        first_difference(then, now, start, end, read=(read_earlier, read), names=_QUOTED)
+        first_difference(
+            then, now, start, end, read=(read_earlier, read), names=_QUOTED, not_held=segments_missing(then)
+        )
         if start < end
         else NO_DIFFERENCE
     )
@@ -321,7 +330,9 @@ def _change_row(
         "unclean_election_at_ms": unclean.at_ms if unclean is not None else None,
         "isr_before_election": list(unclean.previous_isr) if unclean is not None else None,
         "directory_replaced": _directory_replaced(pairing, then),
-        "damaged": any(blind_stretches(f) or f.given.unread_bases for f in (then, now) if f is not None),
+        # A segment that is missing now is a loss or told by another; one that was missing then is nothing to hold to.
+        "damaged": any(blind_stretches(f) or f.given.unread_bases for f in (then, now) if f is not None)
+        or (then is not None and bool(segments_missing(then))),
         "clean_shutdown": now.given.clean_shutdown if now is not None else None,
         "ever_compacted": any(f.ever_compacted for f in (then, now) if f is not None),
         "remote_storage_enable": context.remote_storage_enable,
@@ -350,26 +361,25 @@ def _unclean_since(context: PartitionContext, then: ReplicaFacts | None) -> Part
 
 
 def _loss_row(present: ReplicaSet, earlier: ReplicaSet, lost: LostRange, open_for: str | None) -> Row:
-    """A row of `losses`: as `losses.losses_of` had written it while the records were at risk.
+    """As `losses.losses_of` had told of it while the records were at risk.
 
     `open_for`: why it is not known whether they are lost; None where it is.
     """
     context = present.context
     since = succession(context, after_epoch=lost.leader_epoch, until_epoch=newest_epoch(present))
-    return {
-        "topic": context.topic,
-        "partition": context.partition,
-        "start_offset": lost.start_offset,
-        "end_offset": lost.end_offset,
-        "records": lost.records,
-        "leader_epoch": known(lost.leader_epoch),
-        "held_by": [],
-        "state": "lost" if open_for is None else "possible",
-        "declared_committed": lost.declared_committed,
-        "cause": _cause(lost, since, open_for),
-        "markers": lost.markers,
-        "groups_affected": sorted(_groups(context, earlier, lost)),
-    }
+    return loss_row(
+        context,
+        lost.start_offset,
+        lost.end_offset,
+        records=lost.records,
+        markers=lost.markers,
+        leader_epoch=known(lost.leader_epoch),
+        held_by=(),
+        state="lost" if open_for is None else "possible",
+        declared_committed=lost.declared_committed,
+        cause=_cause(lost, since, open_for),
+        groups=_groups(context, earlier, lost),
+    )
 
 
 def _groups(context: PartitionContext, earlier: ReplicaSet, lost: LostRange) -> set[str]:

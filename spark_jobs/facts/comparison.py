@@ -63,6 +63,18 @@ def blind_stretches(replica: ReplicaFacts) -> tuple[BlindStretch, ...]:
     return tuple(found)
 
 
+def segments_missing(replica: ReplicaFacts) -> tuple[BlindStretch, ...]:
+    """Offsets between two segments of a log that no cleaner touched: a file is gone, or nobody copied it."""
+    if replica.ever_compacted:
+        return ()
+    return tuple(
+        BlindStretch(start_offset=place["start_offset"], end_offset=place["end_offset"], from_leader_epoch=-1)
+        for row in replica.segments
+        for place in row.boundary_damages
+        if place["kind"] == "offset_gap"
+    )
+
+
 def first_difference(
     one: ReplicaFacts,
     other: ReplicaFacts,
@@ -71,15 +83,19 @@ def first_difference(
     *,
     read: tuple[ReadBatches, ReadBatches],
     names: tuple[str, str],
+    not_held: Sequence[BlindStretch] = (),
 ) -> Difference:
-    """Where two logs first differ in [start, end), all of which both hold. `names`: how their batches are quoted."""
+    """Where two logs first differ in [start, end), all of which both hold. `names`: how their batches are quoted.
+
+    `not_held`: stretches of the first log whose batches nobody copied: what the other has there is no difference.
+    """
     read_one, read_other = read
     first: int | None = None
     same_epoch: int | None = None
     quoted: tuple[dict[str, Any], ...] = ()
     without_epochs = False
     looked = 0
-    blind = blind_stretches(one), blind_stretches(other)
+    blind = (*blind_stretches(one), *not_held), blind_stretches(other)
     for bucket in differing_buckets(one, [other], start, end):
         if looked == _BUCKETS_LOOKED_AT or (first is not None and same_epoch is not None):
             break

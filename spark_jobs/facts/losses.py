@@ -6,7 +6,7 @@ called committed is proven to have been; what may have been, and nothing tells, 
 where what excludes the others is on record.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -40,6 +40,37 @@ class _Stretch:
     proven_end_offset: int
 
 
+def loss_row(
+    context: PartitionContext,
+    start_offset: int,
+    end_offset: int,
+    *,
+    records: int,
+    markers: int | None,
+    leader_epoch: int | None,
+    held_by: Iterable[int],
+    state: str,
+    declared_committed: int,
+    cause: str,
+    groups: Iterable[str],
+) -> Row:
+    """A row of `losses`, whoever tells of it. `state`: at_risk, lost or possible."""
+    return {
+        "topic": context.topic,
+        "partition": context.partition,
+        "start_offset": start_offset,
+        "end_offset": end_offset,
+        "records": records,
+        "markers": markers,
+        "leader_epoch": leader_epoch,
+        "held_by": sorted(held_by),
+        "state": state,
+        "declared_committed": declared_committed,
+        "cause": cause,
+        "groups_affected": sorted(groups),
+    }
+
+
 def losses_of(
     context: PartitionContext, divergences: Sequence[Divergence], commitments: Mapping[int, Commitment]
 ) -> list[Row]:
@@ -53,20 +84,19 @@ def losses_of(
         committed = records_between(log.suffix, start, min(stretch.proven_end_offset, end))
         told = max((commitments[b] for b in stretch.held_by), key=lambda c: (c.proven_end_offset, c.open_end_offset))
         rows.append(
-            {
-                "topic": context.topic,
-                "partition": context.partition,
-                "start_offset": start,
-                "end_offset": end,
-                "records": records,
-                "markers": markers_between(log.suffix, start, end),
-                "leader_epoch": None if log.truncated_leader_epoch == NO_EPOCH else log.truncated_leader_epoch,
-                "held_by": sorted(stretch.held_by),
-                "state": "at_risk" if committed else "possible",
-                "declared_committed": committed,
-                "cause": _cause(told, log),
-                "groups_affected": sorted(readers_of(context, start, log.truncated_leader_epoch)),
-            }
+            loss_row(
+                context,
+                start,
+                end,
+                records=records,
+                markers=markers_between(log.suffix, start, end),
+                leader_epoch=None if log.truncated_leader_epoch == NO_EPOCH else log.truncated_leader_epoch,
+                held_by=stretch.held_by,
+                state="at_risk" if committed else "possible",
+                declared_committed=committed,
+                cause=_cause(told, log),
+                groups=readers_of(context, start, log.truncated_leader_epoch),
+            )
         )
     return sorted(rows, key=lambda row: (row["start_offset"], row["end_offset"]))
 

@@ -15,6 +15,7 @@ import numpy as np
 from spark_jobs.facts.comparison import IDENTITY, ReadBatches, first_difference, records_between
 from spark_jobs.facts.context import Row
 from spark_jobs.facts.divergence import Divergence
+from spark_jobs.facts.losses import loss_row
 from spark_jobs.facts.readers import readers_of
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.replica_set import ReplicaSet
@@ -87,19 +88,18 @@ def _row(
     rival_ids = sorted(f.broker_id for rival in rivals for f in rival)
     told = f"broker {rival_ids[0]} holds" if len(rival_ids) == 1 else f"brokers {rival_ids} hold"
     context = present.context
-    return {
-        "topic": context.topic,
-        "partition": context.partition,
-        "start_offset": first,
-        "end_offset": end,
-        "records": records,
-        "markers": 0,
-        "leader_epoch": None,
-        "held_by": sorted(holders),
-        "state": "at_risk" if committed else "possible",
-        "declared_committed": committed,
-        "cause": f"{told} other records from offset {first} on, of a message format without leader "
+    return loss_row(
+        context,
+        first,
+        end,
+        records=records,
+        markers=0,
+        leader_epoch=None,
+        held_by=holders,
+        state="at_risk" if committed else "possible",
+        declared_committed=committed,
+        cause=f"{told} other records from offset {first} on, of a message format without leader "
         "epochs: whose records stay is up to who leads"
         + ("" if context.leader_id is not None else ", and nothing at hand tells who does"),
-        "groups_affected": sorted(readers_of(context, first, None)),
-    }
+        groups=readers_of(context, first, None),
+    )

@@ -34,6 +34,7 @@ from spark_jobs.facts.storage_rows import StoredBytes, storage_rows
 from spark_jobs.facts.succession import GIVES_RECORDS_UP, elections_known, lineage_captured, tells_what_was_elected
 from spark_jobs.facts.transaction_ends import transaction_end_rows
 from spark_jobs.facts.unheld_records import unheld_losses
+from spark_jobs.facts.unread_lineages import possibly_given_up
 from spark_jobs.facts.watermarks import HighWatermarkBounds, last_stable_offset
 
 _NOTHING_STORED: Final = StoredBytes()
@@ -111,7 +112,7 @@ def partition_rows(
     if context.shares:
         rows["share_states"] = list(share_rows(context, reference, bounds))
     loss_rows = losses_of(context, not_parted(divergences), present.commitments)
-    loss_rows += parted_losses(present, read=read)
+    loss_rows += [*parted_losses(present, read=read), *possibly_given_up(present, read=read)]
     if earlier is not None:
         rows["changes"], lost = changes_of(
             present, earlier.replicas, earlier.pairing, read=read, read_earlier=earlier.read
@@ -297,7 +298,7 @@ def _given_up(change: PartitionChange, present: ReplicaSet) -> tuple[int | None,
     }
     # Where both are empty, anyone may have been the last to hold something.
     former = set(change.previous_isr) | set(change.previous_elr) or set(change.replicas)
-    known = former <= {f.broker_id for f in present.live} and not (former & truncated)
+    known = former <= present.brokers_at_hand and not (former & truncated)
     return max(stakes.values(), default=0), known, holders
 
 
@@ -351,5 +352,6 @@ def _commit_row(
         "broker_quiet": reference.given.broker_quiet if reference is not None else context.snapshot_quiet,
         "snapshot_quiet": context.snapshot_quiet,
         "lineage_captured": lineage_captured(context, reference),
+        "metadata_log_captured": context.metadata_log_captured,
         "log_starts_copied": reference.given.log_starts_copied if reference is not None else None,
     }

@@ -17,7 +17,7 @@ from spark_jobs.facts.producers import ProducerReplay
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.replica_set import is_of_this_topic, may_be_an_earlier_topics, of_deleted_topic
 from spark_jobs.facts.row_basics import capture, json_list, known, of_replica
-from spark_jobs.facts.succession import elections_known
+from spark_jobs.facts.succession import elections_known, of_an_earlier_moment
 
 
 def replica_row(
@@ -261,6 +261,7 @@ def divergence_row(context: PartitionContext, divergence: Divergence, committed:
         "leader_high_watermark": leader.given.high_watermark,
         "follower_last_leader_epoch": known(follower.summary.last_leader_epoch),
         "leader_last_leader_epoch": known(leader.summary.last_leader_epoch),
+        "of_an_earlier_moment": of_an_earlier_moment(context, follower) or of_an_earlier_moment(context, leader),
         "records_at_stake": divergence.records_at_stake,
         "truncated_leader_epoch": _told_epoch(divergence.truncated_leader_epoch),
         "newer_epoch": divergence.newer_epoch,

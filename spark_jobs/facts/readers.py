@@ -48,7 +48,7 @@ def reading_columns(reached: Mapping[int, int], reference: ReplicaFacts | None, 
     vector = reference.vector
     furthest: tuple[int, int, _End] | None = None
     for epoch, offset in sorted(reached.items()):
-        if epoch == NO_EPOCH or offset <= vector.log_start_offset:
+        if epoch == NO_EPOCH or offset <= vector.log_start_offset or offset <= _held_of(reference, epoch):
             continue
         end = _end_of(vector, epoch, offset)
         if (
@@ -70,6 +70,15 @@ def reading_columns(reached: Mapping[int, int], reference: ReplicaFacts | None, 
         "epoch_end_offset": own.offset if own is not None else None,
         "epoch_end_settled": own.settled if own is not None else None,
     }
+
+
+def _held_of(replica: ReplicaFacts, epoch: int) -> int:
+    """Up to where a log has batches of an epoch, whatever its checkpoint makes of it; 0 where it has none.
+
+    A checkpoint whose entries stand in disorder loses epochs when it is loaded (B14), and the log loses nothing.
+    """
+    runs = replica.summary.epoch_runs
+    return int(runs["end_offset"][runs["leader_epoch"] == epoch].max(initial=0))
 
 
 def epoch_columns(context: PartitionContext, commit: OffsetCommit) -> Row:

@@ -82,6 +82,12 @@ class SnapshotFile:
     content: ProducerSnapshot
 
 
+INDEXES_GONE: Final = "the offset index is gone, too: Kafka builds both anew"
+"""A segment without its offset index is recovered when the log is loaded, with all of its indexes, and none is ever
+without one while a broker runs (LogLoader#loadSegmentFiles, LogSegment#sanityCheck, #recover).
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionIndexFile:
     """A `.txnindex` file."""
@@ -437,6 +443,9 @@ def _index_files(
         if checked is None:
             continue
         _uncheckable(checked, compacted=facts.ever_compacted, damaged=damaged)
+        if file is None and not any(i.facts.kind == "index" for i in row.segment.indexes):
+            checked.content_checkable = False
+            checked.uncheckable_reason = INDEXES_GONE
         if facts.ever_compacted:
             check_aborts_kept(
                 checked,

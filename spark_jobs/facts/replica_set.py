@@ -14,6 +14,7 @@ from spark_jobs.facts.context import PartitionContext
 from spark_jobs.facts.divergence import Divergence, diverge
 from spark_jobs.facts.replica import ReplicaFacts, ReplicaInput, replica_facts
 from spark_jobs.facts.snapshot_witnesses import count_witnessed
+from spark_jobs.facts.succession import of_an_earlier_moment
 from spark_jobs.facts.watermarks import HighWatermarkBounds, ReplicaOffsets, high_watermark_bounds
 
 
@@ -35,6 +36,11 @@ class ReplicaSet:
     bounds: HighWatermarkBounds
     commitments: Mapping[int, Commitment]
     cleaning: CleaningDoubt = NO_DOUBT
+
+    @property
+    def brokers_at_hand(self) -> frozenset[int]:
+        """Whose replicas were read, and are not of a moment before their brokers last led."""
+        return frozenset(f.broker_id for f in self.live if not of_an_earlier_moment(self.context, f))
 
     def shared_end_of(self, replica: ReplicaFacts) -> int:
         """Up to where a replica holds the reference's log."""

@@ -65,13 +65,29 @@ def lineage_captured(context: PartitionContext, reference: ReplicaFacts | None) 
     It is not where an election since its last leader epoch may have given up what it has, and nobody's log who was
     elected then is in the copy.
     """
-    if reference is None or not context.metadata_known:
+    if reference is None:
         return None
     if _vouched_for(context, reference):
         return True
+    if not context.metadata_known:
+        return None
     epoch = reference.vector.latest_epoch
     since = succession(context, after_epoch=-1 if epoch is None else epoch, until_epoch=None)
     return since.on_record and since.unclean is None
+
+
+def of_an_earlier_moment(context: PartitionContext, replica: ReplicaFacts) -> bool:
+    """Whether a replica's copy is older than the last epoch that its broker led: neither its log nor its own copy of
+    the metadata log knows of that epoch. What it lacks is no proof that its broker has not got it.
+
+    A leader writes where its epoch begins as it takes over (UnifiedLog#assignEpochStartOffset), and takes over when its
+    own copy of the metadata log tells it to. One that died before that looks the same.
+    """
+    view, newest = context.own_views.get(replica.broker_id), replica.vector.latest_epoch
+    if view is None:
+        return False
+    known = max(view.leader_epoch, -1 if newest is None else newest)
+    return any(leader == replica.broker_id and epoch > known for epoch, leader in context.epoch_leaders.items())
 
 
 def _vouched_for(context: PartitionContext, reference: ReplicaFacts) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from spark_jobs.facts.context import Row
 from spark_jobs.facts.epochs import EpochVector
+from spark_jobs.facts.losses import loss_row
 from spark_jobs.facts.readers import read_to, readers_of
 from spark_jobs.facts.remote_tier import holes
 from spark_jobs.facts.replica import ReplicaFacts
@@ -31,8 +32,8 @@ def unheld_losses(present: ReplicaSet, told: Sequence[Row]) -> list[Row]:
 
 
 def _missing(present: ReplicaSet) -> tuple[int, ...]:
-    """Brokers whose replicas may hold what nobody at hand does."""
-    return tuple(sorted(set(present.context.replicas) - {f.broker_id for f in present.live}))
+    """Brokers whose replicas may hold what nobody at hand does: they are not in the copy, or as they were before."""
+    return tuple(sorted(set(present.context.replicas) - present.brokers_at_hand))
 
 
 def _state(present: ReplicaSet) -> str:
@@ -129,20 +130,22 @@ def _holes_in_the_tier(present: ReplicaSet, reference: ReplicaFacts) -> Iterable
 def _row(present: ReplicaSet, start: int, end: int, epoch: int | None, cause: str) -> Row:
     state, missing = _state(present), _missing(present)
     if missing:
-        cause += f". Whether they are lost is not known: the replicas of brokers {list(missing)} are not in the copy"
+        cause += (
+            f". Whether they are lost is not known: the replicas of brokers {list(missing)} are not in the copy, or "
+            "are of an earlier moment in it"
+        )
     elif state == "possible":
         cause += ". Whether they are lost is not known: who else has a replica is not on record"
-    return {
-        "topic": present.context.topic,
-        "partition": present.context.partition,
-        "start_offset": start,
-        "end_offset": end,
-        "records": end - start,
-        "markers": None,
-        "leader_epoch": epoch,
-        "held_by": [],
-        "state": state,
-        "declared_committed": end - start,
-        "cause": cause,
-        "groups_affected": sorted(readers_of(present.context, start, epoch)),
-    }
+    return loss_row(
+        present.context,
+        start,
+        end,
+        records=end - start,
+        markers=None,
+        leader_epoch=epoch,
+        held_by=(),
+        state=state,
+        declared_committed=end - start,
+        cause=cause,
+        groups=readers_of(present.context, start, epoch),
+    )

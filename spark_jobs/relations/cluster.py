@@ -225,8 +225,9 @@ COMMITTED_OFFSETS: Final = Relation(
         step_to_offset    int64  the commit that followed
         step_to_at_ms     int64  its commit timestamp
         step_record_offset int64 where that one stands in the coordinator's log
-        lineage_captured  bool   no election that may have given up what the replica it is held against has lacks the log of who was elected; null where the metadata log does not have the partition
+        lineage_captured  bool   no election that may have given up what the replica it is held against has lacks the log of who was elected; null where neither the metadata log nor an answer tells who leads
         log_starts_copied  bool   the log dir of the replica it is held against has a log-start-offset-checkpoint; null if there is none
+        metadata_log_captured bool a copy of the metadata log is in the snapshot
         """
     ),
 )

@@ -121,8 +121,9 @@ SHARE_STATES: Final = Relation(
         read_end_offset    int64  behind the furthest offset that it was delivered under that epoch
         epoch_end_offset   int64  where that epoch ends in the reference's log
         epoch_end_settled  bool   a newer epoch begins there, so it will not move
-        lineage_captured   bool   no election that may have given up what the replica it is held against has lacks the log of who was elected; null where the metadata log does not have the partition
+        lineage_captured   bool   no election that may have given up what the replica it is held against has lacks the log of who was elected; null where neither the metadata log nor an answer tells who leads
         log_starts_copied  bool   the log dir of the replica it is held against has a log-start-offset-checkpoint; null if there is none
+        metadata_log_captured bool a copy of the metadata log is in the snapshot
         """
     ),
 )

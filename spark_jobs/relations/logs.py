@@ -268,6 +268,7 @@ DIVERGENCES: Final = Relation(
         follower_segment          string of the follower's
         leader_known              bool   who leads the partition, or led it last, is on record, or was answered; where not, the reference is a guess
         differs_without_epochs    bool   what differs first bears no leader epoch on either side (message formats 0 and 1)
+        of_an_earlier_moment      bool   the copy of one of the two is older than the last leader epoch that its broker led: neither its log nor its own metadata log has it
         """
     ),
 )

@@ -4,11 +4,14 @@ import builtins
 import io
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from snapshots.adopt import open_snapshot
+from snapshots.manifest import MANIFEST_NAME, to_json
 from tests.conftest import Golden
 from tests.sampling import one_in
 from tests.spark_jobs.breaks import (
@@ -157,8 +160,30 @@ def test_a_batch_rewritten_in_its_own_epoch_breaks_identity_and_quotes_both(copy
 
 def test_a_removed_head_only_moves_the_log_start(copy: Path, sound: Derived) -> None:
     remove_first_segment(copy)
+    (copy / REPLICA / "leader-epoch-checkpoint").write_text("0\n1\n0 323\n")  # as the broker leaves it
     facts = derived(copy)
     assert wrong(facts) == wrong(sound)
+    assert facts.one("replicas", broker_id=2, topic="live", partition=0)["log_start_offset"] == 323
+
+
+def test_a_head_that_the_leader_epochs_still_know_of_was_not_copied(copy: Path, sound: Derived) -> None:
+    remove_first_segment(copy)
+    facts = derived(copy)
+    assert wrong(facts) == wrong(sound)
+    assert facts.one("replicas", broker_id=2, topic="live", partition=0)["log_start_offset"] == 0
+    assert facts.unread()[f"{REPLICA}/{0:020d}.log"] == (
+        "not in the copy: its leader-epoch-checkpoint begins at 0, the first segment at 323"
+    )
+
+
+def test_a_capture_itself_tells_what_it_could_not_copy(copy: Path) -> None:
+    # A broker deletes segments while it is captured, and writes its leader epochs later.
+    remove_first_segment(copy)
+    manifest = open_snapshot(copy).manifest
+    brokers = tuple(replace(b, read_started_at_ms=1_795_000_000_000) for b in manifest.brokers)
+    (copy / MANIFEST_NAME).write_text(to_json(replace(manifest, brokers=brokers)))
+    facts = derived(copy)
+    assert f"{REPLICA}/{0:020d}.log" not in facts.unread()
     assert facts.one("replicas", broker_id=2, topic="live", partition=0)["log_start_offset"] == 323
 
 

@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 
 from expectations.catalogue.evidence import Evidence
+from expectations.catalogue.lacking import OLDER_COPY
 from expectations.verdicts import Breach, InvariantResult
 from sim_engine.scenarios.registry import SCENARIOS
 from sim_engine.scenarios.stage import ORDERS, A
 from sim_engine.scenarios.write_moment import write_moment
-from snapshots.adopt import adopt
+from snapshots.adopt import adopt, open_snapshot
+from snapshots.errors import SnapshotError
+from spark_jobs.facts.replica import INDEXES_GONE
+from spark_jobs.pairs import check_pair
 from tests.conftest import Golden
 from tests.spark_jobs.apart import say
 from tests.spark_jobs.damage import batches, copy_of, with_holes
@@ -51,6 +55,15 @@ def without_metadata_logs(directory: Path) -> None:
         shutil.rmtree(broker / "__cluster_metadata-0")
 
 
+def without_second_segment(directory: Path, brokers: str, partition: str) -> tuple[int, int]:
+    """Takes the second segment of a log with its indexes; returns the offsets that went with it."""
+    for log_dir in directory.glob(f"{brokers}/{partition}"):
+        bases = sorted(int(log.stem) for log in log_dir.glob("*.log"))
+        for path in log_dir.glob(f"{bases[1]:020d}.*"):
+            path.unlink()
+    return bases[1], bases[2]
+
+
 def test_segments_that_are_listed_and_cannot_be_read_are_unknown(judge: Judge, golden: Golden, tmp_path: Path) -> None:
     copy = copied(golden, "healthy", tmp_path)
     adopt(copy, cluster="kafka")
@@ -80,6 +93,7 @@ def test_without_a_metadata_log_what_may_have_been_committed_is_a_possible_loss(
     assert verdicts["D06"].reasons == {
         "no metadata log tells whether they were committed": 2,
         "not known: metadata log": 6,  # Nothing tells who else has a replica of any of these partitions.
+        "not known: replica": 3,  # What the checkpoints of those that were asked list.
     }
     assert "not known: metadata log" in verdicts["K07"].reasons
     (tail,) = [b for b in breaches if b.code == "D05" and b.subject["partition"] == 0]
@@ -295,6 +309,142 @@ def test_what_the_earlier_copy_lacked_is_not_held_to_have_been_sound(
     assert facts.one("changes", topic="grow", partition=1, broker_id=1)["continuity"] == "created", "grown since"
     for code in ("C07", "C08", "C09", "C10", "C11"):
         assert (verdicts[code].verdict, "earlier_snapshot" in verdicts[code].lacks) == ("unknown", True), code
+
+
+@pytest.mark.parametrize("brokers", ["broker-1", "broker-*"])
+def test_segments_that_the_earlier_copy_lacked_are_nothing_to_hold_a_log_to(
+    brokers: str, judge: Judge, golden: Golden, tmp_path: Path
+) -> None:
+    earlier = copied(golden, "pair-clean-b2", tmp_path)
+    without_second_segment(earlier, brokers, "plain-1")
+    facts, verdicts, breaches = judged(judge, golden("pair-clean-b2"), previous=earlier)
+    assert (alarms(breaches), told(facts)) == (set(), [])
+    assert facts.one("changes", topic="plain", partition=1, broker_id=1)["damaged"]
+    assert verdicts["C10"].reasons["log damaged"] == (1 if brokers == "broker-1" else 3)
+
+
+def test_an_earlier_copy_without_a_cluster_id_is_of_no_other_cluster(golden: Golden, tmp_path: Path) -> None:
+    earlier = copied(golden, "pair-clean-b1", tmp_path)
+    for path in earlier.rglob("meta.properties"):
+        path.unlink()
+    now, then = (open_snapshot(path).manifest for path in (golden("pair-clean-b2"), earlier))
+    with pytest.raises(SnapshotError, match=r"no meta\.properties of pair-clean-b1/.* names a cluster\.id\. Bring"):
+        check_pair(now, then)
+    now, then = (open_snapshot(path, cluster="prod").manifest for path in (golden("pair-clean-b2"), earlier))
+    check_pair(now, then)
+
+
+def test_a_segment_that_was_there_and_is_on_no_replica_now_is_lost(
+    judge: Judge, golden: Golden, tmp_path: Path
+) -> None:
+    now = copied(golden, "pair-clean-b2", tmp_path)
+    start, end = without_second_segment(now, "broker-*", "plain-1")
+    facts, _, breaches = judged(judge, now, previous=golden("pair-clean-b2"))
+    assert [(row[:4], row[5]) for row in told(facts)] == [(("plain", 1, start, end), "lost")]
+    assert {b.severity for b in breaches if b.code == "C10"} == {"critical"}
+
+
+@pytest.mark.parametrize("broker_id", [1, 2, 3])
+def test_one_broker_without_a_metadata_log_does_not_tell_whose_log_commits_are_held_against(
+    broker_id: int, judge: Judge, golden: Golden, tmp_path: Path
+) -> None:
+    copy = copied(golden, "zookeeper-unclean", tmp_path)
+    for other in copy.glob("broker-*"):
+        if other.name != f"broker-{broker_id}":
+            shutil.rmtree(other)
+    facts, verdicts, _ = judged(judge, copy)
+    assert facts.rows["committed_offsets"]
+    for code in ("J01", "J02"):
+        assert verdicts[code].verdict != "holds"
+        assert verdicts[code].verdict == "breached" or "metadata_log" in verdicts[code].lacks, code
+
+
+@pytest.mark.parametrize("name", ["healthy", "epochs"])
+def test_index_files_that_nobody_copied_are_not_missing(
+    name: str, judge: Judge, golden: Golden, tmp_path: Path
+) -> None:
+    copy = copied(golden, name, tmp_path)
+    for pattern in ("*.index", "*.timeindex", "*.txnindex"):
+        for path in copy.rglob(pattern):
+            path.unlink()
+    facts, verdicts, breaches = judged(judge, copy)
+    assert (alarms(breaches), told(facts)) == (set(), [])
+    assert verdicts["B06"].verdict == "unknown"
+    assert set(verdicts["B06"].reasons) == {INDEXES_GONE}
+
+
+def test_a_transaction_index_that_is_missing_beside_its_offset_index_is(
+    judge: Judge, golden: Golden, tmp_path: Path
+) -> None:
+    copy = copied(golden, "epochs", tmp_path)
+    for path in copy.glob("broker-1/bursty-0/*.txnindex"):
+        path.unlink()
+    _, _, breaches = judged(judge, copy)
+    assert ("B06", "critical") in {(b.code, b.severity) for b in breaches}
+
+
+def test_a_disk_as_it_was_before_its_broker_led_proves_nothing_of_what_it_wrote_then(
+    judge: Judge, golden: Golden, tmp_path: Path
+) -> None:
+    copy = copied(golden, "one-controller-unclean", tmp_path)
+    shutil.rmtree(copy / "broker-1")
+    shutil.copytree(golden("one-controller") / "broker-1", copy / "broker-1", copy_function=with_holes)
+    facts, verdicts, breaches = judged(judge, copy)
+    assert told(facts) == [("orders", 0, 120, 200, 80, "possible", 80)], "what a group had read"
+    for code in ("D05", "D06"):
+        assert verdicts[code].reasons[OLDER_COPY] == 2
+        assert "one_moment" in verdicts[code].lacks
+    assert verdicts["D18"].verdict == "unknown"
+    elections = [b.explanation for b in breaches if b.code == "K07"]
+    assert len(elections) == 2
+    assert all("Of the old ISR not all of them were captured with their old logs" in text for text in elections)
+
+
+def test_a_newer_epoch_whose_log_is_not_at_hand_makes_what_it_gives_up_a_possible_loss(
+    judge: Judge, golden: Golden, tmp_path: Path
+) -> None:
+    copy = copied(golden, "unclean-before", tmp_path)
+    for broker in ("broker-2", "broker-3"):
+        for log in (copy / broker).rglob("*.log"):
+            log.unlink()
+    facts, _, breaches = judged(judge, copy)
+    assert told(facts) == [
+        (topic, partition, start, end, end - start, "possible", 72 if topic == "orders" else 0)
+        for (topic, partition), (start, end) in AT_STAKE.items()
+    ]
+    assert {tuple(row["held_by"]) for row in facts.rows["losses"]} == {(1,)}
+    assert not alarms(breaches)
+
+
+def test_first_segments_that_nobody_copied_are_told_by_the_leader_epochs(
+    judge: Judge, golden: Golden, tmp_path: Path
+) -> None:
+    copy = copied(golden, "unclean-before", tmp_path)
+    for partition in copy.glob("broker-*/*-[0-9]"):
+        newest = max((log.stem for log in partition.glob("*.log")), default="")
+        for path in partition.iterdir():
+            if path.stem < newest and path.stem.isdigit() and partition.name != "__cluster_metadata-0":
+                path.unlink()
+    facts, verdicts, breaches = judged(judge, copy)
+    assert {row[:4] + row[5:6] for row in told(facts)} == {
+        (*key, *offsets, "at_risk") for key, offsets in AT_STAKE.items()
+    }
+    assert {b.evidence["newer_epoch_start_offset"] for b in breaches if b.code == "D06"} == {800, 463}
+    assert "segment" in verdicts["D02"].lacks
+    assert alarms(breaches) <= {(code, topic) for code in ("D06", "D18", "K07") for topic, _ in AT_STAKE}
+    missing = {m.evidence: m.why for m in facts.missing()}
+    assert "broker-1/orders-0" in missing[Evidence.SEGMENT]
+
+
+def test_what_a_checkpoint_lists_and_no_directory_holds_is_named_without_a_metadata_log(
+    golden: Golden, tmp_path: Path
+) -> None:
+    copy = copied(golden, "zookeeper-unclean", tmp_path)
+    shutil.rmtree(copy / "broker-1/orders-0")
+    missing = {m.evidence: m.why for m in derived(copy).missing()}
+    assert missing[Evidence.REPLICA] == (
+        "no log directory in the copy holds orders-0 of broker 1, which replication-offset-checkpoint lists"
+    )
 
 
 def test_what_groups_had_read_and_no_captured_disk_holds_is_a_loss(judge: Judge, tmp_path: Path) -> None:

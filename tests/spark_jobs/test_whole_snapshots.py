@@ -33,7 +33,8 @@ import json, sys
 from pathlib import Path
 from snapshots.errors import SnapshotError
 from spark_jobs import whole_snapshots
-from tidegauge.audit import NO_STORE, audit
+from spark_jobs.run import NO_STORE
+from tidegauge.audit import audit
 said = []
 for many, out, inputs, previous in json.loads(sys.argv[2]):
     whole_snapshots.MANY = many
