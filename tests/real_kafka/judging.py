@@ -141,7 +141,7 @@ def audit(snapshots: Sequence[Path], out: Path, *options: str) -> dict[str, Audi
 
 def _audited(snapshots: Sequence[Path], out: Path, home: str, *options: str) -> dict[str, Audited]:
     environment = {**os.environ, "TIDEGAUGE_HOME": home, "TIDEGAUGE_STORE_URL": ""}
-    command = [sys.executable, "-c", "from tidegauge.cli import main; main()", "audit", *map(str, snapshots)]
+    command = [sys.executable, "-c", "from tidegauge.cli import run; run()", "audit", *map(str, snapshots)]
     command += ["--out", str(out), "--store", "none", "--fail-on", "never", *options]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=1200)
     assert done.returncode == 0, done.stderr[-4000:]
@@ -207,7 +207,7 @@ def judge_records(
         _judge_partition(place, still, rows[place], replicas[place], reader, at_rest, enough)
     _judge_losses(audited, lost)
     _judge_repetitions(audited, _judge_strangers(reader, replicas, ledger))
-    _judge_transactions(taken, audited, reader, replicas, at_rest=at_rest)
+    _judge_transactions(taken, audited, reader, replicas, at_rest=at_rest, compacted=compacted)
 
 
 def _judge_partition(
@@ -304,12 +304,19 @@ def _judge_repetitions(audited: Audited, again: Mapping[tuple[str, int], Sequenc
 
 
 def _judge_transactions(
-    taken: Taken, audited: Audited, reader: _Reader, replicas: Mapping[tuple[str, int], Sequence[Row]], *, at_rest: bool
+    taken: Taken,
+    audited: Audited,
+    reader: _Reader,
+    replicas: Mapping[tuple[str, int], Sequence[Row]],
+    *,
+    at_rest: bool,
+    compacted: Collection[str],
 ) -> None:
     """What a client was told of its transaction is what the log says, of the records that a reference replica has.
 
     Its coordinator answers once the decision is written; the markers follow, and wait for a partition without a leader.
-    A cleaner removes what was aborted: at that offset there is somebody else's transaction then, or none.
+    A cleaner removes what was aborted: at that offset there is somebody else's transaction then, or none. It also takes
+    the markers of what was committed, after delete.retention.ms: then the log does not tell any more.
     """
     ends_later = set() if at_rest else {"open"}
     spans: dict[tuple[str, int], list[Row]] = {}
@@ -326,11 +333,12 @@ def _judge_transactions(
             and _is(held.get(record.offset), record)
         ]
         offsets = sorted(record.offset for record, _ in ended)
+        not_told = {None} if place[0] in compacted else set()
         # Spans of producers that interleave overlap: one of them must be the record's own.
-        around: dict[int, set[str]] = {}
+        around: dict[int, set[str | None]] = {}
         for span in spans.get(place, []):
             for at in range(bisect_left(offsets, span["first_offset"]), bisect_right(offsets, span["last_offset"])):
                 around.setdefault(offsets[at], set()).add(span["outcome"])
         for record, outcome in ended:
             said = around.get(record.offset)
-            assert said is None or said & {outcome, *ends_later}, (place, record, said)
+            assert said is None or said & {outcome, *ends_later, *not_told}, (place, record, said)
