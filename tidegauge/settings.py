@@ -31,6 +31,12 @@ VARIABLES: Final = (
         meaning="The store, as an SQLAlchemy URL (`postgresql+psycopg2://user:password@host/database`), or `none`.",
     ),
     Variable(
+        name="TIDEGAUGE_ROOT_POSTGRES",
+        default="/var/lib/tidegauge-postgres",
+        meaning="Where the embedded Postgres keeps its data if you are root, as which Postgres does not run: user "
+        "`pgserver` runs it there, and the data directory under TIDEGAUGE_HOME is a link.",
+    ),
+    Variable(
         name="TIDEGAUGE_SNAPSHOTS",
         default="TIDEGAUGE_HOME/snapshots",
         meaning="Directory or URL under which snapshots are found by cluster and id: `<cluster>/<snapshot id>/`.",
@@ -118,6 +124,12 @@ def home() -> Path:
     import platformdirs
 
     return platformdirs.user_data_path("tidegauge")
+
+
+def root_postgres() -> Path:
+    """Below which the embedded Postgres of root keeps its data."""
+    given = os.environ.get("TIDEGAUGE_ROOT_POSTGRES") or "/var/lib/tidegauge-postgres"
+    return Path(given).expanduser().absolute()
 
 
 def store_url() -> str | None:
