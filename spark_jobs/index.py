@@ -102,8 +102,8 @@ def by_bytes(tasks: Iterable[SegmentTask], *, at_least: int) -> list[list[Segmen
 
 
 def index_rows(tasks: Iterable[SegmentTask], *, failures: Failures | None = None) -> Iterator[pa.RecordBatch]:
-    """Reads segments, one record batch per segment. `failures`: where to note whose segment made us fail, to go on
-    with the others; without it, what is raised is the caller's.
+    """Reads segments, one record batch per segment. `failures`: where to note which segment made us fail; it counts as
+    unread. Without it, what is raised is the caller's.
     """
     for task in tasks:
         try:
@@ -115,8 +115,8 @@ def index_rows(tasks: Iterable[SegmentTask], *, failures: Failures | None = None
             if failures is None:
                 raise
             error.add_note(f"in {task.path}")
-            failures.take("index", task.snapshot, error)
-            continue
+            reason = failures.take_part("index", task.snapshot, task.path, (task.path,), error)
+            row = {**_identity(task), "error": reason, "bytes_read": 0}
         yield pa.RecordBatch.from_pylist([row], schema=INDEX_SCHEMA)
 
 

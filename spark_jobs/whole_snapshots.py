@@ -80,15 +80,15 @@ def _derive_each(work: str, failures: Failures) -> "ArrowMapIterFunction":
             for number in batch.column(0).to_pylist():
                 snapshot: AuditedSnapshot = pickle.loads(handed_over(Path(work, f"{number}.pickle")))
                 with failures.of("derive", snapshot.key, root=snapshot.root):
-                    derive_and_write(snapshot)
+                    derive_and_write(snapshot, failures)
             yield batch
 
     return derive_each
 
 
-def derive_and_write(snapshot: AuditedSnapshot) -> None:
-    """One snapshot's facts and coverage, in this process."""
-    made = derive_here(snapshot)
+def derive_and_write(snapshot: AuditedSnapshot, failures: Failures) -> None:
+    """One snapshot's facts and coverage, in this process. `failures`: where to note a part that makes us fail."""
+    made = derive_here(snapshot, failures=failures)
     facts = snapshot.target / "facts"
     shutil.rmtree(facts, ignore_errors=True)
     writer = PartWriter(facts, "whole")
@@ -97,4 +97,5 @@ def derive_and_write(snapshot: AuditedSnapshot) -> None:
             writer.write(name, table)
     writer.close()
     write_empty_relations(facts)
-    write_coverage(snapshot.target, coverage_of(snapshot, made.context, made.index.values()))
+    coverage = coverage_of(snapshot, made.context, made.index.values())
+    write_coverage(snapshot.target, coverage, failures.parts_of(snapshot.key))

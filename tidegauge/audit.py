@@ -115,11 +115,13 @@ def _as_given(address: str | None) -> str | None:
 
 
 def raise_failures(run: Run) -> None:
-    """Raises what snapshots of a run failed of, if any did."""
-    from spark_jobs.survivors import failed_error
+    """Raises what snapshots of a run failed of, or parts of them, if any did."""
+    from spark_jobs.survivors import failed_error, partly_failed_error
 
     if run.failures.all():
         raise failed_error(run)
+    if run.failures.parts():
+        raise partly_failed_error(run)
 
 
 def audit(
@@ -269,6 +271,9 @@ def _say_failures(run: Run, step: str, progress: Progress) -> None:
     for failure in run.failures.all():
         if failure.step == step:
             progress(f"{step}: {failure.snapshot} is left out: {failure.text}")
+    for failure in run.failures.parts():
+        if failure.step == step:
+            progress(f"{step}: {failure.part} of {failure.snapshot} counts as unread: {failure.text}")
 
 
 def _result(run: Run) -> AuditResult:
