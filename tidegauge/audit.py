@@ -277,12 +277,13 @@ def _say_failures(run: Run, step: str, progress: Progress) -> None:
 
 
 def _result(run: Run) -> AuditResult:
-    from spark_jobs.evaluate import read_report, worst_at_or_above
+    from spark_jobs import report_file
+    from spark_jobs.evaluate import worst_at_or_above
     from spark_jobs.survivors import failed_snapshots, surviving
 
     for snapshot in failed_snapshots(run):  # What an earlier run left there is not this one's.
-        (snapshot.target / "report.json").unlink(missing_ok=True)
-    reports = tuple(s.target / "report.json" for s in surviving(run).snapshots)
-    breached = any(worst_at_or_above(read_report(path), run.fail_on) for path in reports)
+        report_file.forget(snapshot.target)
+    reports = tuple(report_file.at(s.target) for s in surviving(run).snapshots)
+    breached = any(worst_at_or_above(report_file.read(path), run.fail_on) for path in reports)
     several = len(run.snapshots) > 1 or bool(run.failures.all())
     return AuditResult(reports=reports, exit_code=1 if breached else 0, several=several)

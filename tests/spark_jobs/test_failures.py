@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, text
 from snapshots.adopt import adopt
 from snapshots.errors import AuditError, SnapshotError, StorageError
 from snapshots.manifest import Consistency
-from spark_jobs import derive, evaluate, failures, in_process, index, whole_snapshots
+from spark_jobs import derive, evaluate, failures, in_process, index, report_file, whole_snapshots
 from spark_jobs.errors import EvaluationError, OwnError, RefusedError, StoreError
 from spark_jobs.failures import Failures
 from spark_jobs.plan import segment_tasks
@@ -295,6 +295,29 @@ def test_a_store_that_went_away_stops_the_run(again, monkeypatch, empty_store):
         evaluate.evaluate(again, empty_store)
     assert again.failures.all() == ()
     assert json.loads((again.directory / "run.json").read_text())["snapshots"]
+
+
+def test_a_report_stands_where_the_store_has_its_run_and_nowhere_else(again, monkeypatch, empty_store):
+    def reports() -> list[str]:
+        return sorted(path.parent.name for path in again.directory.glob("alone/*/report.json"))
+
+    evaluate.evaluate(again, empty_store)
+    assert reports() == []
+    with monkeypatch.context() as full:
+        full.setattr(evaluate.store, "publish", lambda *_: (_ for _ in ()).throw(StoreError("No space left on device")))
+        with pytest.raises(StoreError, match="No space"):
+            evaluate.publish(again, empty_store)
+    assert reports() == []
+    evaluate.publish(again, empty_store)
+    assert set(reports()) == {"one", BROKEN, "other"} <= published(empty_store)
+    with monkeypatch.context() as full:  # the disk is full behind the store's commit: the step is tried again
+        full.setattr(report_file, "keep", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        evaluate.evaluate(again, empty_store)
+        with pytest.raises(OSError, match="No space"):
+            evaluate.publish(again, empty_store)
+    assert reports() == [], "those of the first run are not this one's"
+    evaluate.publish(again, empty_store)
+    assert set(reports()) == {"one", BROKEN, "other"}
 
 
 # -------------------------------------------------------------------------------------------------- by the command line
