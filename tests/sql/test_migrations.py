@@ -217,9 +217,8 @@ def test_words_of_before_the_trail_are_in_it_and_who_could_acknowledge_still_can
     words = "SELECT cluster, acknowledged_by, acknowledged_at, note, ended_by, ended_at FROM tidegauge.acknowledgement"
     before = rows(empty, words)
     to("head")
-    assert rows(
-        empty, "SELECT action, said_by, verification, note FROM tidegauge.acknowledgement_event ORDER BY 1, 2"
-    ) == [
+    events = "SELECT action, said_by, verification, note FROM tidegauge.acknowledgement_event ORDER BY event_id"
+    assert rows(empty, events) == [
         ("acknowledged", "ada", "unverified", "a"),
         ("acknowledged", "bo", "unverified", None),
         ("withdrawn", "cy", "unverified", None),

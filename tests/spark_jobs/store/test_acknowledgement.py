@@ -108,8 +108,8 @@ def test_of_many_who_say_the_same_at_once_one_is_first(url: str, cluster: str) -
 def trail(url: str, cluster: str) -> list[tuple[object, ...]]:
     return rows(
         url,
-        "SELECT action, said_by, verification, from_address, database_role, note FROM tidegauge.v_acknowledgement_event "
-        "WHERE cluster = %s ORDER BY event_id",
+        "SELECT action, said_by, verification, from_address, database_role, note "
+        "FROM tidegauge.v_acknowledgement_event WHERE cluster = %s ORDER BY event_id",
         cluster,
     )
 
