@@ -21,7 +21,8 @@ _ACKNOWLEDGE = "tidegauge.acknowledge(text, text, text, timestamptz, text{})"
 _WITHDRAW = "tidegauge.withdraw_acknowledgement(text, text, text{})"
 _MORE = ", text, inet"
 _GRANTEES = text("""
-    SELECT quote_ident(r.rolname) FROM pg_proc p CROSS JOIN aclexplode(p.proacl) AS a JOIN pg_roles r ON r.oid = a.grantee
+    SELECT quote_ident(r.rolname) FROM pg_proc p
+    CROSS JOIN aclexplode(p.proacl) AS a JOIN pg_roles r ON r.oid = a.grantee
     WHERE p.oid = CAST(:function AS regprocedure) AND a.grantee <> p.proowner ORDER BY 1
 """)
 
