@@ -210,6 +210,9 @@ def test_guessing_ends_after_some_wrong_ones_for_who_guesses_alone(console: Star
             assert late.status_code == 429, "the right one too, or guessing would go on"
             assert 1 <= int(late.headers["retry-after"]) <= 60
         assert guess(TOKEN, "203.0.113.10").status_code == 200
+        everywhere = {guess("0" * 40, f"198.51.100.{n}").status_code for n in range(100)}
+        assert everywhere == {401, 429}
+        assert guess(TOKEN, "203.0.113.10").status_code == 429, "all together have an end too"
         assert asked.page(**{AIRFLOW_TOKEN: SECRET, AIRFLOW_USER: "ada"}).status_code == 200
         assert {asked.page(**{AIRFLOW_TOKEN: f"{n:040}"}).status_code for n in range(10)} == {401}
         assert asked.page(**{AIRFLOW_TOKEN: SECRET}).status_code == 429

@@ -113,9 +113,10 @@ def _check_secret(secret: str, where: str) -> None:
 class Door:
     """Tells who asks. Remembers how often secrets were guessed wrong, and nothing else."""
 
-    def __init__(self, trust: Trust, wrong: Limit | None = None) -> None:
+    def __init__(self, trust: Trust) -> None:
         self._trust = trust
-        self._wrong = wrong or Limit(each=10, overall=100)
+        # Each kind of secret has its own: who guesses at tokens keeps nobody out who comes through Airflow.
+        self._wrong = {variable: Limit(each=10, overall=100) for variable in (_AIRFLOW_VARIABLE, _TOKENS_VARIABLE)}
 
     @property
     def takes_tokens(self) -> bool:
@@ -149,14 +150,14 @@ class Door:
         self, given: str, secrets: Mapping[str, str], address: IPv4Address | IPv6Address | None, variable: str
     ) -> str:
         """Whose secret it is."""
-        if wait := self._wrong.wait(_text(address)):
+        if wait := self._wrong[variable].wait(_text(address)):
             raise too_often("Secrets were guessed wrong too often.", wait)
         digest, found = sha256(given.encode()).digest(), None
         for secret, name in secrets.items():
             if hmac.compare_digest(sha256(secret.encode()).digest(), digest):
                 found = name  # and on: how long it takes tells nobody which one it was
         if found is None:
-            self._wrong.take(_text(address))
+            self._wrong[variable].take(_text(address))
             raise RefusalError(
                 401,
                 "Not known",
