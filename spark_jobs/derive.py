@@ -6,7 +6,6 @@ functions of `spark_jobs.facts`; this module only gathers, hands over and writes
 """
 
 import hashlib
-import pickle
 import shutil
 import time
 from collections import Counter
@@ -23,6 +22,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from snapshots.location import Location
+from spark_jobs import own_pickles
 from spark_jobs.coverage import coverage_of, write_coverage
 from spark_jobs.fact_files import (
     PartWriter,
@@ -205,7 +205,7 @@ class Works:
         """Writes one snapshot's."""
         path = self._path(key)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(pickle.dumps(work, protocol=pickle.HIGHEST_PROTOCOL))
+        path.write_bytes(own_pickles.dumps(work))
 
     def of(self, key: str) -> SnapshotWork:
         """Reads one snapshot's; those last asked for are at hand."""
@@ -219,7 +219,7 @@ class Works:
 
 @lru_cache(maxsize=4)
 def _work_at(path: str, written_ns: int) -> SnapshotWork:
-    work: SnapshotWork = pickle.loads(handed_over(Path(path)))
+    work: SnapshotWork = own_pickles.loads(handed_over(Path(path)), where=path)
     return work
 
 

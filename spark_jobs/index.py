@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from snapshots.holes import read_written
 from snapshots.location import Location, location, open_bytes
+from spark_jobs import own_pickles
 from spark_jobs.failures import Failures
 from spark_jobs.mounts import must_see
 
@@ -259,11 +260,9 @@ def _plain(corruption: Any) -> dict[str, Any]:
 
 def _coordinator_records(task: SegmentTask) -> bytes:
     """Newest value per key in this segment of a coordinator's topic, pickled values of our own types."""
-    import pickle
-
     from spark_jobs.facts.coordinator_tables import latest_records
     from spark_jobs.segment_files import SegmentFile
 
     with open_bytes(location(task.root) / task.stored_path) as file:
         batches = SegmentFile(task.stored_path, file, task.stored_bytes).records()
-        return pickle.dumps(latest_records(task.topic, batches), protocol=pickle.HIGHEST_PROTOCOL)
+        return own_pickles.dumps(latest_records(task.topic, batches))
