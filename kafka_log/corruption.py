@@ -31,6 +31,8 @@ class Damage(StrEnum):
     """A field holds a value that it can never have."""
     RECORDS = "records"
     """A batch's records cannot be read although its header can."""
+    NOT_READ = "not_read"
+    """Nothing is said against the bytes: they hold, or unpack to, more than is read (`compression`, `allowance`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -282,7 +282,9 @@ class _Scanner:
         size = layout.LOG_OVERHEAD + int.from_bytes(self._buffer[start + 8 : start + 12].tobytes(), "big")
         entry = self._buffer.data[start : start + size]
         wrapped = inside(entry) if entry[layout.MAGIC_AT] <= NEWEST else None
-        return wrapped[2] if wrapped is not None else int.from_bytes(entry[:8], "big")
+        if wrapped is None or isinstance(wrapped, Corruption):
+            return int.from_bytes(entry[:8], "big")
+        return wrapped[2]
 
     def _why(self, header: np.void | None, *, crc_is_wrong: bool) -> str:
         """Say in words why what lies at the state's position cannot be read as a batch."""
