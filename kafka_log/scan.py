@@ -22,7 +22,8 @@ under the checksum (`kafka_log.batch`), so a broken chain is picked up again onl
 What this cannot tell: a broken length that is off by exactly some whole batches. They lie inside the row with the wrong
 checksum then, and the offsets missing after it give them away.
 
-The memory in use is one buffer, which grows only as far as the file really has the bytes that a length field promises.
+The memory in use is one buffer, which grows only as far as the file really has the bytes that a length field promises,
+and never for more than the largest batch (`scan_kernel.LARGEST_BATCH`).
 """
 
 from collections.abc import Callable, Iterator
