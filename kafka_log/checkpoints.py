@@ -21,7 +21,7 @@ _MAX_INT32: Final = 2**31 - 1
 _MAX_INT64: Final = 2**63 - 1
 
 MAX_ENTRIES: Final = 1 << 18
-"""More partitions than a log dir has, and more epochs than a partition. Those behind are not read."""
+"""More partitions than a log dir has, and more epochs than a partition. Lines behind so many are not read."""
 _LINE: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _MAX_LINE_BYTES: Final = 1024
 """A topic's name has 249 characters, and two numbers have 30."""
@@ -137,6 +137,10 @@ def _parse(
         def bad(kind: Damage, detail: str, start: int = position, end: int = end) -> None:
             damages.add(Corruption(kind=kind, position=start, end_position=end, detail=detail))
 
+        if at == MAX_ENTRIES + 2:
+            detail = f"more than {MAX_ENTRIES} entries: those from line {at + 1} on are not read"
+            bad(Damage.NOT_READ, detail, end=len(data))
+            break
         if at == 0:
             if text != "0":
                 bad(Damage.VERSION, f"the first line is {text[:40]!r}, not version 0")
@@ -148,13 +152,6 @@ def _parse(
             entry = entry_of(text.split()) if end - position <= _MAX_LINE_BYTES else None
             if entry is None:
                 bad(Damage.FORM, f"line {at + 1} is {text[:60]!r}, not an entry")
-            elif len(entries) == MAX_ENTRIES:
-                bad(
-                    Damage.NOT_READ,
-                    f"more than {MAX_ENTRIES} entries: those from line {at + 1} on are not read",
-                    end=len(data),
-                )
-                break
             else:
                 entries.append(entry)
     corruptions = damages.all()
