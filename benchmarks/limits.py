@@ -56,11 +56,15 @@ def _varint(value: int) -> bytes:
 
 
 def _frames(count: int) -> bytes:
-    kept = struct.pack("<qI", 0, 4 << 20) + bytes(4 << 20)
+    return b"TGHEADER" + struct.pack("<H", 1) + b"".join(map(_frame, range(count)))
+
+
+def _frame(position: int) -> bytes:
+    """Of one kept batch of zeros."""
+    kept = struct.pack("<qI", position, 4 << 20) + bytes(4 << 20)
     payload = bytes(cramjam.zstd.compress(kept))
     head = struct.pack("<cII", b"K", len(payload), len(kept))
-    frame = head + struct.pack("<I", crc32c(head + payload)) + payload
-    return b"TGHEADER" + struct.pack("<H", 1) + frame * count
+    return head + struct.pack("<I", crc32c(head + payload)) + payload
 
 
 def _checked(log: bytes) -> None:

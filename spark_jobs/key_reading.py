@@ -6,7 +6,7 @@ key by key; what a headers snapshot does not have is "no payload"; a batch with 
 where a batch unpacks to more than is read there is no table, since a key that is not in it would be taken for lost.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -109,7 +109,7 @@ class _Taker:
         )
 
 
-def _digests(row: Any, batch: memoryview, allowance: Allowance) -> Iterator[NDArray[Any]] | Corruption:
+def _digests(row: Any, batch: memoryview, allowance: Allowance) -> Iterable[NDArray[Any]] | Corruption:
     """Digests of a batch's records, `DIGESTS_AT_ONCE` in an array; a `Corruption` if its bytes are not as many records
     as its header tells, or, of kind NOT_READ, more than the log's allowance.
 
@@ -122,15 +122,22 @@ def _digests(row: Any, batch: memoryview, allowance: Allowance) -> Iterator[NDAr
     body = unpacked(row, batch, allowance)
     if isinstance(body, Corruption):
         return body
-    kind = None
-    if count > len(body) // MIN_RECORD_BYTES or _broken(row, body):
-        kind = Damage.RECORDS
-    elif count > allowance.records:
-        kind = Damage.NOT_READ
-    if kind is not None:
-        return Corruption(kind=kind, position=0, end_position=len(batch), detail=f"{count} records")
+    if count > len(body) // MIN_RECORD_BYTES:
+        return _not_digested(batch, Damage.RECORDS)
+    if count > allowance.records:
+        return _not_digested(batch, Damage.NOT_READ)
     allowance.spend(records=count)
-    return _in_pieces(body, count, int(row["base_offset"]))
+    base_offset = int(row["base_offset"])
+    if count > DIGESTS_AT_ONCE:
+        # A batch is read all or not at all, so one that comes in pieces is walked over first.
+        return _not_digested(batch, Damage.RECORDS) if _broken(row, body) else _in_pieces(body, count, base_offset)
+    out = np.zeros(count, dtype=RECORD_DIGEST)
+    read = digest_records(body, 0, len(body), base_offset, out) >= 0
+    return (out,) if read else _not_digested(batch, Damage.RECORDS)
+
+
+def _not_digested(batch: memoryview, kind: Damage) -> Corruption:
+    return Corruption(kind=kind, position=0, end_position=len(batch), detail="its records are not those of its header")
 
 
 def _broken(row: Any, body: NDArray[Any]) -> bool:

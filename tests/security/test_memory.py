@@ -6,7 +6,6 @@ Each is sound but for what it claims, down to the checksum. The limits are those
 import io
 import struct
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +38,8 @@ from spark_jobs.segment_files import SegmentFile
 from tests.kafka_log.test_old_formats import wrapper
 from tests.kafka_log.writing import batch, old_entry, record
 from tests.security.memory import within
+
+pytestmark = pytest.mark.slow
 
 MEGABYTE: Final = 1 << 20
 LOG: Final = f"{0:020d}.log"
@@ -238,18 +239,20 @@ def test_a_batch_of_zeros_is_read_however_well_it_is_packed() -> None:
         assert len(builder.table(()).records) == 1
 
 
-def test_a_hundred_thousand_records_that_are_all_alike_are_read() -> None:
-    """But for their offsets, as a test's producer writes them; and a group's tombstones."""
-    alike = b"".join(record(at, None, b"tick") for at in range(100_000))
-    tombstones = b"".join(record(at, b"\0\1\0\5group\0\6orders" + struct.pack(">i", at), None) for at in range(100_000))
-    for body in (alike, tombstones):
-        log = b"".join(batch(at * 100_000, zstd(body), 100_000, attributes=ZSTD) for at in range(5))
-        allowance = Allowance()
-        rows, _ = scan_buffer(log)
-        ends = [*rows["position"].tolist(), len(log)]
-        for start, end in pairwise(ends):
-            assert not isinstance(read_batch(log[start:end], allowance=allowance), Corruption)
-    assert [len(r) for r in internal(log)] == [100_000] * 5
+def test_records_that_are_all_alike_are_read_beyond_what_is_free() -> None:
+    """But for their offsets: as a test's producer writes them, and a group's tombstones."""
+    count, times = 50_000, 6
+    alike = zstd(b"".join(record(at, None, b"tick") for at in range(count)))
+    allowance = Allowance()
+    for at in range(times):
+        one = batch(at * count, alike, count, attributes=ZSTD)
+        assert not isinstance(read_batch(one, allowance=allowance), Corruption)
+    assert count * times > Allowance().records
+    key = b"\0\1\0\5group\0\6orders"
+    tombstones = zstd(b"".join(record(at, key + struct.pack(">i", at), None) for at in range(count)))
+    log = b"".join(batch(at * count, tombstones, count, attributes=ZSTD) for at in range(times))
+    assert [len(records) for records in internal(log)] == [count] * times
+    assert count * times > of_internal_topic().records
 
 
 # --------------------------------------------------------------------------------------------------------- old formats
