@@ -4,8 +4,9 @@ Bytes that cannot be what Kafka wrote never raise an exception: every decoder of
 values beside (or instead of) what it could read. An exception from this package means a mistake of the caller or ours.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Final
 
 
 class Damage(StrEnum):
@@ -31,6 +32,8 @@ class Damage(StrEnum):
     """A field holds a value that it can never have."""
     RECORDS = "records"
     """A batch's records cannot be read although its header can."""
+    NOT_READ = "not_read"
+    """Nothing is said against the bytes: they hold, or unpack to, more than is read (`compression`, `allowance`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,3 +53,38 @@ class Corruption:
     start_offset: int | None = None
     end_offset: int | None = None
     records: int | None = None
+
+
+PLACES_KEPT: Final = 10_000
+
+
+@dataclass(slots=True)
+class Places:
+    """A small file's damage, line by line or entry by entry: so many, and beyond them one for all others. A page of
+    zeros is wrong all over, and a place takes a hundred times the bytes of a line.
+    """
+
+    kept: list[Corruption] = field(default_factory=list)
+    _more: int = 0
+    _first: Corruption | None = None
+    _end_position: int = 0
+
+    def add(self, corruption: Corruption) -> None:
+        """One more; they come in the order of the file."""
+        if len(self.kept) < PLACES_KEPT:
+            self.kept.append(corruption)
+            return
+        self._more += 1
+        self._first = self._first or corruption
+        self._end_position = corruption.end_position
+
+    def all(self) -> list[Corruption]:
+        """All of them, the last one perhaps for many."""
+        if self._first is None:
+            return self.kept
+        rest = replace(
+            self._first,
+            end_position=self._end_position,
+            detail=f"{self._more} more, the first of which: {self._first.detail}",
+        )
+        return [*self.kept, rest]

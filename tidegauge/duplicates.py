@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from kafka_log.allowance import Allowance
 from kafka_log.corruption import Corruption
 from kafka_log.records import Record, RecordBatch, read_batch
 from tidegauge.replica_batches import Identity, ReplicaBatches, identity, is_control
@@ -76,7 +77,7 @@ def survivors_of(copies: Sequence[ReplicaBatches], start: int, salvaged: set[Ide
     found = Survivors()
     seen: set[Identity] = set()
     for copy in copies:
-        outcomes = copy.outcomes(start)
+        outcomes, allowance = copy.outcomes(start), Allowance()
         for row, data in copy.batches(start, None):
             own = identity(row)
             if own in salvaged:
@@ -84,7 +85,7 @@ def survivors_of(copies: Sequence[ReplicaBatches], start: int, salvaged: set[Ide
             if own in seen or own in salvaged or is_control(row) or outcomes.of(row) == "aborted":
                 continue
             seen.add(own)
-            batch = read_batch(data)
+            batch = read_batch(data, allowance=allowance)
             if not isinstance(batch, Corruption):
                 _index(found, batch, copy.replica.broker_id)
     return found

@@ -23,6 +23,7 @@ from typing import IO, Any, Final
 
 import numpy as np
 
+from kafka_log.allowance import Allowance
 from kafka_log.batch import TRANSACTIONAL_BIT
 from kafka_log.checkpoints import EpochEntry, write_leader_epoch_checkpoint
 from kafka_log.corruption import Corruption
@@ -171,14 +172,14 @@ class _Writer:
         epochs: dict[int, int] = {}
         offsets: list[int] = []
         unreadable = list(self._damaged(copy))
-        outcomes = copy.outcomes(self.start)
+        outcomes, allowance = copy.outcomes(self.start), Allowance()
         with (self.out / "records.jsonl").open("x", encoding="utf-8") as lines, _Log(target) as log:
             for row, data in copy.batches(self.start, self.end):
                 log.append(row, data)
                 epochs.setdefault(int(row["partition_leader_epoch"]), int(row["base_offset"]))
                 if is_control(row):
                     continue
-                batch = read_batch(data)
+                batch = read_batch(data, allowance=allowance)
                 if isinstance(batch, Corruption):
                     unreadable.append(f"offsets {row['base_offset']}..{row['last_offset']}: {batch.detail}")
                     continue
