@@ -50,6 +50,8 @@ class Survivors:
     """(producer id, epoch, sequence) -> broker, offset, content."""
     contents: dict[bytes, deque[tuple[int, int]]] = field(default_factory=dict)
     """Content -> (broker, offset) of the records with it that stand for none yet."""
+    unreadable: list[str] = field(default_factory=list)
+    """Batches whose records nobody could compare: a salvaged record may stand in them."""
 
     def same_as(self, batch: RecordBatch, at: int, batch_identity: Identity) -> Duplicate | None:
         """The surviving record that is the salvaged batch's record `at`; it stands for no other from now on."""
@@ -78,6 +80,7 @@ def survivors_of(copies: Sequence[ReplicaBatches], start: int, salvaged: set[Ide
     seen: set[Identity] = set()
     for copy in copies:
         outcomes, allowance = copy.outcomes(start), Allowance()
+        found.unreadable += (f"broker {copy.replica.broker_id}, {told}" for told in copy.damaged(start, None))
         for row, data in copy.batches(start, None):
             own = identity(row)
             if own in salvaged:
@@ -86,7 +89,10 @@ def survivors_of(copies: Sequence[ReplicaBatches], start: int, salvaged: set[Ide
                 continue
             seen.add(own)
             batch = read_batch(data, allowance=allowance)
-            if not isinstance(batch, Corruption):
+            if isinstance(batch, Corruption):
+                where = f"broker {copy.replica.broker_id}, offsets {row['base_offset']}..{row['last_offset']}"
+                found.unreadable.append(f"{where}: {batch.detail}")
+            else:
                 _index(found, batch, copy.replica.broker_id)
     return found
 
