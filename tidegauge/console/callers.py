@@ -25,7 +25,7 @@ from tidegauge import settings
 from tidegauge.console.limits import Limit
 from tidegauge.console.web import RefusalError
 
-AIRFLOW_TOKEN: Final = "x-tidegauge-airflow-token"
+AIRFLOW_TOKEN: Final = "x-tidegauge-airflow-token"  # noqa: S105 - a header's name
 AIRFLOW_USER: Final = "x-tidegauge-user"
 """Percent-encoded UTF-8; missing where Airflow itself asks nobody for a password."""
 

@@ -93,5 +93,5 @@ def _server(
 
 
 def _address(host: str, listening: socket.socket) -> str:
-    shown = f"[{host}]" if ":" in host else {"0.0.0.0": "127.0.0.1"}.get(host, host)
+    shown = f"[{host}]" if ":" in host else {"0.0.0.0": "127.0.0.1"}.get(host, host)  # noqa: S104 - shown, not bound
     return f"http://{shown}:{listening.getsockname()[1]}"
