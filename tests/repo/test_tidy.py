@@ -99,8 +99,12 @@ def test_every_dependency_is_pinned():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"].values()
     wanted = {_name(requirement) for group in (project["dependencies"], *extras) for requirement in group}
-    pinned = {_name(line) for line in _pins("requirements.txt")}
-    assert wanted <= pinned
+    assert wanted <= pinned_names()
+
+
+def pinned_names() -> set[str]:
+    """The packages of requirements.txt."""
+    return {_name(line) for line in _pins("requirements.txt")}
 
 
 def _name(requirement: str) -> str:
