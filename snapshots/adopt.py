@@ -54,7 +54,8 @@ class Snapshot:
 def open_snapshot(directory: Location, *, cluster: str | None = None, settle: bool = True) -> Snapshot:
     """A snapshot by its manifest; without one, the directory is adopted on the fly as fuzzy, and nothing is written.
 
-    Log dirs that are no evidence of its cluster are not among its brokers', unless it is not to `settle` that.
+    `cluster` names the cluster of a plain copy; a manifest that names another one is refused. Log dirs that are no
+    evidence of its cluster are not among its brokers', unless it is not to `settle` that. Raises `SnapshotError`.
     """
     if isinstance(directory, Path):
         directory = local(directory)
@@ -70,13 +71,24 @@ def _manifest(directory: Location, cluster: str | None) -> Manifest:
             text = manifest_path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise SnapshotError(f"{manifest_path} cannot be read: {error}. Check its permissions.") from error
-        return from_json(text, where=str(manifest_path))
+        manifest = from_json(text, where=str(manifest_path))
+        _must_be_named(manifest, cluster, directory)
+        return manifest
     if not isinstance(directory, Path):
         raise SnapshotError(
             f"{directory} has no {MANIFEST_NAME}, so it is no snapshot: one in an object store is written by "
             "`tidegauge capture --out URL`, the manifest last. Capture it again, or adopt a local copy."
         )
     return survey(directory, cluster=cluster)
+
+
+def _must_be_named(manifest: Manifest, cluster: str | None, directory: Location) -> None:
+    """Whoever names a cluster means that one: results under the manifest's other name would go where nobody looks."""
+    if cluster is not None and manifest.cluster != cluster:
+        raise SnapshotError(
+            f"{directory} is a snapshot of {manifest.cluster}, by its manifest, and not of {cluster}. Name the one of "
+            f"{cluster} that is meant, or the cluster by its own name: --cluster {manifest.cluster}."
+        )
 
 
 def adopt(

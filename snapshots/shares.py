@@ -82,6 +82,12 @@ def join(target: Target, cluster: str, snapshot_id: str) -> Share:
             raise SnapshotError(
                 f"The shares at {target.root} do not belong together: by {field}, {told}. Capture them in the same way."
             )
+    if (shares[0].cluster, {share.snapshot_id for share in shares}) != (cluster, {snapshot_id}):
+        theirs = ", ".join(sorted({f"{share.cluster}/{share.snapshot_id}" for share in shares}))
+        raise SnapshotError(
+            f"The shares at {target.root} are of {theirs}, and {cluster}/{snapshot_id} is to be made of them. Give "
+            "their --cluster and --id, and the --out below which they were written."
+        )
     brokers = sorted((b for s in shares for b in s.brokers), key=lambda b: b.broker_id)
     manifest = settled(target.root, _provisional(shares[0], brokers), names_are_fresh=False)
     _must_differ(manifest.brokers)

@@ -115,8 +115,8 @@ def new_run(
     """Opens the snapshots and writes `run.json`. Raises `SnapshotError` for what cannot be audited.
 
     Of several, one that cannot be used is noted as a failure of its own, and the others make the run. `cluster` names
-    the cluster of a plain copy; a manifest says its own. `previous` is an earlier snapshot of the same cluster, for a
-    run of one snapshot; or one for each of the inputs that it names.
+    the cluster of a plain copy; a snapshot whose manifest names another one cannot be used. `previous` is an earlier
+    snapshot of the same cluster, for a run of one snapshot; or one for each of the inputs that it names.
     """
     if isinstance(previous, str) and len(inputs) != 1:
         raise SnapshotError(

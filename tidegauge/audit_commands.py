@@ -17,7 +17,9 @@ _DIRECTORY = click.Path(path_type=Path)
 _FAIL_ON = click.Choice(["critical", "warning", "info", "never"])
 _SNAPSHOTS: Final = (
     click.option(
-        "--cluster", help="Names the cluster of a plain copy, and the one whose snapshots `latest` and `all` mean."
+        "--cluster",
+        help="The snapshots' cluster: names that of a plain copy, and says whose `latest` and `all` are. A snapshot "
+        "whose manifest names another one is refused.",
     ),
     click.option(
         "--snapshots", "root", metavar="ROOT", help="Where `latest` and `all` look. Default: TIDEGAUGE_SNAPSHOTS."

@@ -55,14 +55,17 @@ def earlier_of(
     root: str | None = None,
     since: datetime | None = None,
 ) -> dict[str, str]:
-    """Input -> directory or URL of the snapshot to compare it with. Raises `SnapshotError`, `StoreError`.
+    """Input -> directory or URL of the snapshot to compare it with; what cannot be opened has none. Raises `StoreError`.
 
     `root`: where the cluster's snapshots lie; by default TIDEGAUGE_SNAPSHOTS. `since`: when the interval begins that
     these snapshots stand for.
     """
     home = location(root or settings.snapshots_root())
     migrate(url)
-    opened = {given: open_snapshot(location(given), cluster=cluster) for given in inputs}
+    opened = {}
+    for given in inputs:
+        with suppress(SnapshotError):  # Raised again, and told, where the snapshot itself is to be audited.
+            opened[given] = open_snapshot(location(given), cluster=cluster)
     captured = {given: captured_at(snapshot) for given, snapshot in opened.items()}
     found: dict[str, str] = {}
     for given, snapshot in opened.items():

@@ -83,6 +83,16 @@ def test_shares_that_do_not_belong_together_are_not_joined(tmp_path, brokers, ch
         joined(tmp_path / "out")
 
 
+@pytest.mark.parametrize("changes", [{"cluster": "other"}, {"snapshot_id": "another"}])
+def test_shares_of_another_name_than_the_one_that_is_asked_for_are_not_joined(tmp_path, brokers, changes):
+    for broker in brokers:
+        captured(tmp_path / "out", broker, part=True)
+    wanted = {"cluster": "test", "snapshot_id": "one"} | changes
+    with pytest.raises(SnapshotError, match="are of test/one, and "):
+        finish(Capture(out=tmp_path / "out", way=Way(mode=Mode.FULL), **wanted))
+    assert not (tmp_path / "out" / MANIFEST_NAME).exists()
+
+
 def test_shares_of_two_clusters_or_of_one_disk_are_not_joined(tmp_path, brokers):
     captured(tmp_path / "out", brokers[0], part=True)
     (tmp_path / "data-2/meta.properties").write_text("version=1\nnode.id=2\ndirectory.id=x\ncluster.id=other\n")
