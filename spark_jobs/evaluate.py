@@ -28,6 +28,7 @@ from expectations.diagnosis import Copies, Place, diagnose
 from expectations.suites import Validation, by_relation, confirm, validate
 from expectations.verdicts import Breach, InvariantResult, breach_query, count_query, explain, fold, results
 from snapshots.errors import SnapshotError
+from snapshots.manifest import Source
 from spark_jobs import store
 from spark_jobs.errors import EvaluationError, StoreError
 from spark_jobs.fact_files import batches_of, read_relation
@@ -141,6 +142,7 @@ def _new_run(snapshot: AuditedSnapshot, run: Run) -> store.NewRun:
         captured_at=datetime.fromtimestamp(captured / 1000, UTC) if captured is not None else None,
         previous_snapshot_id=_previous_id(snapshot),
         place=str(snapshot.root.absolute() if isinstance(snapshot.root, Path) else snapshot.root),
+        cluster_id=manifest.cluster_id or None,
     )
 
 
@@ -332,7 +334,7 @@ def publish(run: Run, url: str, *, progress: Progress = lambda _: None) -> None:
         except Exception as error:
             run.failures.take("publish", snapshot.key, error)
             store.discard(url, run_id)
-    going_on(run)
+    _tell_other_names(going_on(run), url, progress)
 
 
 def _publish(snapshot: AuditedSnapshot, run_id: str, url: str) -> None:
@@ -350,6 +352,18 @@ def _publish(snapshot: AuditedSnapshot, run_id: str, url: str) -> None:
     )
     report["run"]["run_id"] = visible
     _write(snapshot.target / "report.json", report)
+
+
+def _tell_other_names(run: Run, url: str, progress: Progress) -> None:
+    """A test copy may have a name of its own; whoever looks for all that is known of a cluster must know of both."""
+    captured = [s for s in run.snapshots if s.manifest.source is Source.CAPTURED]  # a seed's worlds share a cluster.id
+    others = store.shared_names(url, {s.manifest.cluster for s in captured})
+    for snapshot in captured:
+        if names := others.get(snapshot.manifest.cluster):
+            progress(f"publish: Warning: {snapshot.key} is of a cluster that is published as {', '.join(names)} too")
+            report = read_report(snapshot.target / "report.json")
+            report["run"]["same_cluster_as"] = list(names)
+            _write(snapshot.target / "report.json", report)
 
 
 def discard(run: Run, url: str) -> None:

@@ -55,7 +55,7 @@ def earlier_of(
     root: str | None = None,
     since: datetime | None = None,
 ) -> dict[str, str]:
-    """Input -> directory or URL of the snapshot to compare it with; what cannot be opened has none. Raises `StoreError`.
+    """Input -> directory or URL of the snapshot to compare it with, for those that can be opened. Raises `StoreError`.
 
     `root`: where the cluster's snapshots lie; by default TIDEGAUGE_SNAPSHOTS. `since`: when the interval begins that
     these snapshots stand for.
