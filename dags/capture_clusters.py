@@ -9,6 +9,7 @@
         mode: headers                      # full (the default) or headers
         hash_topics: true                  # with mode headers, and a key that all brokers' commands can read
         hash_key: /etc/tidegauge/topics.key
+        sign: /etc/tidegauge/capture.pem   # a private key that all brokers' commands can read
         consistency: fuzzy                 # fuzzy (the default), quiesced or atomic
         max_mb_per_s: 50                   # of each broker's disk
         pool: kafka                        # Airflow's pool for all of its tasks
@@ -40,8 +41,8 @@ _MODES: Final = ("full", "headers")
 _CONSISTENCIES: Final = ("fuzzy", "quiesced", "atomic")
 _TOP: Final = ("schedule", "clusters")
 _CLUSTER: Final = (
-    "out", "bootstrap", "client_config", "mode", "hash_topics", "hash_key", "consistency", "max_mb_per_s", "pool",
-    "brokers",
+    "out", "bootstrap", "client_config", "mode", "hash_topics", "hash_key", "sign", "consistency", "max_mb_per_s",
+    "pool", "brokers",
 )  # fmt: skip
 _BROKER: Final = ("log_dirs", "queue", "command")
 
@@ -71,6 +72,7 @@ class Cluster:
     client_config: str | None = None
     mode: str = "full"
     hash_key: str | None = None
+    sign: str | None = None
     consistency: str = "fuzzy"
     max_mb_per_s: float | None = None
     pool: str | None = None
@@ -96,8 +98,10 @@ class Cluster:
 
     def _place(self, snapshot_id: str) -> list[str]:
         hashed = () if self.hash_key is None else ("--hash-topics", "--hash-key", self.hash_key)
+        signed = () if self.sign is None else ("--sign", self.sign)
         return [
             "capture", "--cluster", self.name, "--out", self.out, "--id", snapshot_id, "--mode", self.mode, *hashed,
+            *signed,
         ]  # fmt: skip
 
 
@@ -176,6 +180,7 @@ def _cluster(name: Any, value: Any, where: str, default_out: str) -> Cluster:
         client_config=client_config,
         mode=mode,
         hash_key=hash_key,
+        sign=_path(given, "sign", where),
         consistency=_one_of(given, "consistency", _CONSISTENCIES, where),
         max_mb_per_s=_rate(given.get("max_mb_per_s"), f"{where}.max_mb_per_s"),
         pool=_text(given, "pool", where),

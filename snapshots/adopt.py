@@ -1,4 +1,4 @@
-"""Adopting a plain copy: a directory that holds `broker-<id>/` becomes a snapshot; and verifying one.
+"""Adopting a plain copy: a directory that holds `broker-<id>/` becomes a snapshot; and opening one.
 
 In: a directory. Out: a `Snapshot` (root and manifest). The rule that must hold: nothing but MANIFEST.json is ever
 written into the copy, nothing is followed out of it, and what cannot be read is named, not dropped.
@@ -19,7 +19,7 @@ from kafka_log.properties import parse_meta_properties
 from kafka_log.types import BrokerId
 from snapshots.errors import SnapshotError
 from snapshots.holes import sha256_of
-from snapshots.location import Location, local, open_bytes
+from snapshots.location import Location, local
 from snapshots.manifest import (
     LARGEST_NODE_ID,
     MANIFEST_NAME,
@@ -36,10 +36,10 @@ from snapshots.manifest import (
 )
 from snapshots.other_directories import is_log_dir, is_metadata_log_dir, log_dirs_below, what_it_holds
 from snapshots.settled import settled
+from snapshots.signing import Trusted, signature_name
 
 _BROKER_PREFIX: Final = "broker-"
 _BROKER_DIR: Final = re.compile(r"broker-(0|[1-9][0-9]{0,9})")
-_CHUNK: Final = 1 << 20
 Progress = Callable[[str], None]
 
 
@@ -51,32 +51,56 @@ class Snapshot:
     manifest: Manifest
 
 
-def open_snapshot(directory: Location, *, cluster: str | None = None, settle: bool = True) -> Snapshot:
+def open_snapshot(
+    directory: Location, *, cluster: str | None = None, settle: bool = True, trusted: Trusted | None = None
+) -> Snapshot:
     """A snapshot by its manifest; without one, the directory is adopted on the fly as fuzzy, and nothing is written.
 
-    Log dirs that are no evidence of its cluster are not among its brokers', unless it is not to `settle` that.
+    `cluster` names the cluster of a plain copy; a manifest that names another one is refused. Log dirs that are no
+    evidence of its cluster are not among its brokers', unless it is not to `settle` that. `trusted`: by whose keys its
+    manifest has to be signed; what its files hold is `snapshots.verification`'s. Raises `SnapshotError`.
     """
     if isinstance(directory, Path):
         directory = local(directory)
-    manifest = _manifest(directory, cluster)
+    manifest = _manifest(directory, cluster, trusted)
     return Snapshot(root=directory, manifest=settled(directory, manifest) if settle else manifest)
 
 
-def _manifest(directory: Location, cluster: str | None) -> Manifest:
+def _manifest(directory: Location, cluster: str | None, trusted: Trusted | None) -> Manifest:
     _must_be_directory(directory)
     manifest_path = directory / MANIFEST_NAME
     if manifest_path.exists():
         try:
-            text = manifest_path.read_text(encoding="utf-8")
+            data = manifest_path.read_bytes()
+            text = data.decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise SnapshotError(f"{manifest_path} cannot be read: {error}. Check its permissions.") from error
-        return from_json(text, where=str(manifest_path))
+        if trusted is not None:
+            beside = directory / signature_name(MANIFEST_NAME)
+            trusted.check(data, beside.read_bytes, where=str(manifest_path))
+        manifest = from_json(text, where=str(manifest_path))
+        _must_be_named(manifest, cluster, directory)
+        return manifest
+    if trusted is not None:
+        raise SnapshotError(
+            f"{directory} has no {MANIFEST_NAME}, so nobody has signed it, and {trusted.where} asks for a signature. "
+            "Capture the brokers with --sign."
+        )
     if not isinstance(directory, Path):
         raise SnapshotError(
             f"{directory} has no {MANIFEST_NAME}, so it is no snapshot: one in an object store is written by "
             "`tidegauge capture --out URL`, the manifest last. Capture it again, or adopt a local copy."
         )
     return survey(directory, cluster=cluster)
+
+
+def _must_be_named(manifest: Manifest, cluster: str | None, directory: Location) -> None:
+    """Whoever names a cluster means that one: results under the manifest's other name would go where nobody looks."""
+    if cluster is not None and manifest.cluster != cluster:
+        raise SnapshotError(
+            f"{directory} is a snapshot of {manifest.cluster}, by its manifest, and not of {cluster}. Name the one of "
+            f"{cluster} that is meant, or the cluster by its own name: --cluster {manifest.cluster}."
+        )
 
 
 def adopt(
@@ -154,41 +178,6 @@ def survey(
     return replace(found, cluster=cluster or cluster_id or found.cluster, cluster_id=cluster_id)
 
 
-def verify(snapshot: Snapshot, *, progress: Progress | None = None) -> tuple[LeftOut, ...]:
-    """The manifest against the files: what is missing, of another size, changed, or not named. Empty: all is well."""
-    problems: list[LeftOut] = []
-    named = {f.path for f in snapshot.manifest.files()}
-    for file in snapshot.manifest.files():
-        path = snapshot.root / file.path
-        try:
-            size = path.stat().st_size
-            if size != file.size_bytes:
-                problems.append(LeftOut(path=file.path, reason=f"{size} bytes; the manifest says {file.size_bytes}"))
-            elif file.sha256 is not None and _sha256(path) != file.sha256:
-                problems.append(LeftOut(path=file.path, reason="its bytes have changed since the snapshot was taken"))
-        except FileNotFoundError:
-            problems.append(LeftOut(path=file.path, reason="missing"))
-        except OSError as error:
-            problems.append(LeftOut(path=file.path, reason=f"cannot be read: {error.strerror or error}"))
-        if progress is not None:
-            progress(file.path)
-    for broker in snapshot.manifest.brokers:
-        left: list[LeftOut] = []
-        for relative in _present(snapshot.root, broker.directory, left):
-            if relative not in named:
-                problems.append(LeftOut(path=relative, reason="not named in the manifest"))
-    return tuple(problems)
-
-
-def _present(root: Location, directory: str, left_out: list[LeftOut]) -> Iterator[str]:
-    """Every file below a directory of the snapshot, as paths below its root."""
-    if isinstance(root, Path):
-        for path in _walk(root, root / directory, left_out):
-            yield path.relative_to(root).as_posix()
-    else:
-        yield from (f"{directory}/{name}" for name in (root / directory).sizes_below())
-
-
 def _must_be_directory(directory: Location) -> None:
     if not directory.exists():
         raise SnapshotError(f"{directory} does not exist. Name a snapshot, or a directory that holds broker-<id>/.")
@@ -206,11 +195,11 @@ def _broker(
     progress: Progress | None,
 ) -> BrokerCapture:
     files = []
-    for path in _walk(root, directory, left_out):
+    for path in walk(root, directory, left_out):
         relative = path.relative_to(root).as_posix()
         try:
             size = path.stat().st_size
-            digest = _sha256(path) if digests else None
+            digest = sha256_of(path) if digests else None
         except OSError as error:
             left_out.append(LeftOut(path=relative, reason=f"cannot be read: {error.strerror or error}"))
             continue
@@ -303,7 +292,7 @@ def _holds_nothing(directory: Path, left_out: list[LeftOut]) -> str:
     return f"{words}Copy them there, for example: cp -a --sparse=always /var/lib/kafka {directory}/broker-1"
 
 
-def _walk(root: Path, directory: Path, left_out: list[LeftOut]) -> Iterator[Path]:
+def walk(root: Path, directory: Path, left_out: list[LeftOut]) -> Iterator[Path]:
     """Regular files below a directory, sorted; links and unreadable directories are named in `left_out`."""
 
     def failed(error: OSError) -> None:
@@ -340,13 +329,3 @@ def _default_id(directory: Path, brokers: list[BrokerCapture]) -> str:
             digest.update(f"{file.path}\0{file.size_bytes}\n".encode("utf-8", "surrogateescape"))
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", directory.resolve().name).strip("-") or "copy"
     return f"{name}-{digest.hexdigest()[:8]}"
-
-
-def _sha256(path: Location) -> str:
-    if isinstance(path, Path):
-        return sha256_of(path)
-    digest = hashlib.sha256()
-    with open_bytes(path) as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -29,7 +30,17 @@ from snapshots.leaders import Leaders
 from snapshots.location import Location
 from snapshots.manifest import MANIFEST_NAME, BrokerCapture, Consistency, LeftOut, Manifest, Source, from_json, to_json
 from snapshots.reuse import Earlier, Journal, journal_line, read_journal
-from snapshots.shares import Share, brokers_in, finished_share, join, remove_shares, write_share
+from snapshots.shares import (
+    Share,
+    brokers_in,
+    finished_share,
+    join,
+    must_be_signed,
+    put_signed,
+    remove_shares,
+    write_share,
+)
+from snapshots.signing import Signer, signature_name
 from snapshots.sources import BrokerSource
 from snapshots.target import Target, target_at
 
@@ -45,7 +56,11 @@ class Ask(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capture:
-    """What to capture. `out` is the snapshot's own directory."""
+    """What to capture. `out` is the snapshot's own directory.
+
+    `signer` signs the manifest, or a broker's share. What lies at `out` already may be anybody's: shares count only if
+    they are signed by the same key, and what an interrupted capture left is taken anew.
+    """
 
     cluster: str
     snapshot_id: str
@@ -58,6 +73,7 @@ class Capture:
     reread: bool = False
     ask: Ask | None = None
     part: bool = False
+    signer: Signer | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -119,6 +135,7 @@ def capture(wanted: Capture, meter: Meter) -> Captured:
             raise
         if not wanted.part:
             target.remove(ANSWERS_NAME)
+            target.remove(signature_name(MANIFEST_NAME))
         for source in wanted.sources:
             target.remove(_journal_name(source))
             target.remove_all(source.directory)
@@ -135,9 +152,10 @@ def finish(wanted: Capture) -> Captured:
     text = target.text(MANIFEST_NAME)
     if text is not None:
         # Whoever asks again, since the answer was lost on its way, gets it again.
+        must_be_signed(target, MANIFEST_NAME, text, wanted.signer)
         there = from_json(text, where=str(wanted.out / MANIFEST_NAME))
         return Captured(manifest=there, brokers=there.brokers, left_out=there.left_out)
-    share = join(target, wanted.cluster, wanted.snapshot_id)
+    share = join(target, wanted.cluster, wanted.snapshot_id, signer=wanted.signer)
     if share.hashed_topics and wanted.ask is not None and wanted.way.names is None:
         raise SnapshotError(
             f"The shares at {wanted.out} hide the topics' names, and the cluster's answers would tell them: give "
@@ -191,7 +209,7 @@ def _capture(wanted: Capture, meter: Meter, target: Target, stack: ExitStack) ->
         left_out=result.left_out,
     )
     if wanted.part:
-        write_share(target, share)
+        write_share(target, share, signer=wanted.signer)
         for source in wanted.sources:
             target.remove(_journal_name(source))
         return result
@@ -202,11 +220,13 @@ def _capture(wanted: Capture, meter: Meter, target: Target, stack: ExitStack) ->
 def _finished(
     wanted: Capture, target: Target, share: Share, answers: CapturedAnswers | None, result: Captured
 ) -> Captured:
+    answered = None
     if answers is not None:
         names = wanted.way.names
         if share.hashed_topics and names is not None:
             answers = answers.renamed(topic=names.hashed, identifier=names.identifier)
-        target.put(ANSWERS_NAME, answers_json(answers))
+        answered = answers_json(answers)
+        target.put(ANSWERS_NAME, answered)
     manifest = Manifest(
         cluster=share.cluster,
         cluster_id=share.cluster_id or _answered(answers),
@@ -216,10 +236,11 @@ def _finished(
         consistency=share.consistency,
         brokers=share.brokers,
         left_out=share.left_out,
-        answers=ANSWERS_NAME if answers is not None else None,
+        answers=ANSWERS_NAME if answered is not None else None,
+        answers_sha256=sha256(answered.encode("utf-8")).hexdigest() if answered is not None else None,
         hashed_topics=share.hashed_topics,
     )
-    target.put(MANIFEST_NAME, to_json(manifest))
+    put_signed(target, MANIFEST_NAME, to_json(manifest), wanted.signer)
     remove_shares(target, manifest.brokers)
     for broker in manifest.brokers:
         target.remove(JOURNAL.format(broker.directory))
@@ -276,8 +297,8 @@ def _broker_copy(
 ) -> BrokerCopy:
     note = stack.enter_context(target.journal(_journal_name(source)))
     header = _header(wanted, source)
-    if journal.header != header:
-        # What is hashed by a key that nobody keeps cannot go on under the next one.
+    if journal.header != header or wanted.signer is not None:
+        # What is hashed by a key that nobody keeps cannot go on under the next one; and a journal is not signed.
         journal = Journal()
         note(json.dumps(header))
     return BrokerCopy(
@@ -298,7 +319,7 @@ def _journal_name(source: BrokerSource) -> str:
 
 def _finished_shares(wanted: Capture, target: Target) -> Captured | None:
     """What is there of these brokers and finished. Raises `SnapshotError` if it is not what is wanted."""
-    found = [(source, finished_share(target, source.broker_id)) for source in wanted.sources]
+    found = [(source, finished_share(target, source.broker_id, signer=wanted.signer)) for source in wanted.sources]
     shares = [share for _, share in found if share is not None]
     if not shares:
         return None

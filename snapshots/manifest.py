@@ -124,8 +124,9 @@ class BrokerCapture:
 class Manifest:
     """The whole snapshot.
 
-    `answers` names the file of the cluster's own answers. `hashed_topics`: no user's topic has its real name here.
-    `foreign` is what `snapshots.settled` has taken out of `brokers`, for whoever audits; no snapshot keeps it.
+    `answers` names the file of the cluster's own answers, and `answers_sha256` is its digest. `hashed_topics`: no
+    user's topic has its real name here. `foreign` is what `snapshots.settled` has taken out of `brokers`, for whoever
+    audits; no snapshot keeps it.
     """
 
     cluster: str
@@ -137,6 +138,7 @@ class Manifest:
     brokers: tuple[BrokerCapture, ...]
     left_out: tuple[LeftOut, ...]
     answers: str | None = None
+    answers_sha256: str | None = None
     hashed_topics: bool = False
     foreign: tuple[ForeignLogDir, ...] = ()
     schema_version: int = SCHEMA_VERSION
@@ -175,6 +177,7 @@ def from_json(text: str, *, where: str, settled: bool = False) -> Manifest:
             brokers=tuple(broker_from(b) for b in value.objects("brokers")),
             left_out=tuple(left_out_from(x) for x in value.objects("left_out")),
             answers=value.path("answers") if value.text_or_none("answers", optional=True) is not None else None,
+            answers_sha256=value.text_or_none("answers_sha256", optional=True),
             hashed_topics=value.flag("hashed_topics"),
             foreign=tuple(_foreign_from(x) for x in value.objects("foreign")) if settled else (),
         )

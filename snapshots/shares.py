@@ -24,6 +24,7 @@ from snapshots.manifest import (
     left_out_from,
 )
 from snapshots.settled import settled
+from snapshots.signing import Signer, signature_name
 from snapshots.target import Target
 
 _SHARE: Final = re.compile(r"\.part-broker-([0-9]+)\.json")
@@ -49,20 +50,38 @@ def share_name(broker_id: int) -> str:
     return f".part-broker-{broker_id}.json"
 
 
-def write_share(target: Target, share: Share) -> None:
+def put_signed(target: Target, name: str, text: str, signer: Signer | None) -> None:
+    """A file that tells others that something is there: its signature is there before it."""
+    if signer is not None:
+        target.put(signature_name(name), signer.signature(text))
+    else:
+        target.remove(signature_name(name))  # Of a try that was to be signed: it would not be this text's.
+    target.put(name, text)
+
+
+def must_be_signed(target: Target, name: str, text: str, signer: Signer | None) -> None:
+    """What is there has to be by who signs here, before it is signed. Raises `SnapshotError`."""
+    if signer is not None:
+        beside = target.root / signature_name(name)
+        signer.trusted.check(text.encode("utf-8"), beside.read_bytes, where=str(target.root / name))
+
+
+def write_share(target: Target, share: Share, *, signer: Signer | None = None) -> None:
     """Writes one file a broker, last of all that is the broker's."""
     for broker in share.brokers:
         own = asdict(share) | {
             "brokers": [asdict(broker)],
             "left_out": [asdict(x) for x in share.left_out if x.path.startswith(broker.directory + "/")],
         }
-        target.put(share_name(broker.broker_id), json.dumps(own, indent=1, sort_keys=True) + "\n")
+        put_signed(target, share_name(broker.broker_id), json.dumps(own, indent=1, sort_keys=True) + "\n", signer)
 
 
-def join(target: Target, cluster: str, snapshot_id: str) -> Share:
-    """All shares of a snapshot as one. Raises `SnapshotError` if they do not belong together."""
+def join(target: Target, cluster: str, snapshot_id: str, *, signer: Signer | None = None) -> Share:
+    """All shares of a snapshot as one. Raises `SnapshotError` if they do not belong together, or one is not signed by
+    who signs the snapshot.
+    """
     names = target.names()
-    shares = [_read(target, name) for name in sorted(names) if _SHARE.fullmatch(name)]
+    shares = [_read(target, name, signer) for name in sorted(names) if _SHARE.fullmatch(name)]
     if not shares:
         raise SnapshotError(
             f"{target.root} holds no broker's share. Capture each broker there first: tidegauge capture "
@@ -82,6 +101,12 @@ def join(target: Target, cluster: str, snapshot_id: str) -> Share:
             raise SnapshotError(
                 f"The shares at {target.root} do not belong together: by {field}, {told}. Capture them in the same way."
             )
+    if (shares[0].cluster, {share.snapshot_id for share in shares}) != (cluster, {snapshot_id}):
+        theirs = ", ".join(sorted({f"{share.cluster}/{share.snapshot_id}" for share in shares}))
+        raise SnapshotError(
+            f"The shares at {target.root} are of {theirs}, and {cluster}/{snapshot_id} is to be made of them. Give "
+            "their --cluster and --id, and the --out below which they were written."
+        )
     brokers = sorted((b for s in shares for b in s.brokers), key=lambda b: b.broker_id)
     manifest = settled(target.root, _provisional(shares[0], brokers), names_are_fresh=False)
     _must_differ(manifest.brokers)
@@ -120,12 +145,13 @@ def remove_shares(target: Target, brokers: Iterable[BrokerCapture]) -> None:
     """Once the manifest is there they are of no use."""
     for broker in brokers:
         target.remove(share_name(broker.broker_id))
+        target.remove(signature_name(share_name(broker.broker_id)))
 
 
-def finished_share(target: Target, broker_id: int) -> Share | None:
-    """One broker's share, if it is there. Raises `SnapshotError` if it cannot be read."""
+def finished_share(target: Target, broker_id: int, *, signer: Signer | None = None) -> Share | None:
+    """One broker's share, if it is there. Raises `SnapshotError` if it cannot be read, or is not signed by `signer`."""
     name = share_name(broker_id)
-    return _read(target, name) if target.size(name) is not None else None
+    return _read(target, name, signer) if target.size(name) is not None else None
 
 
 def _must_differ(brokers: Iterable[BrokerCapture]) -> None:
@@ -142,10 +168,12 @@ def _must_differ(brokers: Iterable[BrokerCapture]) -> None:
             seen[log_dir.directory_id] = broker.broker_id
 
 
-def _read(target: Target, name: str) -> Share:
+def _read(target: Target, name: str, signer: Signer | None) -> Share:
     try:
-        value = Fields.of(json.loads(target.text(name) or ""), "a share")
-        return Share(
+        text = target.text(name) or ""
+        must_be_signed(target, name, text, signer)
+        value = Fields.of(json.loads(text), "a share")
+        share = Share(
             cluster=value.text("cluster"),
             cluster_id=value.text_or_none("cluster_id"),
             snapshot_id=value.text("snapshot_id"),
@@ -155,6 +183,9 @@ def _read(target: Target, name: str) -> Share:
             brokers=tuple(broker_from(b) for b in value.objects("brokers")),
             left_out=tuple(left_out_from(x) for x in value.objects("left_out")),
         )
+        if [share_name(broker.broker_id) for broker in share.brokers] != [name]:
+            raise ValueError(f"it is of broker {', '.join(str(b.broker_id) for b in share.brokers)}")
+        return share
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise SnapshotError(
             f"{target.root / name} is not a broker's share ({type(error).__name__}: {error}). Remove it, and capture "

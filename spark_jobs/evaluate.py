@@ -27,6 +27,7 @@ from expectations.diagnosis import Copies, Place, diagnose
 from expectations.suites import Validation, by_relation, confirm, validate
 from expectations.verdicts import Breach, InvariantResult, breach_query, count_query, explain, fold, results
 from snapshots.errors import SnapshotError
+from snapshots.manifest import Source
 from spark_jobs import report_file, store
 from spark_jobs.errors import EvaluationError, StoreError
 from spark_jobs.fact_files import batches_of, read_relation
@@ -142,6 +143,7 @@ def _new_run(snapshot: AuditedSnapshot, run: Run) -> store.NewRun:
         captured_at=datetime.fromtimestamp(captured / 1000, UTC) if captured is not None else None,
         previous_snapshot_id=_previous_id(snapshot),
         place=str(snapshot.root.absolute() if isinstance(snapshot.root, Path) else snapshot.root),
+        cluster_id=manifest.cluster_id or None,
     )
 
 
@@ -326,7 +328,7 @@ def publish(run: Run, url: str, *, progress: Progress = lambda _: None) -> None:
         except Exception as error:
             run.failures.take("publish", snapshot.key, error)
             store.discard(url, run_id)
-    going_on(run)
+    _tell_other_names(going_on(run), url, progress)
 
 
 def _publish(snapshot: AuditedSnapshot, run_id: str, url: str) -> None:
@@ -344,6 +346,18 @@ def _publish(snapshot: AuditedSnapshot, run_id: str, url: str) -> None:
     )
     report["run"]["run_id"] = visible
     report_file.keep(snapshot.target, report)
+
+
+def _tell_other_names(run: Run, url: str, progress: Progress) -> None:
+    """A test copy may have a name of its own; whoever looks for all that is known of a cluster must know of both."""
+    captured = [s for s in run.snapshots if s.manifest.source is Source.CAPTURED]  # a seed's worlds share a cluster.id
+    others = store.shared_names(url, {s.manifest.cluster for s in captured})
+    for snapshot in captured:
+        if names := others.get(snapshot.manifest.cluster):
+            progress(f"publish: Warning: {snapshot.key} is of a cluster that is published as {', '.join(names)} too")
+            report = report_file.read(report_file.at(snapshot.target))
+            report["run"]["same_cluster_as"] = list(names)
+            report_file.keep(snapshot.target, report)
 
 
 def discard(run: Run, url: str) -> None:

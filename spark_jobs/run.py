@@ -18,12 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from snapshots.adopt import Snapshot, open_snapshot
+from snapshots.adopt import Snapshot
 from snapshots.errors import SnapshotError
 from snapshots.listing import has_replicas, listing
 from snapshots.location import Location, location
 from snapshots.manifest import Manifest, from_json, to_json
 from snapshots.other_directories import log_dirs_below, what_it_holds
+from snapshots.signing import Trusted
+from snapshots.verification import open_verified
 from spark_jobs.failures import Failures
 from spark_jobs.look import EVERYTHING, Look, Place, check_there
 from spark_jobs.pairs import check_pair
@@ -111,12 +113,14 @@ def new_run(
     previous: str | Mapping[str, str] | None = None,
     data_docs: bool = True,
     look: Look = EVERYTHING,
+    trusted: Trusted | None = None,
 ) -> Run:
     """Opens the snapshots and writes `run.json`. Raises `SnapshotError` for what cannot be audited.
 
     Of several, one that cannot be used is noted as a failure of its own, and the others make the run. `cluster` names
-    the cluster of a plain copy; a manifest says its own. `previous` is an earlier snapshot of the same cluster, for a
-    run of one snapshot; or one for each of the inputs that it names.
+    the cluster of a plain copy; a snapshot whose manifest names another one cannot be used. `previous` is an earlier
+    snapshot of the same cluster, for a run of one snapshot; or one for each of the inputs that it names. `trusted`: by
+    whose keys each of them has to be signed; then every file of them is read here, against its digest.
     """
     if isinstance(previous, str) and len(inputs) != 1:
         raise SnapshotError(
@@ -124,7 +128,8 @@ def new_run(
             "Name one SNAPSHOT with it, or audit them one after the other."
         )
     named = {inputs[0]: previous} if isinstance(previous, str) else previous or {}
-    pairs = _opened(inputs, named, cluster, Failures(directory=str(directory / FAILED)))
+    opening = _Opening(cluster, trusted)
+    pairs = _opened(inputs, named, opening, Failures(directory=str(directory / FAILED)))
     opened = [snapshot for snapshot, _ in pairs]
     for key, times in Counter(f"{s.manifest.cluster}/{s.manifest.snapshot_id}" for s in opened).items():
         if times > 1:
@@ -164,8 +169,22 @@ def _must_hold_replicas(snapshot: Snapshot) -> None:
     )
 
 
+class _Opening:
+    """Opens snapshots: each once, since one that has to be signed is read whole."""
+
+    def __init__(self, cluster: str | None, trusted: Trusted | None) -> None:
+        self._cluster, self._trusted = cluster, trusted
+        self._found: dict[str, Snapshot] = {}
+
+    def of(self, given: str) -> Snapshot:
+        """One by its directory or URL. Raises `SnapshotError`."""
+        if given not in self._found:
+            self._found[given] = open_verified(location(given), cluster=self._cluster, trusted=self._trusted)
+        return self._found[given]
+
+
 def _opened(
-    inputs: tuple[str, ...], previous: Mapping[str, str], cluster: str | None, failures: Failures
+    inputs: tuple[str, ...], previous: Mapping[str, str], opening: "_Opening", failures: Failures
 ) -> list[tuple[Snapshot, Snapshot | None]]:
     """Every snapshot that can be used, with its earlier one. Raises `SnapshotError` where there is none."""
     failures.begin("snapshot")
@@ -173,9 +192,9 @@ def _opened(
     refused: Exception | None = None
     for given in inputs:
         try:
-            snapshot = open_snapshot(location(given), cluster=cluster)
+            snapshot = opening.of(given)
             _must_hold_replicas(snapshot)
-            earlier = _earlier(previous.get(given), cluster)
+            earlier = opening.of(previous[given]) if given in previous else None
             if earlier is not None:
                 check_pair(snapshot.manifest, earlier.manifest)
             pairs.append((snapshot, earlier))
@@ -194,10 +213,6 @@ def _held(pairs: list[tuple[Snapshot, Snapshot | None]]) -> frozenset[Place]:
     opened = [snapshot for pair in pairs for snapshot in pair if snapshot is not None]
     log_dirs = [log_dir for snapshot in opened for log_dir in listing(snapshot.manifest).log_dirs]
     return frozenset((replica.topic, replica.partition) for log_dir in log_dirs for replica in log_dir.replicas)
-
-
-def _earlier(given: str | None, cluster: str | None) -> Snapshot | None:
-    return open_snapshot(location(given), cluster=cluster) if given is not None else None
 
 
 def _same_place(earlier: Snapshot, opened: list[Snapshot]) -> None:

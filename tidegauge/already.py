@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from expectations.catalogue.registry import RULESET_VERSION
 from snapshots.adopt import open_snapshot
+from snapshots.errors import SnapshotError
 from snapshots.location import location
 from spark_jobs.store import connect, migrate
 
@@ -18,12 +19,16 @@ WHERE (cluster, snapshot_id, ruleset_version) = (%s, %s, %s) AND status = 'publi
 
 
 def not_yet(inputs: Sequence[str], *, url: str, cluster: str | None) -> tuple[str, ...]:
-    """The inputs that are not published. Raises `SnapshotError`, `StoreError`."""
+    """The inputs that are not published, those that cannot be opened among them. Raises `StoreError`."""
     migrate(url)
     with connect(url, "look for earlier audits") as connection, connection.cursor() as cursor:
         left = []
         for given in inputs:
-            manifest = open_snapshot(location(given), cluster=cluster, settle=False).manifest
+            try:
+                manifest = open_snapshot(location(given), cluster=cluster, settle=False).manifest
+            except SnapshotError:
+                left.append(given)  # Raised again, and told, where it is to be audited.
+                continue
             cursor.execute(_JUDGED, (manifest.cluster, manifest.snapshot_id, RULESET_VERSION))
             if cursor.fetchone() is None:
                 left.append(given)

@@ -37,7 +37,7 @@ def unpack(archive: Path, directory: Path) -> Path:
 def _closed(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
     """What may be unpacked (PEP 706), as far as others have nothing to see in it."""
     found = tarfile.data_filter(member, path)
-    return found if found.mode is None else found.replace(mode=found.mode & ~0o027)
+    return found.replace(mode=0o750 if member.isdir() else member.mode & 0o750)
 
 
 def _only_child(directory: Path) -> Path:

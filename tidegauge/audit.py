@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from snapshots.errors import SnapshotError
+from snapshots.signing import Trusted
 from spark_jobs.look import EVERYTHING, Look
 from spark_jobs.run import NO_STORE, Run, load, new_run
 from tidegauge import settings
@@ -52,12 +53,14 @@ def begin(
     look: Look = EVERYTHING,
     snapshots_root: str | None = None,
     since: datetime | None = None,
+    trusted: Trusted | None = None,
     progress: Progress = lambda _: None,
 ) -> Run:
     """The snapshot step: opens the snapshots and makes the run directory.
 
     `previous` AUTO: each snapshot is compared with the one that was audited last before it, if any; BEFORE: with the
-    one that was captured last before `since`. A restricted `look` is published nowhere.
+    one that was captured last before `since`. A restricted `look` is published nowhere. `trusted`: by whose keys
+    snapshots have to be signed.
     """
     if previous == BEFORE and since is None:
         raise SnapshotError("--previous before means before an interval: say where it begins, with --since INSTANT.")
@@ -72,6 +75,7 @@ def begin(
                 root=snapshots_root,
                 say=progress,
                 since=since if previous == BEFORE else None,
+                trusted=trusted,
             )
     run = new_run(
         out,
@@ -83,6 +87,7 @@ def begin(
         previous=previous,
         data_docs=data_docs,
         look=look,
+        trusted=trusted,
     )
     _say_failures(run, "snapshot", progress)
     return run
@@ -138,6 +143,7 @@ def audit(
     look: Look = EVERYTHING,
     snapshots_root: str | None = None,
     since: datetime | None = None,
+    trusted: Trusted | None = None,
     show: Callable[[AuditResult], None] = lambda _: None,
 ) -> AuditResult:
     """All steps in one process. Postgres and Great Expectations get ready while Spark starts and works.
@@ -159,6 +165,7 @@ def audit(
         look=look,
         snapshots_root=snapshots_root,
         since=since,
+        trusted=trusted,
         progress=progress,
     )
     warm = _Warm()

@@ -15,9 +15,19 @@ if TYPE_CHECKING:
 
 _DIRECTORY = click.Path(path_type=Path)
 _FAIL_ON = click.Choice(["critical", "warning", "info", "never"])
+VERIFY_KEY: Final = click.option(
+    "--verify-key",
+    type=_DIRECTORY,
+    metavar="FILE",
+    help="Take only what is signed by one of these public keys (PEM), and read every file against its digest first. "
+    "Default: TIDEGAUGE_VERIFY_KEY.",
+)
 _SNAPSHOTS: Final = (
+    VERIFY_KEY,
     click.option(
-        "--cluster", help="Names the cluster of a plain copy, and the one whose snapshots `latest` and `all` mean."
+        "--cluster",
+        help="The snapshots' cluster: names that of a plain copy, and says whose `latest` and `all` are. A snapshot "
+        "whose manifest names another one is refused.",
     ),
     click.option(
         "--snapshots", "root", metavar="ROOT", help="Where `latest` and `all` look. Default: TIDEGAUGE_SNAPSHOTS."
@@ -103,6 +113,7 @@ def audit_command(
     from tidegauge.audit import AuditResult, audit
     from tidegauge.latest import instant, resolve_all
     from tidegauge.present import print_report
+    from tidegauge.settings import trusted_by
 
     def show(result: AuditResult) -> None:
         if as_json:
@@ -119,6 +130,7 @@ def audit_command(
         look=look(chosen["partitions"], chosen["invariants"]),
         snapshots_root=chosen["root"],
         since=instant(chosen["since"]),
+        trusted=trusted_by(chosen["verify_key"]),
         out=out,
         fail_on=fail_on,
         store=store,
@@ -163,6 +175,7 @@ def job_command(
         raise click.UsageError("The step snapshot takes the snapshots to audit.")
     from spark_jobs.look import look
     from tidegauge.latest import instant, resolve_all
+    from tidegauge.settings import trusted_by
 
     found = resolve_all(directories, chosen["cluster"], _when(chosen), root=chosen["root"])
     if unless_published:
@@ -180,6 +193,7 @@ def job_command(
         look=look(chosen["partitions"], chosen["invariants"]),
         snapshots_root=chosen["root"],
         since=instant(chosen["since"]),
+        trusted=trusted_by(chosen["verify_key"]),
         progress=progress,
     )
 

@@ -24,6 +24,7 @@ from snapshots.listing import only_metadata
 from snapshots.location import Location, location
 from snapshots.manifest import Consistency, Mode
 from snapshots.reuse import Earlier, earlier
+from snapshots.signing import Signer
 from snapshots.sources import BrokerSource, broker_sources, check_name, must_not_hold
 from snapshots.throttle import Throttle
 from snapshots.topic_names import TopicNames
@@ -50,6 +51,7 @@ class Options:
     max_mb_per_s: float | None = None
     previous: str | None = None
     reread: bool = False
+    sign: Path | None = None
     part: bool = False
     finish: bool = False
 
@@ -71,6 +73,7 @@ def run(options: Options, *, say: Callable[[str], None]) -> dict[str, Any]:
         part=options.part,
         reread=options.reread,
         ask=_ask(options),
+        signer=Signer.of_key_file(options.sign) if options.sign is not None else None,
     )
     if options.finish:
         return _told(wanted, finish(wanted))
@@ -214,7 +217,9 @@ def _earlier(options: Options, root: Location, wanted: Capture, say: Callable[[s
     if where is None:
         return None
     try:
-        manifest = open_snapshot(where, settle=False).manifest
+        # What it says of its files would be signed anew, unread.
+        trusted = wanted.signer.trusted if wanted.signer is not None else None
+        manifest = open_snapshot(where, settle=False, trusted=trusted).manifest
     except SnapshotError as error:
         if options.previous is not None:
             raise

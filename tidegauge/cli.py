@@ -23,7 +23,7 @@ from snapshots.manifest import Consistency, Mode
 from snapshots.safe_path import SAFE_PATH
 from tidegauge import __version__
 from tidegauge.alerts.command import alerts
-from tidegauge.audit_commands import audit_command, job_command
+from tidegauge.audit_commands import VERIFY_KEY, audit_command, job_command
 from tidegauge.breach_commands import explain_command, salvage_command
 from tidegauge.console.command import console_command, up_command
 from tidegauge.endings import EXIT_BREACHES, EXIT_ENVIRONMENT, EXIT_OUR_FAULT, EXIT_UNUSABLE, ends_by_signal
@@ -121,15 +121,19 @@ def adopt_command(given: str, cluster: str, consistency: str, snapshot_id: str |
 
 @snapshot.command("verify")
 @click.argument("directory", metavar="SNAPSHOT")
+@VERIFY_KEY
 @_told
-def verify_command(directory: str) -> None:
-    """Compare SNAPSHOT's manifest with its files. Exit 1 if they differ."""
-    from snapshots.adopt import open_snapshot, verify
+def verify_command(directory: str, verify_key: Path | None) -> None:
+    """Compare SNAPSHOT's manifest with its files. Exit 1 if they differ, 2 if it is not signed as --verify-key asks."""
+    from snapshots.adopt import open_snapshot
     from snapshots.location import location
+    from snapshots.verification import verify
+    from tidegauge.settings import trusted_by
 
-    opened = open_snapshot(location(directory), settle=False)
+    trusted = trusted_by(verify_key)
+    opened = open_snapshot(location(directory), settle=False, trusted=trusted)
     with _bar("Verifying") as tick:
-        problems = verify(opened, progress=tick)
+        problems = verify(opened, all_digests=trusted is not None, progress=tick)
     for problem in problems:
         click.echo(plain(f"{problem.path}: {problem.reason}"))
     if problems:
@@ -190,6 +194,12 @@ class _bar:  # noqa: N801 - reads as a verb where it is used
     default=Consistency.FUZZY.value,
     show_default=True,
     help="quiesced: the cluster is stopped; atomic: a volume snapshot of one instant; fuzzy: it runs.",
+)
+@click.option(
+    "--sign",
+    type=_DIRECTORY,
+    metavar="FILE",
+    help="Sign the snapshot or share with this private key (PEM, Ed25519).",
 )
 @click.option("--part", is_flag=True, help="Write only these brokers' share of the snapshot --id.")
 @click.option("--finish", is_flag=True, help="Join the shares under --id into the snapshot.")

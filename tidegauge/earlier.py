@@ -23,6 +23,7 @@ from snapshots.listing import listing
 from snapshots.location import Location, location
 from snapshots.manifest import LeftOut
 from snapshots.settled import settled
+from snapshots.signing import Trusted
 from spark_jobs.instant import finished_at_ms
 from spark_jobs.metadata_log import read_metadata
 from spark_jobs.pairs import check_pair
@@ -54,15 +55,19 @@ def earlier_of(
     say: Callable[[str], None],
     root: str | None = None,
     since: datetime | None = None,
+    trusted: Trusted | None = None,
 ) -> dict[str, str]:
-    """Input -> directory or URL of the snapshot to compare it with. Raises `SnapshotError`, `StoreError`.
+    """Input -> directory or URL of the snapshot to compare it with, for those that can be opened. Raises `StoreError`.
 
     `root`: where the cluster's snapshots lie; by default TIDEGAUGE_SNAPSHOTS. `since`: when the interval begins that
-    these snapshots stand for.
+    these snapshots stand for. `trusted`: by whose keys they have to be signed.
     """
     home = location(root or settings.snapshots_root())
     migrate(url)
-    opened = {given: open_snapshot(location(given), cluster=cluster) for given in inputs}
+    opened = {}
+    for given in inputs:
+        with suppress(SnapshotError):  # Raised again, and told, where the snapshot itself is to be audited.
+            opened[given] = open_snapshot(location(given), cluster=cluster, trusted=trusted)
     captured = {given: captured_at(snapshot) for given, snapshot in opened.items()}
     found: dict[str, str] = {}
     for given, snapshot in opened.items():
@@ -86,7 +91,7 @@ def earlier_of(
         place = None
         for candidate in heapq.merge(known, lying, key=_newest_last, reverse=True):
             seen.append(candidate.snapshot_id)
-            if (place := _comparable(snapshot, candidate, home)) is not None:
+            if (place := _comparable(snapshot, candidate, home, trusted)) is not None:
                 break
         every = set(seen)
         name = f"{snapshot.manifest.cluster}/{snapshot.manifest.snapshot_id}"
@@ -133,13 +138,13 @@ def _audited(url: str, snapshot: Snapshot, before: datetime | None) -> Iterator[
             yield _Candidate(captured_at=at, snapshot_id=snapshot_id, place=place)
 
 
-def _comparable(snapshot: Snapshot, candidate: _Candidate, home: Location) -> str | None:
-    """Where the candidate lies, if it is there and of one history with the snapshot."""
+def _comparable(snapshot: Snapshot, candidate: _Candidate, home: Location, trusted: Trusted | None) -> str | None:
+    """Where the candidate lies, if it is there, signed as it has to be, and of one history with the snapshot."""
     cluster = snapshot.manifest.cluster
     places = [candidate.place, str(home / cluster / candidate.snapshot_id)]
     for place in filter(None, places):
         with suppress(SnapshotError):
-            earlier = open_snapshot(location(place), cluster=cluster)
+            earlier = open_snapshot(location(place), cluster=cluster, trusted=trusted)
             if earlier.manifest.snapshot_id == candidate.snapshot_id:
                 check_pair(snapshot.manifest, earlier.manifest)
                 return place

@@ -48,6 +48,8 @@ def lines(report: Report) -> Iterator[str]:
     if restricted := run.get("restricted_to"):
         asked = ", ".join((*restricted["partitions"], *restricted["invariants"]))
         yield f"A look at {plain(asked)} only: no verdict on the cluster, and not published."
+    if others := run.get("same_cluster_as"):
+        yield f"The same cluster, by its cluster.id, is published as {plain(', '.join(others))} too."
     yield from _missing(report)
     yield from _coverage(report)
     yield ""

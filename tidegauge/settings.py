@@ -6,10 +6,13 @@ An option of the command line wins over its variable, a variable over the defaul
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from spark_jobs.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from snapshots.signing import Trusted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,11 @@ VARIABLES: Final = (
         name="TIDEGAUGE_SNAPSHOTS",
         default="TIDEGAUGE_HOME/snapshots",
         meaning="Directory or URL under which snapshots are found by cluster and id: `<cluster>/<snapshot id>/`.",
+    ),
+    Variable(
+        name="TIDEGAUGE_VERIFY_KEY",
+        default="",
+        meaning="A file of public keys (PEM, Ed25519): audits and `snapshot verify` take only what one of them signed.",
     ),
     Variable(
         name="TIDEGAUGE_SPARK_MASTER",
@@ -170,6 +178,19 @@ def spark_master() -> str:
 def snapshots_root() -> str:
     """The directory or URL under which `<cluster>/<snapshot id>/` are found."""
     return os.environ.get("TIDEGAUGE_SNAPSHOTS") or str(home() / "snapshots")
+
+
+def trusted_by(given: Path | None) -> "Trusted | None":
+    """Whose signature snapshots need: that of the keys in a file, else in `TIDEGAUGE_VERIFY_KEY`; None: nobody's.
+
+    Raises `SnapshotError` for a file that holds no such keys.
+    """
+    named = given or os.environ.get("TIDEGAUGE_VERIFY_KEY")
+    if not named:
+        return None
+    from snapshots.signing import Trusted
+
+    return Trusted.of_key_file(Path(named).expanduser())
 
 
 def alerts_file() -> Path | None:

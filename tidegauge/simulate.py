@@ -30,8 +30,10 @@ def simulate(name: str, *, seed: int, out: Path) -> dict[str, Any]:
     scenario = SCENARIOS[name]
     empty_directory(out)
     played = scenario.play(seed)
+    # Another seed is another cluster: results of both under one name would be one history.
+    cluster = name if seed == 1 else f"{name}-{seed}"
     for moment in played.moments:
-        write_moment(moment, out / moment.name, cluster=name, seed=seed)
+        write_moment(moment, out / moment.name, cluster=cluster, seed=seed)
     return _result(scenario, seed, out, played.moments)
 
 

@@ -1,10 +1,15 @@
 """`tidegauge store`: the tables and views, and how long results are kept."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tidegauge.endings import told
+from tidegauge.terminal import plain
+
+if TYPE_CHECKING:
+    from spark_jobs.store.identity import Outcome
 
 
 @click.group("store")
@@ -63,6 +68,79 @@ def retain_command(
         dry_run=dry_run,
     ):
         click.echo(line)
+
+
+@store_group.command("names")
+@click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL, else the embedded one.")
+@told
+def names_command(store: str | None) -> None:
+    """Which cluster each name stands for, by its cluster.id, and which refused snapshots say otherwise."""
+    from spark_jobs.store import contradictions, identities, migrate
+    from spark_jobs.store.identity import settling
+    from tidegauge import settings
+    from tidegauge.audit import store_at
+
+    with store_at(store or settings.store_url()) as url:
+        migrate(url)
+        known, open_ones = identities(url), contradictions(url)
+    for each in known:
+        since = f"{each.known_at:%Y-%m-%d}" + (f" (snapshot {each.snapshot_id})" if each.snapshot_id else "")
+        until = f" until {each.retired_at:%Y-%m-%d}" if each.retired_at is not None else ""
+        by = f", as {each.settled_by} said" if each.settled_by else ""
+        click.echo(plain(f"{each.cluster}  {each.cluster_id}  since {since}{until}{by}"))
+    for one in open_ones:
+        again = f", {one.refusals} times" if one.refusals > 1 else ""
+        click.echo(
+            plain(
+                f"Refused{again}: {one.cluster}/{one.snapshot_id} at {one.place or 'a place not known'} is of "
+                f"{one.cluster_id}, and {one.cluster} is {one.known_cluster_id}. Say which it is: "
+                f"{settling(one.cluster, one.cluster_id)} --rebuilt|--not-ours"
+            )
+        )
+
+
+@store_group.command("settle")
+@click.argument("cluster")
+@click.argument("cluster_id")
+@click.option(
+    "--rebuilt",
+    "outcome",
+    flag_value="rebuilt",
+    help="CLUSTER was set up anew: from now on its name stands for CLUSTER_ID.",
+)
+@click.option(
+    "--not-ours",
+    "outcome",
+    flag_value="not_ours",
+    help="CLUSTER_ID is another cluster: its snapshots stay refused, and the alert is over.",
+)
+@click.option("--by", required=True, metavar="NAME", help="Who says so.")
+@click.option("--note", default="", help="Why, for whoever asks later.")
+@click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL, else the embedded one.")
+@told
+def settle_command(
+    cluster: str, cluster_id: str, outcome: "Outcome | None", by: str, note: str, store: str | None
+) -> None:
+    """Say what snapshots of CLUSTER_ID are, which were refused under the name CLUSTER.
+
+    After --rebuilt, what was captured of the cluster of before is still published; snapshots of CLUSTER_ID judge the
+    breaches that are open, and have to be audited again where they were refused.
+    """
+    from spark_jobs.store import migrate, settle
+    from tidegauge import settings
+    from tidegauge.audit import store_at
+
+    if outcome is None:
+        raise click.UsageError("Say what it is: --rebuilt (the same cluster, set up anew) or --not-ours (another one).")
+    if not by.strip():
+        raise click.UsageError("--by names whoever says so, for those who ask later.")
+    with store_at(store or settings.store_url()) as url:
+        migrate(url)
+        over = settle(url, cluster, cluster_id, outcome, by=by.strip(), note=note)
+    is_rebuilt = outcome == "rebuilt"
+    meaning = f"{cluster} stands for {cluster_id} from now on" if is_rebuilt else f"{cluster_id} is not {cluster}"
+    again = " Audit its snapshots again." if is_rebuilt else ""
+    click.echo(plain(f"{meaning}. Open contradictions settled: {over}.{again}"))
 
 
 @store_group.command("dump")

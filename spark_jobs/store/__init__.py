@@ -8,6 +8,7 @@
     run_id = publish(url, run_id, report)            one transaction; from here on the views show it
     discard(url, run_id)                             the other way out
     acknowledge(url, cluster, breach_id, …)          somebody's word on a breach; withdraw(…) takes it back
+    settle(url, cluster, cluster_id, "rebuilt", …)   somebody's word on which cluster a name stands for
 
     retain(url, runs_before=…, facts_before=…)       what has become old goes, never what an open breach rests on
 
@@ -16,12 +17,13 @@
     discard(url, *run_ids)
 
 The rules that must hold: the views show whole runs only; of one (cluster, snapshot, ruleset version) they show one run;
-auditing a snapshot again changes nothing unless it finds something else. Every failure is a `StoreError` that names the
-store without its password.
+auditing a snapshot again changes nothing unless it finds something else. Every failure of the store is a `StoreError`
+that names it without its password.
 """
 
 from spark_jobs.store.acknowledgement import Acknowledgement, Verification, acknowledge, withdraw
 from spark_jobs.store.connection import connect, normalised
+from spark_jobs.store.identity import contradictions, identities, settle, shared_names
 from spark_jobs.store.publish import Report, publish
 from spark_jobs.store.retention import Removed, retain
 from spark_jobs.store.runs import (
@@ -47,8 +49,10 @@ __all__ = [
     "Verification",
     "acknowledge",
     "connect",
+    "contradictions",
     "discard",
     "grant_roles",
+    "identities",
     "keep",
     "known_breaches",
     "mark_judged",
@@ -60,6 +64,8 @@ __all__ = [
     "release",
     "retain",
     "schema_problem",
+    "settle",
+    "shared_names",
     "stage",
     "stage_together",
     "withdraw",

@@ -12,9 +12,11 @@ from typing import Any, Final
 
 from psycopg2.extras import execute_values
 
+from snapshots.errors import SnapshotError
 from spark_jobs.errors import StoreError
 from spark_jobs.relations import COMMON, RELATIONS
 from spark_jobs.store.connection import connect, normalised, shown
+from spark_jobs.store.identity import LOCK, reason_to_refuse
 from spark_jobs.store.lifecycle import carry_on_breaches, renew_breaches, renew_summaries
 from spark_jobs.store.rows import json_text, text_value
 from spark_jobs.store.runs import give_up, release, remove_facts
@@ -95,17 +97,24 @@ def publish(url: str, run_id: str, report: Report) -> str:
     earlier run of the key that says something else is replaced. Publishing again what is published does nothing. Two
     that publish for one cluster at once do it one after the other. Raises `StoreError`; nothing is visible then.
 
-    A run that another audit of the same snapshot took for abandoned answers with that one's, once it is published.
+    A run that another audit of the same snapshot took for abandoned answers with that one's, once it is published. One
+    whose cluster is not the one that its name stands for is given up, which is noted: raises `SnapshotError`.
     """
     where = normalised(url)
     with connect(where, f"publish run {run_id}") as connection, connection.cursor() as cursor:
-        visible = _publish(cursor, run_id, report, shown(where))
+        cluster = _lock_cluster(cursor, run_id)
+        refused = reason_to_refuse(cursor, run_id)
+        if refused is None:
+            visible = _publish(cursor, cluster, run_id, report, shown(where))
+        else:
+            give_up(cursor, run_id)
     release(run_id)
+    if refused is not None:
+        raise SnapshotError(refused)
     return visible
 
 
-def _publish(cursor: Any, run_id: str, report: Report, store: str) -> str:
-    cluster = _lock_cluster(cursor, run_id, store)
+def _publish(cursor: Any, cluster: str, run_id: str, report: Report, store: str) -> str:
     cursor.execute(_RUN, (run_id,))
     found = cursor.fetchone()
     if found is not None and found[3] == "published":
@@ -143,13 +152,13 @@ def _publish(cursor: Any, run_id: str, report: Report, store: str) -> str:
     return run_id
 
 
-def _lock_cluster(cursor: Any, run_id: str, store: str) -> str:
+def _lock_cluster(cursor: Any, run_id: str) -> str:
     """The run's cluster, which is this transaction's alone from here on."""
     cursor.execute("SELECT cluster FROM tidegauge.audit_run WHERE run_id = %s", (run_id,))
     found = cursor.fetchone()
     if found is None:
         return ""
-    cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended('tidegauge:publish:' || %s, 0))", (found[0],))
+    cursor.execute(LOCK, (found[0],))
     return str(found[0])
 
 

@@ -19,11 +19,11 @@ from typing import Any, Final
 
 from spark_jobs.relations import RELATIONS
 from spark_jobs.store.connection import connect
+from spark_jobs.store.identity import LOCK
 from spark_jobs.store.lifecycle import LIFE, renew_breaches, renew_summaries
 from spark_jobs.store.runs import give_up, remove_facts
 
 _CLUSTERS: Final = "SELECT DISTINCT cluster FROM tidegauge.audit_run ORDER BY cluster"
-_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('tidegauge:publish:' || %s, 0))"
 _ABANDONED: Final = """
 SELECT run_id FROM tidegauge.audit_run
 WHERE cluster = %(cluster)s AND status = 'staging' AND started_at < %(before)s
@@ -105,7 +105,7 @@ def retain(url: str, *, runs_before: datetime, facts_before: datetime, dry_run: 
 
 def _unmark(cursor: Any, cluster: str, facts_before: datetime) -> list[str]:
     """Runs whose facts go now: nothing says any more that they have some, so that a whole month may go."""
-    cursor.execute(_LOCK, (cluster,))
+    cursor.execute(LOCK, (cluster,))
     cursor.execute(_NEWEST, {"cluster": cluster})
     newest = (cursor.fetchone() or ("",))[0]
     cursor.execute(_WITH_FACTS, (_old(cursor, cluster, facts_before, newest),))
@@ -120,7 +120,7 @@ def _empty_partitions(url: str) -> None:
 
 
 def _retain(cursor: Any, cluster: str, runs_before: datetime, facts_before: datetime, unmarked: list[str]) -> Removed:
-    cursor.execute(_LOCK, (cluster,))
+    cursor.execute(LOCK, (cluster,))
     of = {"cluster": cluster, "before": runs_before, "run_id": None}
     cursor.execute(_ABANDONED, of)
     give_up(cursor, *(run_id for (run_id,) in cursor.fetchall()))

@@ -24,6 +24,7 @@ import psycopg2.errors
 from spark_jobs.errors import StoreError
 from spark_jobs.relations import RELATIONS
 from spark_jobs.store.connection import connect, normalised, open_connection, store_errors
+from spark_jobs.store.rows import text_value
 
 _LEASES: Final[dict[tuple[int, str], Any]] = {}
 """By process and run: a connection must not be used on the other side of a fork."""
@@ -34,13 +35,13 @@ PUBLISHED_WITHIN: Final = timedelta(days=1)
 _OPEN: Final = """
 INSERT INTO tidegauge.audit_run
     (run_id, cluster, snapshot_id, ruleset_version, previous_snapshot_id, started_at, captured_at, consistency, source,
-     place, status)
+     place, cluster_id, status)
 VALUES (%(run_id)s, %(cluster)s, %(snapshot_id)s, %(ruleset_version)s, %(previous_snapshot_id)s, %(started_at)s,
     coalesce(%(captured_at)s,
              (SELECT min(captured_at) FROM tidegauge.audit_run
               WHERE (cluster, snapshot_id) = (%(cluster)s, %(snapshot_id)s)),
              %(started_at)s),
-    %(consistency)s, %(source)s, %(place)s, 'staging')
+    %(consistency)s, %(source)s, %(place)s, %(cluster_id)s, 'staging')
 """
 _ABANDONED: Final = """
 SELECT run_id FROM tidegauge.audit_run
@@ -91,6 +92,8 @@ class NewRun:
     previous_snapshot_id: str | None = None
     place: str | None = None
     """Directory or URL of the snapshot, for a later audit that compares with it."""
+    cluster_id: str | None = None
+    """By what its log dirs say; the cluster's name has to stand for it."""
 
 
 def open_run(
@@ -137,6 +140,7 @@ def open_runs(url: str, new: Sequence[NewRun]) -> tuple[str, ...]:
                     "consistency": run.consistency,
                     "source": run.source,
                     "place": run.place,
+                    "cluster_id": None if run.cluster_id is None else text_value(run.cluster_id),
                     "published_within": PUBLISHED_WITHIN,
                 }
                 cursor.execute(_OPEN, values)

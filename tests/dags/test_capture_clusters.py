@@ -16,6 +16,7 @@ clusters:
     mode: headers
     hash_topics: true
     hash_key: /etc/topics.key
+    sign: /etc/capture.pem
     max_mb_per_s: 50
     pool: kafka
     brokers:
@@ -48,7 +49,7 @@ def test_a_brokers_share_is_a_command_line():
     prod, small = parsed(WHOLE).clusters
     assert prod.share(prod.brokers[0], "20261121T030000Z") == [
         *("capture", "--cluster", "prod", "--out", "s3://backup/kafka/", "--id", "20261121T030000Z"),
-        *("--mode", "headers", "--hash-topics", "--hash-key", "/etc/topics.key"),
+        *("--mode", "headers", "--hash-topics", "--hash-key", "/etc/topics.key", "--sign", "/etc/capture.pem"),
         *("--part", "--broker", "1=/data/a,/data/b", "--consistency", "fuzzy", "--max-mb-per-s", "50"),
     ]
     assert small.share(small.brokers[0], "x")[-5:] == ["--part", "--broker", "0=/data", "--consistency", "fuzzy"]
@@ -56,6 +57,7 @@ def test_a_brokers_share_is_a_command_line():
 
 def test_the_end_of_a_snapshot_asks_the_cluster():
     prod, small = parsed(WHOLE).clusters
+    assert prod.finish("x")[-7:-5] == ["--sign", "/etc/capture.pem"]
     assert prod.finish("x")[-5:] == [
         "--finish",
         "--bootstrap",

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from snapshots.adopt import open_snapshot
 from snapshots.location import ObjectPath, location
 from snapshots.manifest import MANIFEST_NAME
 from tests.conftest import Golden
 from tests.object_store.s3_server import BUCKET, S3Server, reached_by
+from tests.snapshots.keys import key_pair
 from tests.spark_jobs.pipeline import derived
 from tidegauge.cli import main
 
@@ -52,6 +54,31 @@ def first(s3: S3Server, golden: Golden) -> ObjectPath:
     if not (root / MANIFEST_NAME).exists():
         captured(golden, f"s3://{BUCKET}/captures", "first")
     return root
+
+
+def test_a_signed_capture_is_verified_there_and_one_that_somebody_changed_is_not(
+    s3: S3Server, golden: Golden, tmp_path: Path
+) -> None:
+    private, public = key_pair(tmp_path, "ours")
+    out, root = f"s3://{BUCKET}/signed", place("signed/prod/one")
+    for broker in (1, 2, 3):
+        captured(golden, out, "one", "--part", "--sign", str(private), ids=(broker,))
+    done = run("capture", "--cluster", "prod", "--out", out, "--id", "one", "--finish", "--sign", private)
+    assert done.exit_code == 0, done.output
+    assert sorted(p.name for p in root.iterdir()) == [
+        MANIFEST_NAME, f"{MANIFEST_NAME}.sig", "broker-1", "broker-2", "broker-3",
+    ]  # fmt: skip
+    command = ("snapshot", "verify", str(root), "--verify-key", public)
+    assert run(*command).exit_code == 0, run(*command).output
+    log = root / next(f.path for f in open_snapshot(root).manifest.files() if f.path.endswith(".log") and f.size_bytes)
+    data = bytearray(log.read_bytes())
+    data[-1] ^= 1
+    log.write_bytes(bytes(data))
+    assert run(*command).exit_code == 1
+    step = run("job", "snapshot", str(root), "--run", tmp_path / "run", "--verify-key", public)
+    assert (step.exit_code, "is not as it was signed" in step.output) == (2, True)
+    (root / MANIFEST_NAME).write_bytes((root / MANIFEST_NAME).read_bytes() + b"\n")
+    assert run(*command).exit_code == 2
 
 
 def verified(root: ObjectPath) -> None:

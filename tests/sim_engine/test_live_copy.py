@@ -16,8 +16,9 @@ from sim_engine.rendering.live_copy import LiveCopy, Moment, TakenFile, live_cop
 from sim_engine.rendering.render import Beside, RenamedReplica, Replica, render_broker
 from sim_engine.rendering.snapshot import snapshot_of
 from sim_engine.rendering.write_snapshot import TRUTH, write_live_copy, write_snapshot
-from snapshots.adopt import open_snapshot, verify
+from snapshots.adopt import open_snapshot
 from snapshots.manifest import Consistency, Source
+from snapshots.verification import verify
 from tests.sim_engine.clusters import cluster, leader, said
 from tests.sim_engine.moving import PARTITIONS, moments
 from tests.spark_jobs.judging import Judge

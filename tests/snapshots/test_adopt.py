@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from snapshots.adopt import adopt, open_snapshot, survey, verify
+from snapshots.adopt import adopt, open_snapshot, survey
 from snapshots.errors import SnapshotError
 from snapshots.manifest import MANIFEST_NAME, Consistency, Source
+from snapshots.verification import verify
 from tests.conftest import Golden
 
 CLUSTER = "AAAAAAAAAAAAAAAAAAAAAA"

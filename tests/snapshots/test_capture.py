@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from snapshots.adopt import open_snapshot, verify
+from snapshots.adopt import open_snapshot
 from snapshots.errors import AuditError, SnapshotError
 from snapshots.manifest import MANIFEST_NAME
 from snapshots.sources import broker_sources, must_not_hold
 from snapshots.target import LocalTarget
+from snapshots.verification import verify
 from tests.conftest import Golden
 from tests.snapshots.brokers import Log, log_dir, offsets_in
 from tests.snapshots.test_capture_live import captured

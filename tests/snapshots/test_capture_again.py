@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from snapshots.adopt import open_snapshot, verify
+from snapshots.adopt import open_snapshot
 from snapshots.capture import unfinished
 from snapshots.errors import SnapshotError
 from snapshots.manifest import MANIFEST_NAME
 from snapshots.reuse import earlier
+from snapshots.verification import verify
 from tests.snapshots.brokers import Log, log_dir, offsets_in
 from tests.snapshots.test_capture_live import captured, once
 

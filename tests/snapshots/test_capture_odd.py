@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from snapshots.adopt import open_snapshot, verify
+from snapshots.adopt import open_snapshot
 from snapshots.capture import JOURNAL
 from snapshots.errors import AuditError, SnapshotError
 from snapshots.file_taking import Way
@@ -15,6 +15,7 @@ from snapshots.reuse import earlier
 from snapshots.sources import broker_sources, must_not_hold
 from snapshots.target import LocalTarget
 from snapshots.topic_names import TopicNames
+from snapshots.verification import verify
 from tests.snapshots.brokers import Log, log_dir, offsets_in
 from tests.snapshots.test_capture_live import captured, once
 

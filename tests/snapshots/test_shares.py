@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from snapshots.adopt import open_snapshot, verify
+from snapshots.adopt import open_snapshot
 from snapshots.capture import Capture, Captured, finish
 from snapshots.errors import SnapshotError
 from snapshots.file_taking import Way
 from snapshots.manifest import MANIFEST_NAME, Consistency, Mode
+from snapshots.verification import verify
 from tests.snapshots.brokers import Log, log_dir, offsets_in
 from tests.snapshots.test_capture_live import captured
 
@@ -81,6 +82,16 @@ def test_shares_that_do_not_belong_together_are_not_joined(tmp_path, brokers, ch
     captured(tmp_path / "out", brokers[1], part=True, **changes)
     with pytest.raises(SnapshotError, match=says):
         joined(tmp_path / "out")
+
+
+@pytest.mark.parametrize("changes", [{"cluster": "other"}, {"snapshot_id": "another"}])
+def test_shares_of_another_name_than_the_one_that_is_asked_for_are_not_joined(tmp_path, brokers, changes):
+    for broker in brokers:
+        captured(tmp_path / "out", broker, part=True)
+    wanted = {"cluster": "test", "snapshot_id": "one"} | changes
+    with pytest.raises(SnapshotError, match="are of test/one, and "):
+        finish(Capture(out=tmp_path / "out", way=Way(mode=Mode.FULL), **wanted))
+    assert not (tmp_path / "out" / MANIFEST_NAME).exists()
 
 
 def test_shares_of_two_clusters_or_of_one_disk_are_not_joined(tmp_path, brokers):

@@ -10,13 +10,14 @@ from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.registry import CATALOGUE
 from expectations.diagnosis import diagnose
 from expectations.verdicts import Breach, fold
-from snapshots.adopt import adopt, open_snapshot, verify
+from snapshots.adopt import adopt, open_snapshot
 from snapshots.capture import Capture, capture
 from snapshots.copying import Meter
 from snapshots.file_taking import Way
 from snapshots.manifest import Consistency, Mode
 from snapshots.sources import broker_sources
 from snapshots.throttle import Throttle
+from snapshots.verification import verify
 from spark_jobs.facts.context import Row
 from tests.conftest import Golden
 from tests.sampling import one_in

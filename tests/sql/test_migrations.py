@@ -337,3 +337,38 @@ def test_new_views_are_readable_by_the_writing_role(writer: str, migrated: str) 
 def test_the_writing_role_changes_no_table(writer: str, forbidden: str) -> None:
     with pytest.raises(StoreError, match=r"permission denied|must be owner"):
         rows(writer, forbidden)
+
+
+def test_a_name_stands_for_the_cluster_that_its_newest_published_facts_are_of(empty: str) -> None:
+    configuration = Config()
+    configuration.set_main_option("script_location", str(SQL / "migrations"))
+    engine = create_engine(empty)
+    store.migrate(empty)
+    with engine.begin() as connection:
+        configuration.attributes["connection"] = connection
+        command.downgrade(configuration, "r0023")
+    with store.connect(empty, "fill") as connection, connection.cursor() as cursor:
+        for day, name, cluster_ids, status in (
+            (1, "prod", ["old"], "published"),
+            (2, "prod", ["new", "new"], "published"),
+            (3, "prod", ["staged"], "staging"),
+            (4, "mixed", ["one", "two"], "published"),
+            (5, "nameless", [None], "published"),
+        ):
+            at = datetime(2026, 11, day, tzinfo=UTC)
+            cursor.execute(
+                "INSERT INTO tidegauge.audit_run (run_id, cluster, snapshot_id, ruleset_version, consistency, source, "
+                "captured_at, started_at, published_at, status) "
+                "VALUES (%(id)s, %(name)s, %(id)s, '1', 'fuzzy', 'captured', %(at)s, %(at)s, %(at)s, %(status)s)",
+                {"id": f"s{day}", "name": name, "at": at, "status": status},
+            )
+            for cluster_id in cluster_ids:
+                cursor.execute(
+                    "INSERT INTO tidegauge.brokers (run_id, cluster, snapshot_id, captured, cluster_id) "
+                    "VALUES (%s, %s, %s, true, %s)",
+                    (f"s{day}", name, f"s{day}", cluster_id),
+                )
+    store.migrate(empty)
+    known = [(each.cluster, each.cluster_id, each.snapshot_id) for each in store.identities(empty)]
+    assert known == [("prod", "new", "s2")]
+    engine.dispose()

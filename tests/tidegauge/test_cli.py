@@ -96,6 +96,17 @@ def test_the_newest_snapshot_needs_a_cluster(tmp_path):
     assert "--cluster NAME" in result.output
 
 
+@pytest.mark.parametrize("command", [("audit", "--out"), ("job", "snapshot", "--run")])
+def test_a_snapshot_of_another_cluster_than_the_one_named_is_refused(tmp_path, command):
+    make_broker(tmp_path / "copy", 1)
+    assert run("snapshot", "adopt", tmp_path / "copy", "--cluster", "orders").exit_code == 0
+    result = run(*command, tmp_path / "out", tmp_path / "copy", "--cluster", "payments")
+    assert result.exit_code == 2
+    assert "is a snapshot of orders, by its manifest, and not of payments" in " ".join(result.output.split())
+    assert "--cluster orders" in result.output
+    assert not (tmp_path / "out" / "run.json").exists()
+
+
 def test_a_mistake_of_ours_is_never_exit_code_one(tmp_path, monkeypatch):
     make_broker(tmp_path / "copy", 1)
     monkeypatch.setattr("tidegauge.audit.begin", lambda *_, **__: 1 / 0)

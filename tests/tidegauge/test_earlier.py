@@ -18,6 +18,7 @@ from snapshots.manifest import (
 )
 from spark_jobs import store
 from tests.spark_jobs.store.helpers import report
+from tidegauge.already import not_yet
 from tidegauge.earlier import earlier_of
 
 
@@ -115,3 +116,13 @@ def test_an_interval_is_compared_with_what_lies_before_it_audited_or_not(
     since = datetime(2026, 1, 9, tzinfo=UTC)
     found = earlier_of([str(later)], url=store_url, cluster=None, say=said.append, since=since)
     assert found == {str(later): str(eighth)}
+
+
+def test_one_that_cannot_be_used_leaves_the_others_their_earlier_snapshot(
+    store_url: str, week: dict[int, Path], tmp_path: Path
+) -> None:
+    given = [str(tmp_path / "nothing"), str(snapshot(tmp_path, "day-8", 8, cluster="other")), str(week[7])]
+    said: list[str] = []
+    found = earlier_of(given, url=store_url, cluster=tmp_path.name, say=said.append)
+    assert found == {str(week[7]): str(week[6])}
+    assert not_yet(given, url=store_url, cluster=tmp_path.name) == tuple(given), "told of where they are audited"

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from spark_jobs import store
-from tidegauge.alerts import risks
+from tidegauge.alerts import contradictions, risks
 from tidegauge.alerts.config import Alerting
 from tidegauge.alerts.model import NO_FRESH_AUDIT, Alert, AlertKey, Told, Word
 
@@ -54,6 +54,7 @@ class Book:
         breaches = list(self._rows(_BREACHES))
         newest = {row["cluster"]: row["captured_at"] for row in self._rows(_FRESHNESS)}
         found = [_of_breach(row) for row in breaches] + list(_stale(newest, alerting, now))
+        found += contradictions.alerts(self._rows)
         found += risks.alerts(self._rows)
         return (*found, *_gone(found, told, newest, now))
 

@@ -18,6 +18,10 @@ TREND_COLUMNS = (
     "cluster", "captured_at", "snapshot_id", "run_id", "critical", "warning", "info", "replicas", "segments", "bytes",
     "unread_files",
 )  # fmt: skip
+REFUSED_COLUMNS = (
+    "cluster", "cluster_id", "known_cluster_id", "snapshot_id", "place", "captured_at", "began_at", "refused_at",
+    "refusals",
+)  # fmt: skip
 _WORST_SHOWN = 8
 
 
@@ -31,10 +35,12 @@ def fleet(asked: Asked) -> Page:
     rows = clusters.clusters(asked.store)
     trends = clusters.trend(asked.store)
     worst = breaches.listed(asked.store, breaches.Filters(), after=None, size=_WORST_SHOWN)
+    refused = clusters.refused(asked.store, asked.size)
     return Page(
         template="fleet.html.j2",
         values={
             "clusters": rows,
+            "refused": refused,
             "counts": breaches.counts(asked.store),
             "worst": worst.rows,
             "more": worst.after is not None,
@@ -42,6 +48,7 @@ def fleet(asked: Asked) -> Page:
         },
         figures={
             "clusters": figure(rows, *_COLUMNS),
+            "refused": figure(refused, *REFUSED_COLUMNS),
             "trend": figure((p for points in trends.values() for p in points), *TREND_COLUMNS),
         },
     )

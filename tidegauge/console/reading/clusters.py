@@ -55,6 +55,11 @@ ORDER BY failures = 'double', failure <> 'now', losing DESC, unavailable DESC, r
          left(topic, 249) COLLATE "C", failure, brokers, racks
 LIMIT :limit
 """
+_REFUSED = """
+SELECT cluster, cluster_id, known_cluster_id, snapshot_id, place, captured_at, began_at, refused_at, refusals
+FROM tidegauge.v_cluster_contradiction
+WHERE is_open AND (CAST(:cluster AS text) IS NULL OR cluster = :cluster) ORDER BY refused_at DESC LIMIT :limit
+"""
 _UNREAD = """
 SELECT u ->> 'path' AS path, u ->> 'reason' AS reason
 FROM tidegauge.v_run r, jsonb_array_elements(coalesce(r.coverage -> 'unread', '[]')) AS u
@@ -83,6 +88,11 @@ def trend(store: Reader, name: str | None = None) -> Mapping[str, Sequence[Row]]
     for row in store.rows(_TREND, cluster=name, runs=_FLEET_RUNS if name is None else TREND_RUNS):
         found.setdefault(row["cluster"], []).append(row)
     return found
+
+
+def refused(store: Reader, limit: int, name: str | None = None) -> Sequence[Row]:
+    """Refused snapshots of other clusters than their names stand for, of which nobody has said what they are."""
+    return store.rows(_REFUSED, cluster=name, limit=limit)
 
 
 def brokers(store: Reader, name: str) -> Sequence[Row]:
