@@ -325,6 +325,11 @@ def publish(run: Run, url: str, *, progress: Progress = lambda _: None) -> None:
         progress(f"publish: {snapshot.key}")
         try:
             _publish(snapshot, run_id, url)
+        except store.UnidentifiedError as error:
+            progress(f"not published: {error}")
+            report = report_file.read(report_file.at(snapshot.target))
+            report["run"]["not_published"] = str(error)
+            report_file.keep(snapshot.target, report)
         except Exception as error:
             run.failures.take("publish", snapshot.key, error)
             store.discard(url, run_id)

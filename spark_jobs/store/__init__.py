@@ -23,7 +23,7 @@ that names it without its password.
 
 from spark_jobs.store.acknowledgement import Acknowledgement, Verification, acknowledge, withdraw
 from spark_jobs.store.connection import connect, normalised
-from spark_jobs.store.identity import contradictions, identities, settle, shared_names
+from spark_jobs.store.identity import UnidentifiedError, contradictions, identities, settle, shared_names
 from spark_jobs.store.publish import Report, publish
 from spark_jobs.store.retention import Removed, retain
 from spark_jobs.store.runs import (
@@ -46,6 +46,7 @@ __all__ = [
     "Removed",
     "Report",
     "RunKey",
+    "UnidentifiedError",
     "Verification",
     "acknowledge",
     "connect",

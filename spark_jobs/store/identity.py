@@ -69,6 +69,12 @@ LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('tidegauge:publish:
 """What publishes for a cluster, and what says which cluster that is, go one after the other."""
 
 
+class UnidentifiedError(SnapshotError):
+    """Nothing at hand tells which cluster a snapshot is of, and its name stands for one here. Its verdicts stand by
+    themselves: a missing file contradicts nothing.
+    """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """A cluster.id that a name stands for, or (`retired_at`) stood for."""
@@ -94,7 +100,7 @@ class Contradiction:
     refusals: int
 
 
-def reason_to_refuse(cursor: Any, run_id: str) -> str | None:
+def reason_to_refuse(cursor: Any, run_id: str) -> SnapshotError | None:
     """Why a staged run must not be published, if anything says so; learns whose name it is from the first that may be.
 
     In the transaction of its publishing, under the cluster's lock; a contradiction is noted there. Not staged any more:
@@ -106,7 +112,7 @@ def reason_to_refuse(cursor: Any, run_id: str) -> str | None:
         return None
     cluster, cluster_id, snapshot_id, captured_at, place, _ = found
     if cluster_id is not None and len(cluster_id) > LONGEST_CLUSTER_ID:
-        return (
+        return SnapshotError(
             f"{cluster}/{snapshot_id} has a cluster.id of {len(cluster_id)} characters, and Kafka's have 22: its "
             "meta.properties is damaged or made up. Nothing of it was published; capture it again."
         )
@@ -118,10 +124,10 @@ def reason_to_refuse(cursor: Any, run_id: str) -> str | None:
         return None
     now, since, known_at, _ = known[0]
     if cluster_id is None:
-        return (
+        return UnidentifiedError(
             f"{cluster}/{snapshot_id} does not say which cluster it is of: no meta.properties names a cluster.id. "
-            f"{cluster} is known here as {now}, and a name alone is no evidence of that. Nothing of it was published. "
-            "Bring the brokers' meta.properties along; `--store none` reports on it without publishing."
+            f"{cluster} is known here as {now}, and a name alone is no evidence of that. Bring the brokers' "
+            "meta.properties along to have it published."
         )
     if any(cluster_id == i and (retired is None or captured_at < retired) for i, _, _, retired in known):
         return None
@@ -135,7 +141,7 @@ def reason_to_refuse(cursor: Any, run_id: str) -> str | None:
     }
     cursor.execute(_CONTRADICTED, noted)
     first = f", since {since} was published" if since is not None else ""
-    return (
+    return SnapshotError(
         f"{cluster}/{snapshot_id} is of cluster.id {cluster_id}, and {cluster} is known here as {now}{first} on "
         f"{known_at:%Y-%m-%d}. Nothing of it was published, and it resolves no breach. If it is of another cluster, "
         f"give it that one's name. If {cluster} was rebuilt: `{settling(cluster, cluster_id)} --rebuilt`; if "

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from psycopg2.extras import execute_values
 
-from snapshots.errors import SnapshotError
 from spark_jobs.errors import StoreError
 from spark_jobs.relations import COMMON, RELATIONS
 from spark_jobs.store.connection import connect, normalised, shown
@@ -98,7 +97,8 @@ def publish(url: str, run_id: str, report: Report) -> str:
     that publish for one cluster at once do it one after the other. Raises `StoreError`; nothing is visible then.
 
     A run that another audit of the same snapshot took for abandoned answers with that one's, once it is published. One
-    whose cluster is not the one that its name stands for is given up, which is noted: raises `SnapshotError`.
+    whose cluster is not the one that its name stands for is given up, which is noted: raises `SnapshotError`, or
+    `UnidentifiedError` where it does not tell its cluster.
     """
     where = normalised(url)
     with connect(where, f"publish run {run_id}") as connection, connection.cursor() as cursor:
@@ -110,7 +110,7 @@ def publish(url: str, run_id: str, report: Report) -> str:
             give_up(cursor, run_id)
     release(run_id)
     if refused is not None:
-        raise SnapshotError(refused)
+        raise refused
     return visible
 
 

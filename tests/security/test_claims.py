@@ -33,10 +33,12 @@ def test_a_snapshot_of_another_cluster_is_refused_the_others_are_published_and_s
 
     done = tidegauge("audit", forged, nameless, later, "--out", tmp_path / "two", home=home)
     assert done.returncode == 2, done.stderr
-    assert "2 of 3 snapshots could not be audited, the other 1 was" in done.stderr
+    assert "1 of 3 snapshots could not be audited, the other 2 were" in done.stderr
     assert f"c/forged is of cluster.id {OTHER}, and c is known here as " in done.stderr
-    assert "c/nameless does not say which cluster it is of" in done.stderr
-    assert [path.parent.name for path in (tmp_path / "two").glob("**/report.json")] == ["later"]
+    assert "not published: c/nameless does not say which cluster it is of" in done.stderr
+    reports = {path.parent.name: json.loads(path.read_text())["run"] for path in tmp_path.glob("two/**/report.json")}
+    assert reports.keys() == {"later", "nameless"}, "what it holds is judged all the same"
+    assert {name for name, run in reports.items() if "not_published" in run} == {"nameless"}
 
     names = tidegauge("store", "names", home=home).stdout
     assert f"Refused: c/forged at {forged} is of {OTHER}" in names

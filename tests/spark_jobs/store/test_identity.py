@@ -73,13 +73,13 @@ def test_a_snapshot_of_another_cluster_resolves_nothing_is_the_newest_of_nothing
     assert [leftovers(url, run_id) for run_id, _ in failed] == [0, 0]
 
 
-def test_a_snapshot_that_does_not_say_whose_it_is_is_refused_where_the_name_stands_for_a_cluster(
+def test_a_snapshot_that_does_not_say_whose_it_is_is_not_published_where_the_name_stands_for_a_cluster(
     url: str, cluster: str
 ) -> None:
     audited(url, cluster, "s0", cluster_id=None)
     assert known(url, cluster) == [], "no contradiction where nothing is known"
     audited(url, cluster, "s1", breach("b1"), cluster_id=OURS, day=1)
-    with pytest.raises(SnapshotError, match=r"names a cluster\.id"):
+    with pytest.raises(store.UnidentifiedError, match=r"names a cluster\.id"):
         audited(url, cluster, "nameless", cluster_id=None, day=2)
     assert life(url, cluster) == ("open", "s1", "s1", "s1", None)
     assert contradicted(url, cluster) == [], "it contradicts nothing"
