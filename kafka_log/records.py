@@ -113,12 +113,13 @@ def read_batch(
         return _corruption(Damage.RECORDS, data, body.detail)
     append_time = max_timestamp if timestamp_type(attributes) == TimestampType.LOG_APPEND_TIME else None
     try:
+        last_offset = _in_64_bits(base_offset + last_offset_delta, "its last offset")
         records = _read_all(body, record_count, base_offset, base_timestamp, append_time)
     except _UnreadableError as error:
         return _corruption(Damage.RECORDS, data, str(error))
     return RecordBatch(
         base_offset=base_offset,
-        last_offset=base_offset + last_offset_delta,
+        last_offset=last_offset,
         partition_leader_epoch=leader_epoch,
         crc=crc,
         attributes=attributes,
@@ -244,13 +245,21 @@ def _read_one(body: bytes, base_offset: int, base_timestamp: int, append_time: i
         headers.append((name.decode("utf-8", "replace"), header_value))
     if at != len(body):
         raise _UnreadableError("a record has bytes left over")
+    timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
     return Record(
-        offset=base_offset + offset_delta,
-        timestamp=base_timestamp + timestamp_delta if append_time is None else append_time,
+        offset=_in_64_bits(base_offset + offset_delta, "a record's offset"),
+        timestamp=_in_64_bits(timestamp, "a record's timestamp"),
         key=key,
         value=value,
         headers=tuple(headers),
     )
+
+
+def _in_64_bits(number: int, what: str) -> int:
+    """A sum of two numbers of the batch. Java's wraps around (DefaultRecord#readFrom), and nobody means that."""
+    if not -(1 << 63) <= number < 1 << 63:
+        raise _UnreadableError(f"{what} has no room in 64 bits")
+    return number
 
 
 def _varint(body: bytes, at: int) -> tuple[int, int]:
