@@ -206,6 +206,7 @@ def _within(corruptions: Iterable[Corruption], size: int) -> None:
 
 def _fits(*numbers: int | None) -> None:
     for number in numbers:
+        assert number is None or type(number) is int, f"{number!r} is no number"
         assert number is None or -LARGEST - 1 <= number <= LARGEST, f"{number} has no room in 64 bits"
 
 
@@ -343,6 +344,7 @@ def _read_headers(data: bytes) -> None:
     log_size_bytes(data[-END_FRAME_BYTES:])
     reader = HeadersReader(_piecewise(data, 1 << 20))
     for block in reader.blocks():
+        _within(block.corruptions, LARGEST)
         for _, records in kept_records(block):
             if not isinstance(records, Corruption):
                 _fits(*(r.offset for r in records), *(r.timestamp for r in records))

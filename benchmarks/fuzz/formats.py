@@ -4,6 +4,7 @@ In: whole batches, entries, headers files, producer snapshots. Out: the same, da
 A checksum keeps random damage from ever reaching what stands behind it; who writes bytes on purpose computes it.
 """
 
+import json
 import struct
 import zlib
 from collections.abc import Sequence
@@ -12,11 +13,11 @@ from typing import Final
 
 import cramjam
 
-from benchmarks.fuzz.mutate import damaged, number_near, packed_number
+from benchmarks.fuzz.mutate import damaged, damaged_json, number_near, packed_number
 from kafka_log import batch as layout
 from kafka_log.batch import CompressionType, compression_type
 from kafka_log.compression import compress, decompress
-from kafka_log.corruption import Corruption
+from kafka_log.corruption import Corruption, Damage, damage_values
 from kafka_log.crc32c import crc32c
 
 _FIELDS: Final = (
@@ -31,6 +32,10 @@ _MOST_PLAIN: Final = 1 << 20
 _HEADERS_HEAD: Final = 10
 _FRAME: Final = struct.Struct("<cII")
 _PRODUCERS_CRC_FROM: Final = 6
+_DAMAGE: Final = damage_values(
+    Corruption(kind=Damage.CRC, position=0, end_position=61, detail="wrong", start_offset=7, end_offset=8, records=1)
+)
+"""Of a headers file's frame of rows; a sound log has none."""
 
 
 def is_old(batch: bytes) -> bool:
@@ -133,6 +138,8 @@ def damaged_headers_file(rng: Random, data: bytes, others: Sequence[bytes] = ())
                 frames.insert(rng.randrange(len(frames)), frames[at])
             case 2:
                 frames[at] = (rng.choice((b"K", b"R", b"E", b"?")), plain)
+            case 3 | 4 if kind == b"R":
+                frames[at] = (kind, plain + json.dumps(damaged_json(rng, [dict(_DAMAGE)])).encode())
             case _:
                 frames[at] = (kind, damaged(rng, plain))
     return data[:_HEADERS_HEAD] + b"".join(_frame(rng, kind, plain) for kind, plain in frames)
