@@ -5,7 +5,7 @@ values beside (or instead of) what it could read. An exception from this package
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any
 
@@ -62,8 +62,10 @@ def damage_values(corruption: Corruption) -> dict[str, Any]:
 def damage_of(values: Mapping[str, Any]) -> Corruption:
     """A `Corruption` by its fields, which somebody else may have written.
 
-    Raises `KeyError`, `TypeError` or `ValueError` for what no decoder hands out.
+    Raises `AttributeError`, `KeyError`, `TypeError` or `ValueError` for what no decoder hands out.
     """
+    if values.keys() != {field.name for field in fields(Corruption)}:
+        raise KeyError("a damage has other fields than these")  # whose names are not told: they may be anything
     found = Corruption(**{**values, "kind": Damage(values["kind"])})
     places = (found.position, found.end_position)
     for number in (*places, found.start_offset, found.end_offset, found.records):

@@ -434,7 +434,7 @@ class HeadersReader:
         try:
             rows, damages = _rows(plain)
             corruptions = tuple(damage_of(values) for values in json.loads(damages or b"[]"))
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        except (AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise _BrokenFileError(Damage.FORM, f"a block holds no rows ({error})") from error
         return HeadersBlock(headers=rows, corruptions=corruptions, kept=self._kept)
 

@@ -381,6 +381,7 @@ def test_a_damage_comes_back_as_it_was() -> None:
         {"kind": "no such damage"},
         {"kind": []},
         {"another": 1},
+        {"\udcff": 1},
     ],
     ids=str,
 )
@@ -388,6 +389,7 @@ def test_a_damage_that_no_scan_tells_is_found(changed: dict[str, object]) -> Non
     file = b"TGHEADER\1\0" + block_of(0, 61, damages=[{**SOUND, **changed}])
     (block,) = scan_headers(io.BytesIO(file).readinto)
     assert [c.kind for c in block.corruptions] == [Damage.FORM]
+    assert block.corruptions[0].detail.isprintable()
 
 
 @given(st.binary(max_size=END_FRAME_BYTES + 2))
