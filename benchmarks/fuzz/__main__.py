@@ -12,6 +12,7 @@ Exit status 1 if there was a finding.
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -41,6 +42,7 @@ def main() -> int:
     options.add_argument("--replay", type=Path, metavar="FILE", help="read the input of one finding again")
     options.add_argument("--keep", metavar="PATH", help="with --replay: write the input there")
     asked = options.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     with tempfile.TemporaryDirectory(prefix="tidegauge-fuzz-") as scratch:
         kinds = {kind.name: kind for kind in (*decoders(loaded()), *whole(Path(scratch)))}
         if asked.replay:
@@ -64,12 +66,16 @@ def run(kinds: dict[str, Kind], asked: argparse.Namespace) -> int:
     )
     started = time.monotonic()
     print(f"{'kind':34}{'inputs':>11}{'crashes':>9}{'slowest, ms':>13}{'peak, MiB':>11}{'born, MiB':>11}", flush=True)
-    rows = fuzzed(chosen, far, jobs=asked.jobs, say=tell)
+
+    def told(row: Row) -> None:
+        tell(row)
+        if asked.write:  # Each as it comes: a run that is broken off keeps what it has.
+            table.write([row], kinds)
+
+    rows = fuzzed(chosen, far, jobs=asked.jobs, say=told)
     found = sum(row.crashes for row in rows)
     print(f"\n{sum(row.inputs for row in rows):,} inputs of seed {asked.seed} in {time.monotonic() - started:,.0f} s.")
     print(f"{found:,} crashes; look at {far.findings}" if found else "No crash.")
-    if asked.write:
-        table.write(rows, kinds)
     return 1 if found else 0
 
 

@@ -119,6 +119,8 @@ class _Process:
         self._pid = os.fork()
         if self._pid:
             return
+        os.setpgid(0, 0)  # What it starts ends with it.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         try:
             _read_inputs(self.kind, self._asked, self._state, self._deadline)
         except BaseException:
@@ -165,12 +167,16 @@ class _Process:
             self._seen, self._since = self._state.number, time.monotonic()
         elif time.monotonic() - self._since > HANGS_AFTER_S * self.kind.together:
             self._hung = True
-            os.kill(self._pid, signal.SIGKILL)
+            self._end()
 
     def stop(self) -> None:
-        """Ends it where it stands."""
-        os.kill(self._pid, signal.SIGKILL)
+        """Ends it where it stands, and waits for it."""
+        self._end()
         os.waitpid(self._pid, 0)
+
+    def _end(self) -> None:
+        # Not by SIGKILL: an audit ends what it started when it is asked to.
+        os.killpg(self._pid, signal.SIGTERM)
 
 
 def _mib(maxrss: int) -> float:
