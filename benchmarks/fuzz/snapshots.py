@@ -36,7 +36,7 @@ CAPTURES: Final = (
     "controllers", "disk-failed", "format-upgraded", "hanging-txn", "migrated-unclean", "one-controller-unclean",
     "quorum-changed-unclean", "shares", "streams", "tiered", "zookeeper-unclean",
 )  # fmt: skip
-AUDITED_TOGETHER: Final = 50
+AUDITED_TOGETHER: Final = 25
 _READ: Final = 1 << 20
 """Bytes of a file that may be damaged; what lies behind them, an index's zeros, stays."""
 _LINES: Final = frozenset({"-checkpoint", "-epoch-checkpoint", "meta.properties", "partition.metadata"})
