@@ -105,8 +105,8 @@ def decoders(corpus: Corpus) -> tuple[Kind, ...]:
         _kind(name="cluster's answers", make=partial(_document, ANSWERS), read=_read_answers),
         _kind(name="headers file", make=partial(_one_of, corpus.headers, damaged_headers_file), read=_read_headers),
         _kind(name="hashed names", make=partial(_own_batch, corpus), read=_hash_names),
-        _kind(name="log", make=partial(_log, corpus.logs, corpus.flat()), read=_read_log),
-        _kind(name="log, formats 0 and 1", make=partial(_log, corpus.old_logs, corpus.entries), read=_read_log),
+        _kind(name="segment", make=partial(_log, corpus.logs, corpus.flat()), read=_read_log),
+        _kind(name="segment, formats 0 and 1", make=partial(_log, corpus.old_logs, corpus.entries), read=_read_log),
     )
 
 
