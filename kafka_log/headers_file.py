@@ -292,7 +292,9 @@ def _rows(plain: bytes) -> tuple[NDArray[Any], bytes]:
 def _lie_in_a_log(rows: NDArray[Any]) -> bool:
     """Whether a scan could have found batches there: one behind the other, of sizes that a length field can tell."""
     position, size = rows["position"], rows["size_bytes"]
-    sizes_fit = bool(((size > 0) & (size <= _MAX_BATCH_BYTES)).all())
+    sizes_fit = bool(
+        ((size > 0) & (size <= _MAX_BATCH_BYTES) & (rows["last_offset"] <= layout.LARGEST_LAST_OFFSET)).all()
+    )
     return sizes_fit and bool(((position >= _shifted(position + size)) & (position < 1 << 62)).all())
 
 

@@ -249,6 +249,7 @@ def _read_quorum_state(data: bytes) -> None:
     read = parse_quorum_state(data)
     _checked(read, data)
     _fits(read.leader_id, read.leader_epoch, read.voted_id, read.data_version)
+    (read.voted_directory_id or "").encode("utf-8")
 
 
 def _read_clean_shutdown(data: bytes) -> None:
@@ -274,7 +275,9 @@ def _read_own(topic: str, record: Record) -> None:
             _same(decoded, decode_metadata_record(encode_metadata_record(decoded)))
         return
     if topic == "__remote_log_metadata":
-        coordinators.decode_remote_log_record(record.value)
+        segment = coordinators.decode_remote_log_record(record.value)
+        if segment is not None and not isinstance(segment, Corruption):
+            _fits(segment.start_offset, segment.end_offset, segment.max_timestamp_ms)
         fields = coordinators.decode_remote_log_fields(record.value or b"")
         if not isinstance(fields, Corruption):
             _same(fields, coordinators.decode_remote_log_fields(coordinators.encode_remote_log_record(fields)))
@@ -324,6 +327,7 @@ def _read_answers(text: str) -> None:
     except SnapshotError:
         return
     assert cluster_answers.from_json(cluster_answers.to_json(read), where="again") == read
+    json.dumps(asdict(read), ensure_ascii=False).encode("utf-8")
     read.renamed(_NAMES.hashed, _NAMES.identifier)
 
 

@@ -206,9 +206,10 @@ def _read_inputs(kind: Kind, asked: Asked, state: _State, deadline: float | None
         if took > state.slowest_ns:
             state.slowest_ns, state.slowest = took, numbers[0]
         for finding in found:
-            place = (finding.trace.strip().splitlines() or [finding.what])[-3:]
-            places[" ".join(place[:-1])] += 1
-            if places[" ".join(place[:-1])] <= _OF_ONE_PLACE:
+            frames = [line for line in finding.trace.splitlines() if line.startswith("  File ")]
+            place = frames[-1] if frames else finding.what
+            places[place] += 1
+            if places[place] <= _OF_ONE_PLACE:
                 keep(asked, kind.name, finding.number, finding.what, finding.trace)
         state.crashes += len(found)
         state.done += len(numbers)
