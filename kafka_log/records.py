@@ -174,18 +174,19 @@ def records_in(
     """Read an internal topic's records of the batches that `headers` (rows of `scan.BATCH_HEADER`) names: (index of the
     row, records).
 
-    The rows' positions count from the start of `segment`. A batch whose checksum is wrong is not read.
+    The rows' positions count from the start of `segment`. A batch whose checksum is wrong is not read, so it need not
+    lie in it: a scan's bytes may have moved on (`scan.OnRows`).
     """
     data = memoryview(segment).cast("B")
     for index, row in enumerate(headers):
         position, end_position = int(row["position"]), int(row["position"] + row["size_bytes"])
         result: tuple[Record, ...] | Corruption
-        if not 0 <= position < end_position <= len(data):
-            raise ValueError(f"row {index} lies at {position}..{end_position}, outside the {len(data)} bytes given")
-        if row["crc_valid"]:
+        if not row["crc_valid"]:
+            result = _corruption(Damage.CRC, data[:0], "its checksum is wrong")
+        elif 0 <= position < end_position <= len(data):
             result = read_records(data[position:end_position], max_plain_bytes=MAX_INTERNAL_BYTES)
         else:
-            result = _corruption(Damage.CRC, data[position:end_position], "its checksum is wrong")
+            raise ValueError(f"row {index} lies at {position}..{end_position}, outside the {len(data)} bytes given")
         if isinstance(result, Corruption):
             result = Corruption(
                 kind=result.kind,
