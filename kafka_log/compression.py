@@ -2,7 +2,8 @@
 
 In: the compressed bytes and the codec that the batch's attributes name. Out: the plain bytes, or a `Corruption`; and
 the other way. The rule that must hold: what the bytes claim never decides how much memory is taken, nothing grows past
-the limit; and what is packed has the shape that Java clients give it, with the same bytes in every process.
+the limit, and what would is `Damage.NOT_READ`, which says nothing against the batch; and what is packed has the shape
+that Java clients give it, with the same bytes in every process.
 
 Snappy comes in two shapes. Java clients write snappy-java's stream ("xerial"), librdkafka and others a raw block:
 
@@ -16,12 +17,19 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import cramjam
+import numpy as np
+from numpy.typing import NDArray
 
 from kafka_log.batch import CompressionType
 from kafka_log.corruption import Corruption, Damage
 
 MAX_PLAIN_BYTES: Final = 256 << 20
-"""A batch is at most a few MB on the wire (message.max.bytes); what unpacks to more than this is not a batch."""
+"""What is unpacked of any batch at most. On the wire it has a few MB (message.max.bytes)."""
+FREE_PLAIN_BYTES: Final = 64 << 20
+"""What is unpacked of any batch, however few bytes it has."""
+PLAIN_FOR_PACKED: Final = 1100
+"""So many bytes are unpacked for each packed one, where that is more. gzip packs 1,032 to 1 at best, lz4 255 to 1 and
+snappy 22 to 1, so only zstd can go beyond it: zeros, or the same record over and over."""
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES: Final = 16
@@ -36,7 +44,8 @@ _ZSTD_LEVEL: Final = 3
 """Of Kafka, if none is asked for; gzip's is 6."""
 _GZIP_LEVEL: Final = 6
 
-_INTO: Final[dict[CompressionType, Callable[[bytes, bytearray], Any]]] = {
+_Into = Callable[[bytes, NDArray[np.uint8]], int]
+_INTO: Final[dict[CompressionType, Any]] = {
     CompressionType.GZIP: cramjam.gzip.decompress_into,
     CompressionType.LZ4: cramjam.lz4.decompress_into,
     CompressionType.ZSTD: cramjam.zstd.decompress_into,
@@ -47,24 +56,47 @@ class _UnpackError(Exception):
     """Stays inside this module: the codec's words about bytes that it cannot unpack."""
 
 
+class _TooLargeError(Exception):
+    """Stays inside this module: what the bytes unpack to is more than is wanted."""
+
+
+def most_plain_bytes(packed_bytes: int) -> int:
+    """How many bytes a batch of so many packed ones may unpack to; what has more is not read."""
+    return min(MAX_PLAIN_BYTES, max(FREE_PLAIN_BYTES, PLAIN_FOR_PACKED * packed_bytes))
+
+
 def decompress(
-    codec: CompressionType, data: bytes | bytearray | memoryview, *, max_plain_bytes: int = MAX_PLAIN_BYTES
+    codec: CompressionType, data: bytes | bytearray | memoryview, *, max_plain_bytes: int | None = None
 ) -> bytes | Corruption:
-    """Return the plain bytes; a `Corruption` of kind RECORDS, positions within `data`, if they cannot be had."""
+    """Return the plain bytes; a `Corruption`, positions within `data`, if they cannot be had: of kind RECORDS, or
+    NOT_READ where they are more than `max_plain_bytes` (by default `most_plain_bytes`).
+    """
+    if codec == CompressionType.NONE:
+        return bytes(data)
+    plain = decompress_to_array(codec, data, max_plain_bytes=max_plain_bytes)
+    return plain if isinstance(plain, Corruption) else plain.tobytes()
+
+
+def decompress_to_array(
+    codec: CompressionType, data: bytes | bytearray | memoryview, *, max_plain_bytes: int | None = None
+) -> NDArray[np.uint8] | Corruption:
+    """The same as an array, which takes half the memory: there is no copy of it."""
+    if codec == CompressionType.NONE:
+        return np.frombuffer(data, np.uint8)
     packed = bytes(data)
+    limit = most_plain_bytes(len(packed)) if max_plain_bytes is None else max_plain_bytes
     try:
-        if codec == CompressionType.NONE:
-            return packed
         if codec == CompressionType.SNAPPY:
-            return _unpack_snappy(packed, max_plain_bytes)
-        return _unpack_growing(_INTO[codec], packed, max_plain_bytes)
+            return _unpack_snappy(packed, limit)
+        return _unpack_growing(_INTO[codec], packed, limit)
     except (_UnpackError, cramjam.DecompressionError) as error:
-        return Corruption(
-            kind=Damage.RECORDS,
-            position=0,
-            end_position=len(packed),
-            detail=f"{codec.name.lower()} cannot be unpacked: {error}",
-        )
+        return _not_unpacked(Damage.RECORDS, packed, f"{codec.name.lower()} cannot be unpacked: {error}")
+    except _TooLargeError:
+        return _not_unpacked(Damage.NOT_READ, packed, f"{codec.name.lower()} unpacks to more than {limit} bytes")
+
+
+def _not_unpacked(kind: Damage, packed: bytes, detail: str) -> Corruption:
+    return Corruption(kind=kind, position=0, end_position=len(packed), detail=detail)
 
 
 def compress(codec: CompressionType, data: bytes) -> bytes:
@@ -99,27 +131,29 @@ def _pack_lz4_blocks(data: bytes) -> Iterator[bytes]:
             yield (len(plain) | _LZ4_STORED_BIT).to_bytes(4, "little") + plain
 
 
-def _unpack_growing(into: Callable[[bytes, bytearray], Any], packed: bytes, limit: int) -> bytes:
+def _unpack_growing(into: _Into, packed: bytes, limit: int) -> NDArray[np.uint8]:
     """Unpack into a buffer that grows only when it really overflows: the formats' own size fields are not trusted."""
     if not packed:
         raise _UnpackError("no bytes")
     size = min(limit, max(64 << 10, 8 * len(packed)))
     while True:
-        buffer = bytearray(size)
+        # Room that nothing was written to is not taken from the system.
+        buffer = np.empty(size, np.uint8)
         try:
-            return bytes(memoryview(buffer)[: into(packed, buffer)])
+            return buffer[: into(packed, buffer)]
         except cramjam.DecompressionError as error:
             # The codecs name an overflow of the target in these words and in no others.
             if "failed to write whole buffer" not in str(error):
                 raise
         if size == limit:
-            raise _UnpackError(f"more than {limit} bytes")
+            raise _TooLargeError
+        del buffer
         size = min(limit, 8 * size)
 
 
-def _unpack_snappy(packed: bytes, limit: int) -> bytes:
+def _unpack_snappy(packed: bytes, limit: int) -> NDArray[np.uint8]:
     if not packed.startswith(_XERIAL_MAGIC):
-        return _unpack_snappy_block(packed, limit)
+        return np.frombuffer(_unpack_snappy_block(packed, limit), np.uint8)
     blocks, at, total = list[bytes](), _XERIAL_HEADER_BYTES, 0
     while at < len(packed):
         size = int.from_bytes(packed[at : at + 4], "big")
@@ -129,12 +163,14 @@ def _unpack_snappy(packed: bytes, limit: int) -> bytes:
         blocks.append(_unpack_snappy_block(packed[at : at + size], limit - total))
         total += len(blocks[-1])
         at += size
-    return b"".join(blocks)
+    return np.frombuffer(b"".join(blocks), np.uint8)
 
 
 def _unpack_snappy_block(block: bytes, limit: int) -> bytes:
     size = cramjam.snappy.decompress_raw_len(block)
     # Snappy cannot pack better than about 22 to 1, so a larger claim is a lie that would cost memory.
-    if size > min(limit, 32 * len(block) + 64):
+    if size > 32 * len(block) + 64:
         raise _UnpackError(f"a block of {len(block)} bytes claims to hold {size}")
+    if size > limit:
+        raise _TooLargeError
     return bytes(cramjam.snappy.decompress_raw(block))

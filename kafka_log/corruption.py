@@ -5,9 +5,9 @@ values beside (or instead of) what it could read. An exception from this package
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 
 class Damage(StrEnum):
@@ -33,6 +33,8 @@ class Damage(StrEnum):
     """A field holds a value that it can never have."""
     RECORDS = "records"
     """A batch's records cannot be read although its header can."""
+    NOT_READ = "not_read"
+    """Nothing is said against the bytes: they hold, or unpack to, more than is read (`compression`, `allowance`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,3 +79,38 @@ def damage_of(values: Mapping[str, Any]) -> Corruption:
         raise TypeError(f"a damage's detail is {type(found.detail).__name__}")
     found.detail.encode("utf-8")  # Half of a surrogate pair can be neither printed nor kept.
     return found
+
+
+PLACES_KEPT: Final = 10_000
+
+
+@dataclass(slots=True)
+class Places:
+    """A small file's damage, line by line or entry by entry: so many, and beyond them one for all others. A page of
+    zeros is wrong all over, and a place takes a hundred times the bytes of a line.
+    """
+
+    kept: list[Corruption] = field(default_factory=list)
+    _more: int = 0
+    _first: Corruption | None = None
+    _end_position: int = 0
+
+    def add(self, corruption: Corruption) -> None:
+        """One more; they come in the order of the file."""
+        if len(self.kept) < PLACES_KEPT:
+            self.kept.append(corruption)
+            return
+        self._more += 1
+        self._first = self._first or corruption
+        self._end_position = corruption.end_position
+
+    def all(self) -> list[Corruption]:
+        """All of them, the last one perhaps for many."""
+        if self._first is None:
+            return self.kept
+        rest = replace(
+            self._first,
+            end_position=self._end_position,
+            detail=f"{self._more} more, the first of which: {self._first.detail}",
+        )
+        return [*self.kept, rest]

@@ -33,12 +33,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafka_log import batch as layout
+from kafka_log.allowance import Allowance
+from kafka_log.batch import CompressionType
+from kafka_log.compression import decompress
 from kafka_log.control import ControlType, EndTxnMarker, decode_control_record
 from kafka_log.corruption import Corruption, Damage, damage_of, damage_values
 from kafka_log.crc32c import crc32c
 from kafka_log.old_formats import has_its_magic
 from kafka_log.records import Record, read_batch, read_records
-from kafka_log.scan import BATCH_HEADER, ScanBlock, scan_batches
+from kafka_log.scan import BATCH_HEADER, BLOCK_ROWS, ScanBlock, scan_batches
 
 MAGIC: Final = b"TGHEADER"
 VERSION: Final = 1
@@ -54,10 +57,14 @@ _COUNT: Final = struct.Struct("<I")
 END_FRAME_BYTES: Final = _FRAME.size + _CRC.size + _END.size
 
 _MAX_FRAME_BYTES: Final = 64 << 20
-"""A frame is at most this large when unpacked; a block of rows takes under a megabyte, a kept batch what it takes."""
+"""A frame is at most this large when unpacked: a kept batch takes what it takes."""
+_MAX_BLOCK_BYTES: Final = 4 << 20
+"""A frame of rows is: two damages a row, of 400 bytes each, leave room."""
+_FREE_BYTES: Final = 8 << 20
+_BYTES_EACH: Final = 256
+"""What all of a file's frames may unpack to: so much, and so much for each byte of them. Damages of one kind, the
+batches of a group and end markers are packed 20 to 1, rows of 85 bytes at most 20 to 1, too."""
 _KEPT_FRAME_BYTES: Final = 1 << 20
-_MAX_ROWS: Final = 1 << 16
-"""More than any block has (`scan.BLOCK_ROWS`): columns of one value say little of how many rows there are."""
 _MAX_BATCH_BYTES: Final = layout.LOG_OVERHEAD + (1 << 31) - 1
 _LEVEL: Final = 1
 """Of zstd: 3 saves 2 % more and takes half as long again."""
@@ -148,8 +155,11 @@ def sound_end_marker(batch: bytes) -> bytes | None:
     Whoever sets the control bit of a batch of his own, or rot that does, must not carry a record out: there is room for
     two versions, the type and the coordinator's epoch, and for no other byte.
     """
+    # The lower byte of the attributes has the compression: nothing is unpacked to see that it is no marker.
+    if len(batch) < layout.HEADER_BYTES or batch[layout.ATTRIBUTES_AT + 1] & layout.COMPRESSION_MASK:
+        return None
     read = read_batch(batch)
-    if isinstance(read, Corruption) or len(read.records) != 1 or read.attributes & layout.COMPRESSION_MASK:
+    if isinstance(read, Corruption) or len(read.records) != 1:
         return None
     record = read.records[0]
     marker = decode_control_record(record)
@@ -269,7 +279,7 @@ def _rows(plain: bytes) -> tuple[NDArray[Any], bytes]:
         raise ValueError("a block is too short")
     (count,) = _COUNT.unpack_from(plain)
     at = _COUNT.size
-    if count > _MAX_ROWS:
+    if count > BLOCK_ROWS:  # columns of one value say little of how many rows there are
         raise ValueError(f"a block says it has {count} rows")
     stored: dict[str, NDArray[Any]] = {}
     for name, dtype in _STORED:
@@ -315,12 +325,16 @@ def scan_headers(readinto: ReadInto) -> Iterator[ScanBlock]:
         yield ScanBlock(headers=block.headers, corruptions=block.corruptions)
 
 
-def kept_records(block: HeadersBlock) -> Iterator[tuple[np.void, tuple[Record, ...] | Corruption]]:
-    """The records of each of a block's batches, as far as they were kept. Makes sense of an internal topic's log."""
+def kept_records(
+    block: HeadersBlock, *, allowance: Allowance
+) -> Iterator[tuple[np.void, tuple[Record, ...] | Corruption]]:
+    """The records of each of a block's batches, as far as they were kept. Makes sense of an internal topic's log, of
+    which `allowance` is.
+    """
     for row in block.headers:
         kept = block.kept.get(int(row["position"]))
         if kept is not None:
-            yield row, read_records(kept)
+            yield row, read_records(kept, allowance=allowance)
         else:
             yield (
                 row,
@@ -356,6 +370,11 @@ class HeadersReader:
     log_size_bytes: int | None = None
     _at: int = 0
     _kept: dict[int, bytes] = field(default_factory=dict)
+    _allowance: Allowance = field(
+        default_factory=lambda: Allowance(
+            plain_bytes=_FREE_BYTES, bytes_each=_BYTES_EACH, most_bytes=2 * _MAX_FRAME_BYTES
+        )
+    )
 
     def blocks(self) -> Iterator[HeadersBlock]:
         """The log's blocks; where the headers file is broken, a last one without rows that says so."""
@@ -388,9 +407,11 @@ class HeadersReader:
             match kind:
                 case b"K":
                     if self.with_kept:
-                        self._kept |= self._kept_batches(_unpacked(payload, plain_size))
+                        self._kept |= self._kept_batches(self._unpacked(payload, plain_size))
                 case b"R":
-                    block = self._block(_unpacked(payload, plain_size))
+                    if plain_size > _MAX_BLOCK_BYTES:
+                        raise _BrokenFileError(Damage.FORM, f"a block says it has {plain_size} bytes")
+                    block = self._block(self._unpacked(payload, plain_size))
                     self._kept = {}
                     return block
                 case b"E":
@@ -413,6 +434,23 @@ class HeadersReader:
         ):
             raise _BrokenFileError(Damage.FORM, "a frame is cut short or its checksum is wrong")
         return kind, payload, plain_size
+
+    def _unpacked(self, payload: bytes, plain_size: int) -> bytes:
+        if not payload and not plain_size:
+            return b""
+        self._allowance.earn(len(payload))
+        if plain_size > self._allowance.bytes_of_a_batch:
+            raise _BrokenFileError(
+                Damage.FORM,
+                f"a frame of {len(payload)} bytes says it has {plain_size}, more than is read of such a file",
+            )
+        self._allowance.spend(plain_bytes=plain_size)
+        plain = decompress(CompressionType.ZSTD, payload, max_plain_bytes=plain_size)
+        if isinstance(plain, Corruption):
+            raise _BrokenFileError(Damage.FORM, f"a frame cannot be unpacked ({plain.detail})")
+        if len(plain) != plain_size:
+            raise _BrokenFileError(Damage.FORM, "a frame unpacks to another size than it says")
+        return plain
 
     def _end(self, payload: bytes, batches: int) -> None:
         if len(payload) != _END.size or _END.unpack(payload)[1] != batches or self._take(1):
@@ -438,6 +476,10 @@ class HeadersReader:
             corruptions = tuple(damage_of(values) for values in json.loads(damages or b"[]"))
         except (AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise _BrokenFileError(Damage.FORM, f"a block holds no rows ({error})") from error
+        # A row of a sound log has a checksum of four bytes that nothing packs; columns of one value have next to none.
+        if rows.nbytes > self._allowance.plain_bytes:
+            raise _BrokenFileError(Damage.FORM, "it tells of more batches than so small a file may")
+        self._allowance.spend(plain_bytes=rows.nbytes)
         return HeadersBlock(headers=rows, corruptions=corruptions, kept=self._kept)
 
     def _take(self, size: int) -> bytes:
@@ -452,14 +494,3 @@ class HeadersReader:
             missing -= given
         self._at += size - missing
         return b"".join(parts)
-
-
-def _unpacked(payload: bytes, plain_size: int) -> bytes:
-    buffer = bytearray(plain_size)
-    try:
-        written = cramjam.zstd.decompress_into(payload, buffer) if payload else 0
-    except cramjam.DecompressionError as error:
-        raise _BrokenFileError(Damage.FORM, f"a frame cannot be unpacked ({error})") from error
-    if written != plain_size:
-        raise _BrokenFileError(Damage.FORM, "a frame unpacks to another size than it says")
-    return bytes(buffer)

@@ -15,11 +15,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kafka_log.corruption import Corruption, Damage
+from kafka_log.corruption import PLACES_KEPT, Corruption, Damage
 
 _OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 _TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
-_PLACES_KEPT: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -140,15 +139,15 @@ def _used(good: NDArray[np.bool_], *, active: bool) -> tuple[int, int]:
 
 
 def _disordered(good: NDArray[np.bool_], size: int, what: str) -> list[Corruption]:
-    """A place for each wrong entry, and beyond `_PLACES_KEPT` one for all others: a page of zeros is wrong all over."""
+    """A place for each wrong entry, and beyond `PLACES_KEPT` one for all others: a page of zeros is wrong all over."""
     wrong = np.flatnonzero(~good)
     found = [
         Corruption(
             kind=Damage.ORDER, position=int(at) * size, end_position=(int(at) + 1) * size, detail=f"entry {at} {what}"
         )
-        for at in wrong[:_PLACES_KEPT]
+        for at in wrong[:PLACES_KEPT]
     ]
-    if len(rest := wrong[_PLACES_KEPT:]):
+    if len(rest := wrong[PLACES_KEPT:]):
         detail = f"{len(rest)} more entries from entry {rest[0]} on: each {what}"
         end = (int(rest[-1]) + 1) * size
         found.append(Corruption(kind=Damage.ORDER, position=int(rest[0]) * size, end_position=end, detail=detail))

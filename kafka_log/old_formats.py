@@ -2,7 +2,8 @@
 
 In: a whole entry's bytes, with its row of `kafka_log.scan` where there is one. Out: its records, as those of a batch of
 format 2. The rules that must hold: an entry is one batch, whose records are read all or not at all; and neither what it
-claims nor what it unpacks to decides how much memory is taken.
+claims nor what it unpacks to decides how much memory is taken. A wrapper has to be unpacked for its row, so what it
+may unpack to is the codecs' own bound, and no entry is packed with zstd, which has none.
 
     byte 0        8       12       16    17         18             18 / 26
          +--------+-------+--------+-----+----------+--------------+---------------+- - -+-----------------+- - -
@@ -16,15 +17,17 @@ claims nor what it unpacks to decides how much memory is taken.
 `size` counts from byte 12 on; the checksum covers byte 16 to the end. A compressed entry (a wrapper) has entries of its
 own format in its value. A wrapper's offset is that of its last one; in format 0 those inside have their offsets in the
 log, in format 1 offsets of which only the distances count (Kafka LegacyRecord,
-AbstractLegacyRecordBatch.DeepRecordsIterator; KIP-31).
+AbstractLegacyRecordBatch.DeepRecordsIterator; KIP-31). zstd came with format 2 (KIP-110).
 """
 
 import struct
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kafka_log.allowance import Allowance
 from kafka_log.batch import (
     COMPRESSION_MASK,
     CURRENT_MAGIC,
@@ -35,9 +38,9 @@ from kafka_log.batch import (
     compression_type,
     timestamp_type,
 )
-from kafka_log.compression import MAX_PLAIN_BYTES, decompress
-from kafka_log.corruption import Corruption
-from kafka_log.record_kernel import RECORD_DIGEST, digest_old_entries, walk_old_entries
+from kafka_log.compression import decompress_to_array
+from kafka_log.corruption import Corruption, Damage
+from kafka_log.record_kernel import DIGESTS_AT_ONCE, RECORD_DIGEST, digest_old_entries, walk_old_entries
 
 NEWEST: Final = 1
 """The magic of the newer of them."""
@@ -79,63 +82,93 @@ def resolve_wrappers(rows: NDArray[Any], data: memoryview, first_position: int, 
         row = rows[at]
         last_offset = int(row["last_offset"])
         start = int(row["position"]) - first_position
-        found = inside(data[start : start + int(row["size_bytes"])]) if row["crc_valid"] else None
-        if found is not None:
-            _, row["record_count"], row["base_offset"], _ = found
-            continue
+        if row["crc_valid"]:
+            found = inside(data[start : start + int(row["size_bytes"])])
+            if not isinstance(found, Corruption):
+                _, row["record_count"], row["base_offset"], _ = found
+                continue
         before = int(rows[at - 1]["last_offset"]) if at else last_offset_before
         row["record_count"] = -1
         row["base_offset"] = before + 1 if 0 <= before < last_offset else last_offset
 
 
-def inside(entry: memoryview, *, max_plain_bytes: int = MAX_PLAIN_BYTES) -> tuple[NDArray[Any], int, int, int] | None:
-    """What stands in one whole entry: plain entries, how many, the first one's offset, what to add to theirs.
+Inside = tuple[NDArray[np.uint8], int, int, int]
+"""What stands in one whole entry: plain entries, how many, the first one's offset, what to add to theirs."""
 
-    Of an entry that is no wrapper, itself. None if it cannot be read.
+
+def inside(entry: memoryview, *, max_plain_bytes: int | None = None) -> Inside | Corruption:
+    """Of an entry that is no wrapper, itself. A `Corruption` if it cannot be read: of kind RECORDS, or NOT_READ where
+    it unpacks to more than that (by default `compression.most_plain_bytes`).
     """
     magic, codec = entry[MAGIC_AT], compression_type(entry[_ATTRIBUTES_AT])
     own_offset: int = _OFFSET.unpack_from(entry)[0]
-    if codec is None:
-        return None
-    if codec == CompressionType.NONE:
-        plain = np.frombuffer(entry, np.uint8)
-    else:
+    if codec is None or codec == CompressionType.ZSTD:
+        return _unreadable(entry, f"they are packed as none of magic {magic} are")
+    plain = np.frombuffer(entry, np.uint8)
+    if codec != CompressionType.NONE:
         value = _value(entry, magic)
         if value is None:
-            return None
+            return _unreadable(entry, "its fields do not fill it")
         packed = _with_right_lz4_head(bytes(value)) if magic == 0 and codec == CompressionType.LZ4 else value
-        unpacked = decompress(codec, packed, max_plain_bytes=max_plain_bytes)
+        unpacked = decompress_to_array(codec, packed, max_plain_bytes=max_plain_bytes)
         if isinstance(unpacked, Corruption):
-            return None
-        plain = np.frombuffer(unpacked, np.uint8)
+            return unpacked
+        plain = unpacked
     count, first, last = (int(found) for found in walk_old_entries(plain, magic))
     # In format 0 the last one has the wrapper's offset; in format 1 the wrapper's says what its own is in the log.
     shift = own_offset - last
     if count <= 0 or first + shift < 0 or (magic == 0 and shift != 0):
-        return None
+        return _unreadable(entry, f"they are not those of an entry of magic {magic}")
     return plain, count, first + shift, shift
 
 
-def digest_entry(entry: memoryview, record_count: int) -> NDArray[Any] | None:
-    """A digest of each of an entry's records (`RECORD_DIGEST`); None if they are not as many as its row tells."""
-    found = inside(entry)
-    if found is None or found[1] != record_count:
-        return None
+def _unreadable(entry: memoryview, why: str) -> Corruption:
+    return Corruption(kind=Damage.RECORDS, position=0, end_position=len(entry), detail=why)
+
+
+def digest_entry(entry: memoryview, record_count: int, *, allowance: Allowance) -> Iterator[NDArray[Any]] | Corruption:
+    """A digest of each of an entry's records (`RECORD_DIGEST`), `DIGESTS_AT_ONCE` in an array; a `Corruption` if they
+    are not as many as its row tells, or, of kind NOT_READ, more than the log's allowance.
+    """
+    found = _inside_allowed(entry, allowance)
+    if isinstance(found, Corruption):
+        return found
     plain, count, _, shift = found
-    out = np.zeros(count, dtype=RECORD_DIGEST)
-    digest_old_entries(plain, entry[MAGIC_AT], shift, out)
-    return out
+    if count != record_count:
+        return _unreadable(entry, f"{count} records, its row tells {record_count}")
+    return _digests(plain, entry[MAGIC_AT], count, shift)
+
+
+def _digests(plain: NDArray[np.uint8], magic: int, count: int, shift: int) -> Iterator[NDArray[Any]]:
+    at = 0
+    for first in range(0, count, DIGESTS_AT_ONCE):
+        out = np.zeros(min(count - first, DIGESTS_AT_ONCE), dtype=RECORD_DIGEST)
+        at = digest_old_entries(plain, at, magic, shift, out)
+        yield out
+
+
+def _inside_allowed(entry: memoryview, allowance: Allowance) -> Inside | Corruption:
+    most = allowance.bytes_of_a_batch
+    found = inside(entry, max_plain_bytes=most)
+    # How far a codec came with bytes that it could not unpack is not known.
+    allowance.spend(plain_bytes=most if isinstance(found, Corruption) else len(found[0]))
+    if not isinstance(found, Corruption):
+        if found[1] > allowance.records:
+            why = f"more than {allowance.records} records"
+            return Corruption(kind=Damage.NOT_READ, position=0, end_position=len(entry), detail=why)
+        allowance.spend(records=found[1])
+    return found
 
 
 OldRecord = tuple[int, int, bytes | None, bytes | None]
 """Offset, timestamp (-1 for none), key, value."""
 
 
-def read_entry(entry: memoryview, *, max_plain_bytes: int, max_records: int) -> tuple[OldRecord, ...] | None:
-    """The records of one whole entry; None if they cannot be read or are too many."""
-    found = inside(entry, max_plain_bytes=max_plain_bytes)
-    if found is None or found[1] > max_records:
-        return None
+def read_entry(entry: memoryview, *, allowance: Allowance) -> tuple[OldRecord, ...] | Corruption:
+    """The records of one whole entry. Of kind NOT_READ if they are more than the log's allowance."""
+    found = _inside_allowed(entry, allowance)
+    if isinstance(found, Corruption):
+        return found
     plain, _, _, shift = found
     magic, attributes, data = entry[MAGIC_AT], entry[_ATTRIBUTES_AT], plain.data.cast("B")
     append_time = timestamp_type(attributes) == TimestampType.LOG_APPEND_TIME

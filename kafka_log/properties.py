@@ -1,6 +1,7 @@
 """Small files of a log dir: `meta.properties`, `partition.metadata`, `quorum-state`, `.kafka_cleanshutdown`.
 
-In: a file's bytes. Out: what they say, None for what they don't, and a `Corruption` for what cannot be right.
+In: a file's bytes. Out: what they say, None for what they don't, and a `Corruption` for what cannot be right. The rule
+that must hold: what is larger than any of them is not taken apart, since a line of it takes a hundred times its bytes.
 Sources: MetaProperties, PartitionMetadataFile, FileQuorumStateStore, CleanShutdownFileHandler.
 """
 
@@ -14,6 +15,9 @@ from kafka_log.corruption import Corruption, Damage
 
 _MAX_INT32: Final = 2**31 - 1
 _MAX_INT64: Final = 2**63 - 1
+
+_MAX_BYTES: Final = 1 << 20
+"""They have some hundred bytes; quorum-state names each voter where the quorum is static."""
 
 _UUID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 
@@ -115,7 +119,7 @@ def parse_quorum_state(data: bytes) -> QuorumState:
 
 def parse_clean_shutdown(data: bytes) -> CleanShutdown:
     """Reads `.kafka_cleanshutdown`."""
-    if not data.strip():
+    if len(data) <= _MAX_BYTES and not data.strip():
         return CleanShutdown(version=None, broker_epoch=None, corruptions=())
     value, bad = _json(data)
     return CleanShutdown(
@@ -163,7 +167,15 @@ def _damage(data: bytes, kind: Damage, detail: str) -> Corruption:
     return Corruption(kind=kind, position=0, end_position=len(data), detail=detail)
 
 
+def _too_large(data: bytes) -> Corruption:
+    return _damage(
+        data, Damage.NOT_READ, f"{len(data)} bytes are more than the {_MAX_BYTES} that are read of such a file"
+    )
+
+
 def _properties(data: bytes, separator: str) -> tuple[dict[str, str], list[Corruption]]:
+    if len(data) > _MAX_BYTES:
+        return {}, [_too_large(data)]
     values: dict[str, str] = {}
     bad: list[Corruption] = []
     position = 0
@@ -189,6 +201,8 @@ def _integer(text: str | None, bad: list[Corruption], data: bytes, name: str) ->
 
 
 def _json(data: bytes) -> tuple[dict[str, Any], list[Corruption]]:
+    if len(data) > _MAX_BYTES:
+        return {}, [_too_large(data)]
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):

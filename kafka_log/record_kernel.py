@@ -38,6 +38,9 @@ RECORD_DIGEST: Final = np.dtype(
 )
 """One record: its offset, and what its key and value are, without being them."""
 
+DIGESTS_AT_ONCE: Final = 1 << 16
+"""A record of seven bytes has a digest of 26: of a batch's many records there are never more than so many at once."""
+
 _APPEND_TIME_BIT: Final = 8
 
 
@@ -183,25 +186,27 @@ def _digest(data: Any, start: int, end: int) -> Any:
 
 
 @_kernel
-def digest_records(data: Any, at: int, end: int, record_count: int, base_offset: int, out: Any) -> int:
-    """Fills the first `record_count` rows of `out` (`RECORD_DIGEST`); returns how many records could be read."""
-    for i in range(record_count):
+def digest_records(data: Any, at: int, end: int, base_offset: int, out: Any) -> Any:
+    """Fills `out` (`RECORD_DIGEST`) with the records from an index on; returns the index behind them, -1 if they are
+    not there or of another form.
+    """
+    for i in range(out.shape[0]):
         length, start = _signed(data, at, end)
         if start < 0 or length < 1 or length > end - start:
-            return i
+            return np.int64(-1)
         stop = start + length
         _, at = _signed(data, start + 1, stop)
         if at < 0:
-            return i
+            return np.int64(-1)
         offset_delta, at = _signed(data, at, stop)
         if at < 0:
-            return i
+            return np.int64(-1)
         key, key_end = _past_field(data, at, stop, -1)
         if key_end < 0:
-            return i
+            return np.int64(-1)
         value, value_end = _past_field(data, key_end, stop, -1)
         if value_end < 0:
-            return i
+            return np.int64(-1)
         row = out[i]
         row.offset = base_offset + offset_delta
         row.has_key = 1 if key >= 0 else 0
@@ -209,7 +214,7 @@ def digest_records(data: Any, at: int, end: int, record_count: int, base_offset:
         row.key_digest = _digest(data, key, key_end) if key >= 0 else np.uint64(0)
         row.value_digest = _digest(data, value, value_end) if value >= 0 else np.uint64(0)
         at = stop
-    return record_count
+    return np.int64(at)
 
 
 # ------------------------------------------------------------------------------------------ message formats 0 and 1
@@ -280,13 +285,12 @@ def walk_old_entries(data: Any, magic: int) -> Any:
 
 
 @_kernel
-def digest_old_entries(data: Any, magic: int, shift: int, out: Any) -> None:
-    """Fills `out` (`RECORD_DIGEST`) with entries that were counted before; `shift` is added to their offsets."""
-    at = np.int64(0)
+def digest_old_entries(data: Any, at: int, magic: int, shift: int, out: Any) -> Any:
+    """Fills `out` (`RECORD_DIGEST`) with entries that were counted before, from an index on; `shift` is added to their
+    offsets. Returns the index behind them.
+    """
     for i in range(out.shape[0]):
         end, key, key_end, value = _old_fields(data, at, magic)
-        if end < 0:
-            return
         row = out[i]
         row.offset = _number(data, at, 8) + shift
         row.has_key = 1 if key >= 0 else 0
@@ -294,3 +298,4 @@ def digest_old_entries(data: Any, magic: int, shift: int, out: Any) -> None:
         row.key_digest = _digest(data, key, key_end) if key >= 0 else np.uint64(0)
         row.value_digest = _digest(data, value, end) if value >= 0 else np.uint64(0)
         at = end
+    return np.int64(at)

@@ -22,7 +22,8 @@ under the checksum (`kafka_log.batch`), so a broken chain is picked up again onl
 What this cannot tell: a broken length that is off by exactly some whole batches. They lie inside the row with the wrong
 checksum then, and the offsets missing after it give them away.
 
-The memory in use is one buffer, which grows only as far as the file really has the bytes that a length field promises.
+The memory in use is one buffer, which grows only as far as the file really has the bytes that a length field promises,
+and never for more than the largest batch (`scan_kernel.LARGEST_BATCH`).
 """
 
 from collections.abc import Callable, Iterator
@@ -282,7 +283,9 @@ class _Scanner:
         size = layout.LOG_OVERHEAD + int.from_bytes(self._buffer[start + 8 : start + 12].tobytes(), "big")
         entry = self._buffer.data[start : start + size]
         wrapped = inside(entry) if entry[layout.MAGIC_AT] <= NEWEST else None
-        return wrapped[2] if wrapped is not None else int.from_bytes(entry[:8], "big")
+        if wrapped is None or isinstance(wrapped, Corruption):
+            return int.from_bytes(entry[:8], "big")
+        return wrapped[2]
 
     def _why(self, header: np.void | None, *, crc_is_wrong: bool) -> str:
         """Say in words why what lies at the state's position cannot be read as a batch."""

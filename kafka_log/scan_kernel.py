@@ -73,8 +73,11 @@ S_UPGRADED: Final = 8
 """1 once a batch of format 2 with a leader epoch was read: behind it, no leader writes in an older format."""
 STATE_FIELDS: Final = 9
 
+LARGEST_BATCH: Final = 256 << 20
+"""What says that it is larger is no batch: it would have to be in memory. A broker takes requests of at most
+socket.request.max.bytes, 100 MiB by default."""
 _FREE_CREDIT: Final = 1 << 31
-"""Checksummed bytes that a scan may spend in vain: one batch of the largest size …"""
+"""Checksummed bytes that a scan may spend in vain: eight batches of the largest size …"""
 _CREDIT_PER_BYTE: Final = 8
 """… and so many for each byte of the file passed, so that hostile bytes cost a constant factor, not a square."""
 
@@ -272,7 +275,7 @@ def scan_kernel(base: Any, start: Any, end: Any, offset_in_file: Any, at_eof: An
     capacity = rows.shape[0]
     last_offset = state[S_LAST_OFFSET]
     state[S_HEADER_READ] = 0
-    largest = _FREE_CREDIT + _CREDIT_PER_BYTE * (offset_in_file + start) - state[S_WASTED]
+    largest = min(LARGEST_BATCH, _FREE_CREDIT + _CREDIT_PER_BYTE * (offset_in_file + start) - state[S_WASTED])
     step = _DONE
     while True:
         available = stop - at
@@ -392,7 +395,7 @@ def search_kernel(base: Any, start: Any, end: Any, offset_in_file: Any, at_eof: 
                 break
         if _u8(at + _MAGIC) <= 1 and state[S_UPGRADED] == 0:
             size = _int64(_i32(at + _LENGTH)) + _OVERHEAD
-            credit = _FREE_CREDIT + _CREDIT_PER_BYTE * (at + to_position) - wasted
+            credit = min(LARGEST_BATCH, _FREE_CREDIT + _CREDIT_PER_BYTE * (at + to_position) - wasted)
             if size <= credit and _may_be_old_entry(at, available, last_offset):
                 if size > available and not at_eof:
                     state[S_NEED] = size
@@ -405,7 +408,7 @@ def search_kernel(base: Any, start: Any, end: Any, offset_in_file: Any, at_eof: 
                     wasted += size
         elif available >= _RECORDS and _u8(at + _MAGIC) == 2 and _looks_like_header(at, last_offset):
             size = _int64(_i32(at + _LENGTH)) + _OVERHEAD
-            credit = _FREE_CREDIT + _CREDIT_PER_BYTE * (at + to_position) - wasted
+            credit = min(LARGEST_BATCH, _FREE_CREDIT + _CREDIT_PER_BYTE * (at + to_position) - wasted)
             if size <= credit:
                 if size <= available:
                     if crc32c_at(at + _ATTRIBUTES, size - _ATTRIBUTES) == _u32(at + _CRC):

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_log.corruption import Corruption, Damage
+from kafka_log.corruption import Corruption, Damage, Places
 
 _ENTRY: Final = struct.Struct(">hqqqq")
 
@@ -38,12 +38,12 @@ class TransactionIndex:
 def parse_transaction_index(data: bytes) -> TransactionIndex:
     """Reads a transaction index."""
     whole = len(data) // _ENTRY.size * _ENTRY.size
-    corruptions = []
+    damages = Places()
     entries = []
     for at, (version, producer_id, first, last, stable) in enumerate(_ENTRY.iter_unpack(data[:whole])):
         if version != 0:
             start = at * _ENTRY.size
-            corruptions.append(
+            damages.add(
                 Corruption(
                     kind=Damage.VERSION,
                     position=start,
@@ -55,7 +55,7 @@ def parse_transaction_index(data: bytes) -> TransactionIndex:
             AbortedTransaction(producer_id=producer_id, first_offset=first, last_offset=last, last_stable_offset=stable)
         )
     if whole != len(data):
-        corruptions.append(
+        damages.add(
             Corruption(
                 kind=Damage.FORM,
                 position=whole,
@@ -63,7 +63,7 @@ def parse_transaction_index(data: bytes) -> TransactionIndex:
                 detail=f"{len(data) - whole} bytes behind the last whole entry",
             )
         )
-    return TransactionIndex(entries=tuple(entries), corruptions=tuple(corruptions))
+    return TransactionIndex(entries=tuple(entries), corruptions=tuple(damages.all()))
 
 
 def write_transaction_index(entries: Iterable[AbortedTransaction]) -> bytes:

@@ -25,6 +25,7 @@ from snapshots.topic_names import TopicNames
 GONE: Final = "vanished while the broker was read"
 _HALF_WRITTEN: Final = ".tmp"
 """A file under this name is renamed as soon as it is whole, and is taken under its own."""
+_READINGS: Final = 3
 _LINK: Final = "a link; not followed"
 _NO_FILE: Final = "not a regular file"
 
@@ -86,7 +87,8 @@ class Taker:
     linked_bytes: int = 0
 
     def take(self, directory: SourceDirectory, name: str, path: str, *, held: bool = False) -> Seen | None:
-        """Takes one regular file; `path` is below the log dir. What it was then; None if it has no copy.
+        """Takes one regular file; `path` is below the log dir. What it was then; None if it has no copy. Of one that
+        was cut during each reading the size is -1.
 
         `held`: it may be known already. Raises `VanishedError`, and what the target raises.
         """
@@ -95,18 +97,22 @@ class Taker:
             self.leave(path, treated.reason or "", shown=treated.path)
             return None
         to = self.prefix + treated.path
-        try:
-            with _opened(directory, name) as source:
-                entry = self._kept(to, treated, source) if held else None
-                if entry is None:
-                    entry = self._copied(to, treated, source)
-                seen = source.seen
-        except UnreadableError as error:
-            self.drop(path)
-            self.leave(path, str(error), shown=treated.path)
-            return None
-        self.entries[to] = entry
-        return seen if entry.log_size_bytes == seen.size_bytes else replace(seen, size_bytes=-1)
+        # One that is cut while it is read is neither what it was nor what it is: a roll cuts the zeros off an index.
+        for _ in range(_READINGS):
+            try:
+                with _opened(directory, name) as source:
+                    entry = self._kept(to, treated, source) if held else None
+                    if entry is None:
+                        entry = self._copied(to, treated, source)
+                    seen = source.seen
+            except UnreadableError as error:
+                self.drop(path)
+                self.leave(path, str(error), shown=treated.path)
+                return None
+            self.entries[to] = entry
+            if entry.log_size_bytes == seen.size_bytes:
+                return seen
+        return replace(seen, size_bytes=-1)
 
     def take_noted(self, directory: SourceDirectory, name: str, path: str, *, held: bool = False) -> Seen | None:
         """The same, but one that is not there any more, or is no regular file, is named as left out."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from kafka_log import batch as layout
+from kafka_log.allowance import of_internal_topic
 from kafka_log.batch_writer import write_batch
 from kafka_log.control import OtherControl, decode_control_record
 from kafka_log.coordinator_records import (
@@ -76,10 +77,13 @@ _CONTROL_KEY_BYTES: Final = 4
 
 
 def hashed_log(topic: str, names: TopicNames) -> Rewrite:
-    """One batch of an internal topic to the same with other names; None where its records cannot be read."""
+    """One batch of an internal topic to the same with other names; None where its records cannot be read. Of one log:
+    its batches share an allowance.
+    """
+    allowance = of_internal_topic()
 
     def rewrite(batch: bytes) -> bytes | None:
-        read = read_batch(batch)
+        read = read_batch(batch, allowance=allowance)
         if isinstance(read, Corruption):
             return None
         if read.attributes & layout.CONTROL_BIT:

@@ -18,7 +18,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
-from typing import Final
+from typing import Any, Final
+
+from numpy.typing import NDArray
 
 from kafka_log import batch as layout
 from kafka_log.headers_file import ReadInto, write_headers
@@ -39,7 +41,7 @@ from kafka_log.log_dir import (
     parse_partition_dir,
     parse_segment_file,
 )
-from kafka_log.scan import scan_buffer
+from kafka_log.scan import scan_batches
 from snapshots.hashed_records import hashed_checkpoint, hashed_log, unreadable_batch
 from snapshots.topic_names import TopicNames
 
@@ -118,7 +120,7 @@ def write_treated(
 ) -> None:
     """Writes what is kept of the file that `readinto` gives, up to its end.
 
-    Memory is bounded, but for small files with names in them, which are held whole.
+    Memory is bounded, but for checkpoints with names in them, which are held whole.
     """
     match treated.how:
         case How.HEADERS:
@@ -126,7 +128,7 @@ def write_treated(
         case How.HASHED_LOG:
             write_headers(readinto, write, rewrite=hashed_log(treated.topic or "", _required(names)))
         case How.HASHED_BATCHES:
-            _write_hashed_batches(b"".join(_chunks(readinto)), write, _required(names))
+            _write_hashed_batches(readinto, write, _required(names))
         case How.HASHED_CHECKPOINT:
             write(hashed_checkpoint(b"".join(_chunks(readinto)), _required(names)))
         case How.COPIED:
@@ -167,17 +169,21 @@ def _topic(path: str) -> str:
     return partition.topic if partition is not None else CLUSTER_METADATA
 
 
-def _write_hashed_batches(data: bytes, write: Callable[[bytes], object], names: TopicNames) -> None:
+def _write_hashed_batches(readinto: ReadInto, write: Callable[[bytes], object], names: TopicNames) -> None:
     """A metadata snapshot with other names; what of it cannot be read stays something that cannot be read."""
     rewrite = hashed_log(CLUSTER_METADATA, names)
-    headers, _ = scan_buffer(data)
-    for row in headers[headers["magic"] == layout.CURRENT_MAGIC]:
-        position, size = int(row["position"]), int(row["size_bytes"])
-        kept = rewrite(data[position : position + size]) if row["crc_valid"] else None
-        if kept is not None:
-            write(kept)
-        elif row["control_type"] == -1:
-            write(unreadable_batch(int(row["base_offset"])))
+
+    def take(rows: NDArray[Any], data: memoryview, first_position: int) -> None:
+        for row in rows[rows["magic"] == layout.CURRENT_MAGIC]:
+            start = int(row["position"]) - first_position
+            kept = rewrite(bytes(data[start : start + int(row["size_bytes"])])) if row["crc_valid"] else None
+            if kept is not None:
+                write(kept)
+            elif row["control_type"] == -1:
+                write(unreadable_batch(int(row["base_offset"])))
+
+    for _ in scan_batches(readinto, on_rows=take):
+        pass
 
 
 def _chunks(readinto: ReadInto) -> Iterator[bytes]:

@@ -12,6 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from snapshots.local_path import must_be_readable
+
 _CHUNK: Final = 1 << 20
 _ZEROS: Final = bytes(_CHUNK)
 
@@ -20,7 +22,8 @@ def read_written(path: Path) -> tuple[bytes, int]:
     """A file's bytes up to the hole at its end, and the size of that hole. Raises `OSError`."""
     with path.open("rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
-        written = _written_bytes(file.fileno(), size)
+        written = written_bytes(file.fileno(), size)
+        must_be_readable(written)
         data = bytearray()
         while len(data) < written and (more := file.read(written - len(data))):
             data += more
@@ -32,7 +35,7 @@ def sha256_of(path: Path) -> str:
     """The digest of a whole file, its hole included, at the size that it has when it is opened. Raises `OSError`."""
     with path.open("rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
-        written = _written_bytes(file.fileno(), size)
+        written = written_bytes(file.fileno(), size)
         if written == 0:
             return _sha256_of_zeros(size)
         digest = hashlib.sha256()
@@ -44,7 +47,7 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _written_bytes(descriptor: int, size: int) -> int:
+def written_bytes(descriptor: int, size: int) -> int:
     """Bytes before the hole at the end; leaves the position at 0."""
     try:
         hole = os.lseek(descriptor, 0, os.SEEK_HOLE)

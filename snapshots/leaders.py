@@ -12,6 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from kafka_log.allowance import Allowance, of_internal_topic
 from kafka_log.control import ControlType, KRaftVoters, decode_control_record
 from kafka_log.corruption import Corruption
 from kafka_log.metadata_records import MetadataRecord, decode_metadata_record
@@ -51,13 +52,14 @@ def read_leaders(files: Iterable[Callable[[memoryview], int]]) -> Leaders:
     """Reads the newest metadata snapshot, then the log's segments in order, each by its `readinto`."""
     leaders = Leaders()
     for readinto in files:
+        allowance = of_internal_topic()
 
-        def on_rows(rows: NDArray[Any], data: memoryview, position: int) -> None:
+        def on_rows(rows: NDArray[Any], data: memoryview, position: int, allowance: Allowance = allowance) -> None:
             leaders.reach = int(rows[-1]["partition_leader_epoch"]), int(rows[-1]["last_offset"])
             told = (rows["control_type"] == -1) | (rows["control_type"] >= ControlType.LEADER_CHANGE)
             wanted = rows[told & (rows["magic"] == 2) & (rows["crc_valid"] == 1)].copy()
             wanted["position"] -= position
-            for at, records in records_in(data, wanted):
+            for at, records in records_in(data, wanted, allowance=allowance):
                 for record in () if isinstance(records, Corruption) else records:
                     if wanted[at]["control_type"] != -1:
                         voters = decode_control_record(record)

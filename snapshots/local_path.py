@@ -15,10 +15,12 @@ from contextlib import suppress
 from pathlib import Path, PosixPath
 from typing import IO, Any, Final, cast
 
-LARGEST_FILE_READ_WHOLE: Final = 256 << 20
+LARGEST_FILE_READ_WHOLE: Final = 64 << 20
 """Bytes of the largest file that `read_bytes` takes into memory: Kafka's own checkpoints, indexes and producer
-snapshots have a few megabytes, a manifest of a million files has less than this. Logs are read piece by piece.
+snapshots have a few megabytes. Logs are read piece by piece.
 """
+LARGEST_TEXT_READ_WHOLE: Final = 256 << 20
+"""Of the largest that `read_text` does, which are ours: a manifest of a million files has less than this."""
 
 _ANY_LINK: Final = getattr(os, "O_NOFOLLOW_ANY", 0)
 _FOR_PASSING: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -45,17 +47,29 @@ class LocalPath(PosixPath):
         return open(self, mode, buffering, encoding, errors, newline, opener=_open_regular)
 
     def read_bytes(self) -> bytes:
-        """The whole file. Raises `OSError`: EFBIG where it is larger than any that is read as a whole."""
+        """The whole file. Raises `OSError`: EOVERFLOW where it is larger than any that is read as a whole."""
+        return self._whole(LARGEST_FILE_READ_WHOLE)
+
+    def read_text(self, encoding: str | None = None, errors: str | None = None, newline: str | None = None) -> str:
+        """The whole file as text, its line ends as they are. Raises `OSError` as above."""
+        return self._whole(LARGEST_TEXT_READ_WHOLE).decode(encoding or "utf-8", errors or "strict")
+
+    def _whole(self, most: int) -> bytes:
         with self.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            if size > LARGEST_FILE_READ_WHOLE:
-                raise OSError(errno.EFBIG, f"{size} bytes, more than the {LARGEST_FILE_READ_WHOLE} that are read")
+            must_be_readable(size, most)
             # What is appended meanwhile is left out: as if it had been asked a moment earlier.
             return cast(bytes, file.read(size))
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """Of the path itself: a link's own where it is one, whatever is asked."""
         return os.stat(self, follow_symlinks=False)
+
+
+def must_be_readable(size: int, most: int = LARGEST_FILE_READ_WHOLE) -> None:
+    """Raises `OSError` (EOVERFLOW) where a file of so many bytes is not read as a whole."""
+    if size > most:
+        raise OSError(errno.EOVERFLOW, f"{size} bytes, more than the {most} that are read")
 
 
 def _open_regular(path: str, flags: int) -> int:

@@ -29,7 +29,13 @@ from upath import UPath
 from upath.extensions import ProxyUPath
 
 from snapshots.errors import AuditError, SnapshotError, StorageError
-from snapshots.local_path import LocalPath
+from snapshots.holes import written_bytes
+from snapshots.local_path import (
+    LARGEST_FILE_READ_WHOLE,
+    LARGEST_TEXT_READ_WHOLE,
+    LocalPath,
+    must_be_readable,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -106,13 +112,20 @@ class ObjectPath(_Wrapper):
         yield from (self / name for name in names)
 
     def read_bytes(self) -> bytes:
-        """The whole object, in one request."""
-        with store_errors(self):
-            return cast(bytes, self.__wrapped__.fs.cat_file(self.path))
+        """The whole object. Raises `OSError`, EOVERFLOW where it is larger than any that is read as a whole."""
+        return self._whole(LARGEST_FILE_READ_WHOLE)
 
     def read_text(self, encoding: str | None = None, errors: str | None = None, newline: str | None = None) -> str:
-        """The whole object as text."""
-        return self.read_bytes().decode(encoding or "utf-8", errors or "strict")
+        """The whole object as text. Raises `OSError` as above."""
+        return self._whole(LARGEST_TEXT_READ_WHOLE).decode(encoding or "utf-8", errors or "strict")
+
+    def _whole(self, most: int) -> bytes:
+        with store_errors(self):
+            store = self.__wrapped__.fs
+            size = int(store.info(self.path)["size"] or 0)
+            must_be_readable(size, most)
+            # Nobody has such a range of an object without bytes; and with it the store is not asked for the size again.
+            return cast(bytes, store.cat_file(self.path, start=0, end=size)) if size else b""
 
     def write_bytes(self, data: bytes) -> int:
         """Writes the whole object, which is there at once or not at all."""
@@ -248,20 +261,22 @@ def open_bytes(path: Location) -> BufferedReader:
 
 
 def unreadable(root: Location, directory: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Which files of one directory cannot be opened, and why: (path below root, reason).
+    """Which files of one directory cannot be opened or are too large to be read whole, and why: (path below root,
+    reason).
 
     A file of this machine is opened to see; objects are listed, since opening each would cost a request.
     """
-    if not isinstance(root, Path):
-        there = (root / directory).sizes_below()
-        for name in names:
-            if name.removeprefix(f"{directory}/") not in there:
-                yield name, os.strerror(errno.ENOENT)
-        return
+    there = (root / directory).sizes_below() if not isinstance(root, Path) else {}
     for name in names:
         try:
-            with (root / name).open("rb"):
-                pass
+            if isinstance(root, Path):
+                with (root / name).open("rb") as file:
+                    size = written_bytes(file.fileno(), os.fstat(file.fileno()).st_size)
+            elif (listed := there.get(name.removeprefix(f"{directory}/"))) is not None:
+                size = listed
+            else:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            must_be_readable(size)
         except OSError as error:
             yield name, error.strerror or str(error)
 

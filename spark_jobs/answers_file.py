@@ -14,7 +14,7 @@ def read_answers(root: Location, manifest: Manifest, unread: list[LeftOut]) -> C
     """The answers beside the manifest; a plain copy may hold them under the same name."""
     path = manifest.answers or ANSWERS_NAME
     try:
-        text = (root / path).read_bytes().decode("utf-8")
+        text = (root / path).read_text(encoding="utf-8")
         return from_json(text, where=path)
     except FileNotFoundError as error:
         if manifest.answers is not None:

@@ -5,7 +5,6 @@ hold: one copy speaks for a partition: its leader's, or where there is none the 
 leader epoch. That is the last leader's, unless its disk was exchanged for an older one.
 """
 
-import pickle
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import pyarrow.dataset as ds
 
 from kafka_log.coordinator_records import TransactionState
 from kafka_log.internal_topics import CONSUMER_OFFSETS, REMOTE_LOG_METADATA, SHARE_GROUP_STATE, TRANSACTION_STATE
+from spark_jobs import own_pickles
 from spark_jobs.facts.commit_falls import CommitCourse
 from spark_jobs.facts.context import PartitionKey, Row
 from spark_jobs.facts.coordinator_rows import (
@@ -158,13 +158,18 @@ def _logs(
             topic=name,
             partition=partition,
             broker_id=broker_id,
-            table=merge_tables(pickle.loads(r["coordinator_records"]) for r in ordered),
+            table=merge_tables(_table(snapshot, r["coordinator_records"]) for r in ordered),
             partition_count=len(topic.partitions) if topic is not None else None,
             names_hashed=snapshot.manifest.hashed_topics,
             broker_quiet=snapshot_quiet or broker_id in quiet_brokers,
             snapshot_quiet=snapshot_quiet,
             metadata_log_captured=history.captured,
         )
+
+
+def _table(snapshot: ReadSnapshot, kept: bytes) -> CoordinatorTable:
+    table: CoordinatorTable = own_pickles.loads(kept, where=f"What the step index kept of {snapshot.key}")
+    return table
 
 
 def speaker(

@@ -5,13 +5,14 @@ hold: a file that could not be read is named with the reason; nothing is left ou
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow.dataset as ds
 
 from snapshots.manifest import LeftOut
+from spark_jobs.failures import Failure, reason_of
 from spark_jobs.gather import SnapshotContext
 from spark_jobs.missing_evidence import kept, unread_segments
 from spark_jobs.run import ReadSnapshot
@@ -39,8 +40,26 @@ def coverage_of(
     }
 
 
-def write_coverage(target: Path, coverage: Mapping[str, Any]) -> None:
-    """Writes it, with the batches that the facts count."""
+def write_coverage(target: Path, coverage: Mapping[str, Any], failed: Sequence[Failure] = ()) -> None:
+    """Writes it, with the batches that the facts count. `failed`: the partitions whose facts could not be derived."""
     segments = ds.dataset(str(target / "facts" / "segments"), format="parquet").to_table(columns=["batch_count"])
     batches = sum(segments.column("batch_count").to_pylist())
-    (target / "coverage.json").write_text(json.dumps({**coverage, "batches": batches}), encoding="utf-8")
+    told = _without(coverage, failed) if failed else coverage
+    (target / "coverage.json").write_text(json.dumps({**told, "batches": batches}), encoding="utf-8")
+
+
+def _without(coverage: Mapping[str, Any], failed: Sequence[Failure]) -> dict[str, Any]:
+    """The coverage where segments that were read count as unread after all."""
+    known = {entry["path"] for entry in coverage["unread"]}
+    rows = [
+        {"path": path, "directory": path.rpartition("/")[0], "error": reason_of(failure)}
+        for failure in failed
+        for path in failure.unread
+        if path not in known
+    ]
+    return {
+        **coverage,
+        "segments": coverage["segments"] - len(rows),
+        "missing": [*coverage["missing"], *kept(unread_segments(rows))],
+        "unread": [*coverage["unread"], *({"path": row["path"], "reason": row["error"]} for row in rows)],
+    }

@@ -6,7 +6,6 @@ functions of `spark_jobs.facts`; this module only gathers, hands over and writes
 """
 
 import hashlib
-import pickle
 import shutil
 import time
 from collections import Counter
@@ -23,6 +22,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from snapshots.location import Location
+from spark_jobs import own_pickles
 from spark_jobs.coverage import coverage_of, write_coverage
 from spark_jobs.fact_files import (
     PartWriter,
@@ -126,7 +126,7 @@ def derive_by_partition(spark: "SparkSession", run: Run) -> None:
             if not run.look.partitions:
                 _write_posture(snapshot, told[snapshot.key].posture)
                 _write_whole_cluster(snapshot, told[snapshot.key].transactional_ids)
-            write_coverage(snapshot.target, told[snapshot.key].coverage)
+            write_coverage(snapshot.target, told[snapshot.key].coverage, failures.parts_of(snapshot.key))
 
 
 def _broadcast(frame: Any) -> Any:
@@ -205,7 +205,7 @@ class Works:
         """Writes one snapshot's."""
         path = self._path(key)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(pickle.dumps(work, protocol=pickle.HIGHEST_PROTOCOL))
+        path.write_bytes(own_pickles.dumps(work))
 
     def of(self, key: str) -> SnapshotWork:
         """Reads one snapshot's; those last asked for are at hand."""
@@ -219,7 +219,7 @@ class Works:
 
 @lru_cache(maxsize=4)
 def _work_at(path: str, written_ns: int) -> SnapshotWork:
-    work: SnapshotWork = pickle.loads(handed_over(Path(path)))
+    work: SnapshotWork = own_pickles.loads(handed_over(Path(path)), where=path)
     return work
 
 
@@ -307,8 +307,11 @@ def _derive_group(works: Works, failures: Failures) -> Any:
         rows = table.to_pylist()
         audited: str = rows[0]["audited"]
         work = works.of(audited)
+        key = (rows[0]["topic"], rows[0]["partition"])
+        own = {row["path"]: row for row in rows if row["snapshot"] == audited}
+        earlier = {row["path"]: row for row in rows if row["snapshot"] != audited}
         try:
-            return _packed_rows(audited, work, _derived(work, rows, audited))
+            return _packed_rows(audited, work, derive_alone(work, key, own, earlier, audited, failures))
         except Exception as error:
             failures.take("derive", audited, error, root=work.root)
             return _PACKED.empty_table()
@@ -316,10 +319,32 @@ def _derive_group(works: Works, failures: Failures) -> Any:
     return derive_group
 
 
-def _derived(work: SnapshotWork, rows: list[Row], audited: str) -> Rows:
-    key = (rows[0]["topic"], rows[0]["partition"])
-    own = {row["path"]: row for row in rows if row["snapshot"] == audited}
-    earlier = {row["path"]: row for row in rows if row["snapshot"] != audited}
+def derive_alone(
+    work: SnapshotWork,
+    key: tuple[str, int],
+    own: IndexRows,
+    earlier: IndexRows,
+    audited: str,
+    failures: Failures | None,
+) -> Rows:
+    """The facts of one partition; where it makes us fail, those that are left when none of its segments was read.
+
+    `failures`: where that is noted; without it, what is raised is the caller's.
+    """
+    try:
+        return _derived(work, key, own, earlier)
+    except Exception as error:
+        if failures is None:
+            raise
+        reason = failures.take_part("derive", audited, f"{key[0]}-{key[1]}", own, error, root=work.root)
+        return _derived(work, key, _unread(own, reason), _unread(earlier, reason))
+
+
+def _unread(rows: IndexRows, reason: str) -> IndexRows:
+    return {path: {**row, "error": reason} for path, row in rows.items()}
+
+
+def _derived(work: SnapshotWork, key: tuple[str, int], own: IndexRows, earlier: IndexRows) -> Rows:
     if key in work.partitions:
         return derive_partition(work, work.partitions[key], own, earlier)
     if key in work.gone:

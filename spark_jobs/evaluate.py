@@ -9,7 +9,6 @@ small snapshot what takes time is asking, not counting.
 """
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -28,7 +27,7 @@ from expectations.diagnosis import Copies, Place, diagnose
 from expectations.suites import Validation, by_relation, confirm, validate
 from expectations.verdicts import Breach, InvariantResult, breach_query, count_query, explain, fold, results
 from snapshots.errors import SnapshotError
-from spark_jobs import store
+from spark_jobs import report_file, store
 from spark_jobs.errors import EvaluationError, StoreError
 from spark_jobs.fact_files import batches_of, read_relation
 from spark_jobs.failures import is_its_own
@@ -112,10 +111,10 @@ def _evaluate(snapshots: Sequence[AuditedSnapshot], run: Run, url: str) -> None:
         judged = judge(url, run_ids, run.look.judged(), missing=missing)
         for run_id, snapshot in by_run.items():
             report = _report(snapshot, run, run_id, judged[run_id])
-            _write(snapshot.target / "report.json", report)
+            report_file.keep_judged(snapshot.target, report)
             if run.data_docs:
                 write_data_docs(snapshot.target / "data_docs", report, judged[run_id].validations)
-            _write(snapshot.target / _STAGED, {"run_id": run_id})
+            report_file.write(snapshot.target / _STAGED, {"run_id": run_id})
         store.mark_judged(url, *run_ids)
     except BaseException:
         store.discard(url, *run_ids)
@@ -128,6 +127,8 @@ def _forget_earlier_try(snapshots: Sequence[AuditedSnapshot], url: str) -> None:
     store.discard(url, *(_staged_run(snapshot) for snapshot in left))
     for snapshot in left:
         (snapshot.target / _STAGED).unlink()
+    for snapshot in snapshots:
+        report_file.forget(snapshot.target)
 
 
 def _new_run(snapshot: AuditedSnapshot, run: Run) -> store.NewRun:
@@ -311,13 +312,6 @@ def _instant(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _write(path: Path, value: object) -> None:
-    """Whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(value, indent=1, default=str) + "\n", encoding="utf-8")
-    os.replace(partial, path)
-
-
 def publish(run: Run, url: str, *, progress: Progress = lambda _: None) -> None:
     """Makes the evaluated runs visible, one by one. Each report then names the run that is: an equal one published
     before stays.
@@ -336,7 +330,7 @@ def publish(run: Run, url: str, *, progress: Progress = lambda _: None) -> None:
 
 
 def _publish(snapshot: AuditedSnapshot, run_id: str, url: str) -> None:
-    report = read_report(snapshot.target / "report.json")
+    report = report_file.read(report_file.at(snapshot.target))
     visible = store.publish(
         url,
         run_id,
@@ -349,12 +343,15 @@ def _publish(snapshot: AuditedSnapshot, run_id: str, url: str) -> None:
         ),
     )
     report["run"]["run_id"] = visible
-    _write(snapshot.target / "report.json", report)
+    report_file.keep(snapshot.target, report)
 
 
 def discard(run: Run, url: str) -> None:
-    """Gives up the staged runs, where nothing is to be published."""
-    store.discard(url, *(_staged_run(snapshot) for snapshot in going_on(run).snapshots))
+    """Gives up the staged runs, where nothing is to be published: the reports are all there is."""
+    left = going_on(run).snapshots
+    store.discard(url, *(_staged_run(snapshot) for snapshot in left))
+    for snapshot in left:
+        report_file.keep(snapshot.target, report_file.read(report_file.at(snapshot.target)))
 
 
 def _staged_run(snapshot: AuditedSnapshot) -> str:
@@ -363,12 +360,6 @@ def _staged_run(snapshot: AuditedSnapshot) -> str:
         return str(json.loads(path.read_text(encoding="utf-8"))["run_id"])
     except (OSError, ValueError, KeyError) as error:
         raise SnapshotError(f"{path} is not there or not whole ({error}). Run the step evaluate first.") from error
-
-
-def read_report(path: Path) -> dict[str, Any]:
-    """A report file."""
-    report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return report
 
 
 def worst_at_or_above(report: Mapping[str, Any], fail_on: str) -> bool:

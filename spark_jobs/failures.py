@@ -1,8 +1,9 @@
-"""Snapshots of a run that could not be audited, and why: what one of them does to us is no other's concern.
+"""What of a run could not be audited, and why: what one snapshot, or one part of it, does to us is no other's concern.
 
-In: what was raised, and over which snapshot. Out: a note in the run directory, which the later steps heed. The rule
-that must hold: nothing that stands in one snapshot takes the others along; what is wrong around us (store, Spark, disk)
-stops the run, for it would fail all of them alike.
+In: what was raised, and over which snapshot or part. Out: a note in the run directory, which the later steps heed. The
+rule that must hold: nothing that stands in one snapshot takes the others along, and nothing that stands in one segment
+or partition the rest of its snapshot: its segments count as unread then, and its verdicts are not known. What is wrong
+around us (store, Spark, disk) stops the run, for it would fail all of them alike.
 
 A note is a file, since tasks write them too, on whatever machine Spark put them.
 """
@@ -11,9 +12,9 @@ import json
 import os
 import shutil
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -34,13 +35,18 @@ KINDS: Final[dict[str, type[AuditError]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """One snapshot that could not be audited. `trace`: where it was raised, for whoever mends it."""
+    """One snapshot that could not be audited, or one part of it. `trace`: where it was raised, for whoever mends it.
+
+    `part`: the segment or partition that it concerns alone, with the segments that count as unread for it.
+    """
 
     snapshot: str
     step: str
     kind: str
     text: str
     trace: str
+    part: str | None = None
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,30 +79,65 @@ class Failures:
 
     def note(self, step: str, key: str, error: Exception) -> None:
         """Keeps what was raised over a snapshot; the first of a step stands."""
-        folder = Path(self.directory, step)
+        self._keep(key, _failure(step, key, error))
+
+    def take_part(
+        self, step: str, key: str, part: str, unread: Iterable[str], error: Exception, *, root: object = None
+    ) -> str:
+        """Notes what was raised over a part of a snapshot; raises it on if it is the environment's.
+
+        Returns the reason for which these segments, by their paths, count as unread.
+        """
+        if not is_its_own(error, root):
+            raise error
+        failure = replace(_failure(step, key, error), part=part, unread=tuple(unread))
+        self._keep(f"{key} {part}", failure)
+        return reason_of(failure)
+
+    def _keep(self, name: str, failure: Failure) -> None:
+        folder = Path(self.directory, failure.step)
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{sha256(key.encode()).hexdigest()}.json"
+        path = folder / f"{sha256(name.encode()).hexdigest()}.json"
         if path.exists():
             return
-        failure = Failure(
-            snapshot=key,
-            step=step,
-            kind=next((kind for kind, type_ in KINDS.items() if isinstance(error, type_)), "our fault"),
-            text=str(error) if isinstance(error, AuditError) else f"{type(error).__name__}: {error}",
-            trace="".join(traceback.format_exception(error)),
-        )
         partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
         partial.write_text(json.dumps(asdict(failure)), encoding="utf-8")
         os.replace(partial, path)
 
     def all(self) -> tuple[Failure, ...]:
-        """Every note, in the order of the steps, then of the names."""
-        found = [
-            Failure(**json.loads(path.read_text(encoding="utf-8")))
-            for step in STEPS
-            for path in Path(self.directory, step).glob("*.json")
-        ]
-        return tuple(sorted(found, key=lambda f: (STEPS.index(f.step), f.snapshot)))
+        """Every note of a whole snapshot, in the order of the steps, then of the names."""
+        return tuple(f for f in self._kept() if f.part is None)
+
+    def parts(self) -> tuple[Failure, ...]:
+        """Every note of a part of a snapshot, in the same order."""
+        return tuple(f for f in self._kept() if f.part is not None)
+
+    def parts_of(self, key: str) -> tuple[Failure, ...]:
+        """The partitions of one snapshot whose facts could not be derived."""
+        return tuple(f for f in self.parts() if f.snapshot == key and f.step == "derive")
+
+    def _kept(self) -> list[Failure]:
+        found: list[Failure] = []
+        for step in STEPS:
+            for path in Path(self.directory, step).glob("*.json"):
+                noted = json.loads(path.read_text(encoding="utf-8"))
+                found.append(Failure(**{**noted, "unread": tuple(noted["unread"])}))
+        return sorted(found, key=lambda f: (STEPS.index(f.step), f.snapshot, f.part or ""))
+
+
+def reason_of(failure: Failure) -> str:
+    """Why the segments of a part count as unread."""
+    return f"not judged, for a fault of ours: {failure.text}"
+
+
+def _failure(step: str, key: str, error: Exception) -> Failure:
+    return Failure(
+        snapshot=key,
+        step=step,
+        kind=next((kind for kind, type_ in KINDS.items() if isinstance(error, type_)), "our fault"),
+        text=str(error) if isinstance(error, AuditError) else f"{type(error).__name__}: {error}",
+        trace="".join(traceback.format_exception(error)),
+    )
 
 
 def is_its_own(error: Exception, root: object) -> bool:

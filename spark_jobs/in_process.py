@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from spark_jobs.derive import derive_gone, derive_partition, snapshot_work
+from spark_jobs.derive import derive_alone, snapshot_work
 from spark_jobs.fact_files import relation_table
-from spark_jobs.facts.context import Row, Rows
+from spark_jobs.facts.context import PartitionKey, Row, Rows
 from spark_jobs.facts.posture_rows import posture_rows
+from spark_jobs.failures import Failures
 from spark_jobs.gather import SnapshotContext, gather
 from spark_jobs.index import INDEX_SCHEMA, index_rows
 from spark_jobs.plan import segment_tasks
@@ -31,22 +32,29 @@ class Derived:
     tables: Mapping[str, pa.Table]
 
 
-def derive_here(snapshot: AuditedSnapshot) -> Derived:
-    """Runs every step over one snapshot, compared with its earlier one if it has one."""
+def derive_here(snapshot: AuditedSnapshot, *, failures: Failures | None = None) -> Derived:
+    """Runs every step over one snapshot, compared with its earlier one if it has one.
+
+    `failures`: where to note a part that makes us fail; without it, what is raised is the caller's.
+    """
     run = Run(directory=snapshot.target, snapshots=(snapshot,), store_url=None, fail_on="never", started_at_ms=0)
-    summaries = pa.Table.from_batches(list(index_rows(segment_tasks(run))), schema=INDEX_SCHEMA)
+    summaries = pa.Table.from_batches(list(index_rows(segment_tasks(run), failures=failures)), schema=INDEX_SCHEMA)
     dataset = ds.dataset(summaries)
     before = gather(snapshot.previous, dataset) if snapshot.previous is not None else None
     context = gather(snapshot, dataset, also=before.replicas.keys() if before is not None else ())
     work = snapshot_work(snapshot, context, before, snapshot.target)
-    own: dict[str, Row] = {}
-    of_earlier: dict[str, Row] = {}
+    index: dict[str, Row] = {}
+    own: dict[PartitionKey, dict[str, Row]] = {}
+    of_earlier: dict[PartitionKey, dict[str, Row]] = {}
     for row in summaries.to_pylist():
-        (own if row["snapshot"] == snapshot.key else of_earlier)[row["path"]] = row
+        key = (row["topic"], row["partition"])
+        if row["snapshot"] == snapshot.key:
+            index[row["path"]] = own.setdefault(key, {})[row["path"]] = row
+        else:
+            of_earlier.setdefault(key, {})[row["path"]] = row
     rows: Rows = {name: list(of_relation) for name, of_relation in context.rows.items()}
-    made = [derive_partition(work, partition, own, of_earlier) for partition in work.partitions.values()]
-    made += [derive_gone(work, key, of_earlier) for key in work.gone]
-    for of_partition in made:
+    for key in (*work.partitions, *work.gone):
+        of_partition = derive_alone(work, key, own.get(key, {}), of_earlier.get(key, {}), snapshot.key, failures)
         for name, of_relation in of_partition.items():
             rows.setdefault(name, []).extend(of_relation)
     rows |= posture_rows(rows.get("partitions", []), context.posture)
@@ -57,4 +65,4 @@ def derive_here(snapshot: AuditedSnapshot) -> Derived:
         return tables[name] if name in tables else relation_table(name, (), **names)
 
     tables |= whole_cluster_tables(read, context.transactional_ids, **names)
-    return Derived(context=context, index=own, tables=tables)
+    return Derived(context=context, index=index, tables=tables)

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from snapshots.holes import read_written
 from snapshots.location import Location, location, open_bytes
+from spark_jobs import own_pickles
 from spark_jobs.failures import Failures
 from spark_jobs.mounts import must_see
 
@@ -102,8 +103,8 @@ def by_bytes(tasks: Iterable[SegmentTask], *, at_least: int) -> list[list[Segmen
 
 
 def index_rows(tasks: Iterable[SegmentTask], *, failures: Failures | None = None) -> Iterator[pa.RecordBatch]:
-    """Reads segments, one record batch per segment. `failures`: where to note whose segment made us fail, to go on
-    with the others; without it, what is raised is the caller's.
+    """Reads segments, one record batch per segment. `failures`: where to note which segment made us fail; it counts as
+    unread. Without it, what is raised is the caller's.
     """
     for task in tasks:
         try:
@@ -115,8 +116,8 @@ def index_rows(tasks: Iterable[SegmentTask], *, failures: Failures | None = None
             if failures is None:
                 raise
             error.add_note(f"in {task.path}")
-            failures.take("index", task.snapshot, error)
-            continue
+            reason = failures.take_part("index", task.snapshot, task.path, (task.path,), error)
+            row = {**_identity(task), "error": reason, "bytes_read": 0}
         yield pa.RecordBatch.from_pylist([row], schema=INDEX_SCHEMA)
 
 
@@ -259,11 +260,9 @@ def _plain(corruption: Any) -> dict[str, Any]:
 
 def _coordinator_records(task: SegmentTask) -> bytes:
     """Newest value per key in this segment of a coordinator's topic, pickled values of our own types."""
-    import pickle
-
     from spark_jobs.facts.coordinator_tables import latest_records
     from spark_jobs.segment_files import SegmentFile
 
     with open_bytes(location(task.root) / task.stored_path) as file:
         batches = SegmentFile(task.stored_path, file, task.stored_bytes).records()
-        return pickle.dumps(latest_records(task.topic, batches), protocol=pickle.HIGHEST_PROTOCOL)
+        return own_pickles.dumps(latest_records(task.topic, batches))

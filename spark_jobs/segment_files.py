@@ -1,26 +1,29 @@
 """A segment as the snapshot holds it: the broker's log, or the headers file that a capture kept of it.
 
 In: an open file and its name. Out: blocks of batch headers, or the records of an internal topic. The rule that must
-hold: who asks cannot tell which of the two it was, but for a user's records, which a headers file does not have.
+hold: who asks cannot tell which of the two it was, but for a user's records, which a headers file does not have; and
+one batch's records are in memory at a time.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import IO, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kafka_log.allowance import of_internal_topic
 from kafka_log.corruption import Corruption
 from kafka_log.headers_file import HEADERS_FILE_DAMAGE, HeadersBlock, HeadersReader, kept_records
 from kafka_log.log_dir import is_headers_file
 from kafka_log.old_formats import has_its_magic
-from kafka_log.records import Record, records_in
+from kafka_log.records import Record, records_of
 from kafka_log.scan import BATCH_HEADER, OnRows, ScanBlock, scan_batches
 
 BatchRecords = tuple[np.void, tuple[Record, ...] | Corruption]
 """A batch's row, and its records or why there are none."""
 
+_BLOCK_ROWS: Final = 64
+"""Batches of an internal topic that are held, as bytes, until their records are asked for."""
 _UNREADABLE: Final = np.zeros(1, BATCH_HEADER)
 _UNREADABLE["magic"], _UNREADABLE["control_type"] = 2, -1
 
@@ -56,29 +59,32 @@ class SegmentFile:
             yield ScanBlock(headers=block.headers, corruptions=block.corruptions)
 
     def records(self) -> Iterator[BatchRecords]:
-        """The records of every batch, of an internal topic's log: a block in memory at a time."""
+        """The records of every batch, of an internal topic's log."""
         if self._headers is None:
             yield from self._records_of_log()
             return
+        allowance = of_internal_topic()
         for block in HeadersReader(self._readinto).blocks():
-            for row, records in kept_records(block):
+            for row, records in kept_records(block, allowance=allowance):
                 if has_its_magic(row):
                     yield row, records
             if block.corruptions and _own_damage(block) is not None:
                 yield _UNREADABLE[0], block.corruptions[0]
 
     def _records_of_log(self) -> Iterator[BatchRecords]:
-        found: list[BatchRecords] = []
+        found: list[tuple[np.void, bytes]] = []
+        allowance = of_internal_topic()
 
         def take(rows: NDArray[Any], data: memoryview, first_position: int) -> None:
-            readable = rows[has_its_magic(rows)]
-            there = readable.copy()
-            there["position"] -= first_position
-            for at, records in records_in(data, there):
-                found.append((readable[at].copy(), _moved(records, first_position)))
+            for at in np.flatnonzero(has_its_magic(rows)):
+                start = int(rows["position"][at]) - first_position
+                # Of one with a wrong checksum not all bytes may be there, and none are read.
+                size = int(rows["size_bytes"][at]) if rows["crc_valid"][at] else 0
+                found.append((rows[at].copy(), bytes(data[start : start + size])))
 
-        for _ in scan_batches(self._readinto, on_rows=take):
-            yield from found
+        for _ in scan_batches(self._readinto, block_rows=_BLOCK_ROWS, on_rows=take):
+            for row, batch in found:
+                yield row, records_of(row, batch, allowance=allowance)
             found.clear()
 
     def _readinto(self, buffer: memoryview) -> int:
@@ -88,13 +94,6 @@ class SegmentFile:
         size: int = self._file.readinto(buffer[:wanted])
         self._given += size
         return size
-
-
-def _moved(records: tuple[Record, ...] | Corruption, by: int) -> tuple[Record, ...] | Corruption:
-    """What keeps a batch from being read, at its place in the file."""
-    if not isinstance(records, Corruption):
-        return records
-    return replace(records, position=records.position + by, end_position=records.end_position + by)
 
 
 def _own_damage(block: HeadersBlock) -> str | None:

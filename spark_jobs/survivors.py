@@ -5,10 +5,15 @@ snapshot goes with the one that it is compared with.
 """
 
 from dataclasses import replace
+from typing import Final
 
 from snapshots.errors import AuditError
+from spark_jobs.errors import OwnError
 from spark_jobs.failures import KINDS
 from spark_jobs.run import AuditedSnapshot, Run
+
+_NAMED: Final = 5
+"""Parts that an error names."""
 
 
 def going_on(run: Run) -> Run:
@@ -44,5 +49,18 @@ def failed_error(run: Run) -> AuditError:
         each = " ".join(f"{f.snapshot}: {f.text.rstrip('.')}." for f in found)
         text = f"{failed} of {audited} snapshots could not be audited, {others}. {each}"
     error = KINDS[kind](text)
+    error.add_note("\n".join(f.trace for f in found))
+    return error
+
+
+def partly_failed_error(run: Run) -> AuditError:
+    """Parts of snapshots that could not be judged, as one error; what is left of these snapshots was."""
+    found = run.failures.parts()
+    each = " ".join(f"{f.part} of {f.snapshot}: {f.text.rstrip('.')}." for f in found[:_NAMED])
+    more = f" And {len(found) - _NAMED} more." if len(found) > _NAMED else ""
+    error = OwnError(
+        f"{len(found)} {'part' if len(found) == 1 else 'parts'} could not be judged: what hangs on it is told as not "
+        f"known, all else was judged. {each}{more}"
+    )
     error.add_note("\n".join(f.trace for f in found))
     return error

@@ -6,7 +6,6 @@ facts. Of a snapshot of a few hundred kilobytes what takes time is handing its s
 others, not reading them; one large snapshot needs every core.
 """
 
-import pickle
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -17,6 +16,7 @@ import pyarrow as pa
 
 from snapshots.listing import listing
 from snapshots.manifest import Manifest
+from spark_jobs import own_pickles
 from spark_jobs.coverage import coverage_of, write_coverage
 from spark_jobs.fact_files import PartWriter, write_empty_relations
 from spark_jobs.failures import Failures
@@ -55,7 +55,7 @@ def derive_whole(spark: "SparkSession", run: Run) -> None:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     for number, snapshot in enumerate(run.snapshots):
-        (work / f"{number}.pickle").write_bytes(pickle.dumps(snapshot, protocol=pickle.HIGHEST_PROTOCOL))
+        (work / f"{number}.pickle").write_bytes(own_pickles.dumps(snapshot))
     many = len(run.snapshots)
     tasks = min(many, _TASKS_A_CORE * spark.sparkContext.defaultParallelism)
     spark.range(0, many, 1, tasks).mapInArrow(_derive_each(str(work), run.failures), schema=_DONE_DDL).collect()
@@ -78,17 +78,18 @@ def _derive_each(work: str, failures: Failures) -> "ArrowMapIterFunction":
     def derive_each(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                snapshot: AuditedSnapshot = pickle.loads(handed_over(Path(work, f"{number}.pickle")))
+                path = Path(work, f"{number}.pickle")
+                snapshot: AuditedSnapshot = own_pickles.loads(handed_over(path), where=path)
                 with failures.of("derive", snapshot.key, root=snapshot.root):
-                    derive_and_write(snapshot)
+                    derive_and_write(snapshot, failures)
             yield batch
 
     return derive_each
 
 
-def derive_and_write(snapshot: AuditedSnapshot) -> None:
-    """One snapshot's facts and coverage, in this process."""
-    made = derive_here(snapshot)
+def derive_and_write(snapshot: AuditedSnapshot, failures: Failures) -> None:
+    """One snapshot's facts and coverage, in this process. `failures`: where to note a part that makes us fail."""
+    made = derive_here(snapshot, failures=failures)
     facts = snapshot.target / "facts"
     shutil.rmtree(facts, ignore_errors=True)
     writer = PartWriter(facts, "whole")
@@ -97,4 +98,5 @@ def derive_and_write(snapshot: AuditedSnapshot) -> None:
             writer.write(name, table)
     writer.close()
     write_empty_relations(facts)
-    write_coverage(snapshot.target, coverage_of(snapshot, made.context, made.index.values()))
+    coverage = coverage_of(snapshot, made.context, made.index.values())
+    write_coverage(snapshot.target, coverage, failures.parts_of(snapshot.key))

@@ -5,6 +5,7 @@ gives them; a worker that needs an S3 server starts one.
 """
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -61,6 +62,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return rank.get(name, len(rank) + (name not in slow))
 
     items.sort(key=begins)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Root's servers have their data in a directory of this run, whatever home a test gives them."""
+    if not hasattr(config, "workerinput"):  # pytest-xdist's workers have it from who started them
+        place = Path(tempfile.mkdtemp(prefix="tidegauge-root-"))
+        place.chmod(0o755)
+        os.environ["TIDEGAUGE_ROOT_POSTGRES"] = str(place)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Nothing stays."""
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ["TIDEGAUGE_ROOT_POSTGRES"], ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

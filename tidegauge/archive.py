@@ -23,8 +23,8 @@ def unpack(archive: Path, directory: Path) -> Path:
     partial = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
     try:
         with tarfile.open(archive) as tar:
-            tar.extractall(partial, filter="data")
-        partial.chmod(0o755)
+            tar.extractall(partial, filter=_closed)  # noqa: S202 - the filter is that of PEP 706
+        partial.chmod(0o750)
         os.rename(_only_child(partial), directory)
     except OSError:
         if not directory.is_dir():  # else somebody else was faster
@@ -32,6 +32,12 @@ def unpack(archive: Path, directory: Path) -> Path:
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return directory
+
+
+def _closed(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
+    """What may be unpacked (PEP 706), as far as others have nothing to see in it."""
+    found = tarfile.data_filter(member, path)
+    return found if found.mode is None else found.replace(mode=found.mode & ~0o027)
 
 
 def _only_child(directory: Path) -> Path:

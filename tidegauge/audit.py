@@ -115,11 +115,13 @@ def _as_given(address: str | None) -> str | None:
 
 
 def raise_failures(run: Run) -> None:
-    """Raises what snapshots of a run failed of, if any did."""
-    from spark_jobs.survivors import failed_error
+    """Raises what snapshots of a run failed of, or parts of them, if any did."""
+    from spark_jobs.survivors import failed_error, partly_failed_error
 
     if run.failures.all():
         raise failed_error(run)
+    if run.failures.parts():
+        raise partly_failed_error(run)
 
 
 def audit(
@@ -269,15 +271,19 @@ def _say_failures(run: Run, step: str, progress: Progress) -> None:
     for failure in run.failures.all():
         if failure.step == step:
             progress(f"{step}: {failure.snapshot} is left out: {failure.text}")
+    for failure in run.failures.parts():
+        if failure.step == step:
+            progress(f"{step}: {failure.part} of {failure.snapshot} counts as unread: {failure.text}")
 
 
 def _result(run: Run) -> AuditResult:
-    from spark_jobs.evaluate import read_report, worst_at_or_above
+    from spark_jobs import report_file
+    from spark_jobs.evaluate import worst_at_or_above
     from spark_jobs.survivors import failed_snapshots, surviving
 
     for snapshot in failed_snapshots(run):  # What an earlier run left there is not this one's.
-        (snapshot.target / "report.json").unlink(missing_ok=True)
-    reports = tuple(s.target / "report.json" for s in surviving(run).snapshots)
-    breached = any(worst_at_or_above(read_report(path), run.fail_on) for path in reports)
+        report_file.forget(snapshot.target)
+    reports = tuple(report_file.at(s.target) for s in surviving(run).snapshots)
+    breached = any(worst_at_or_above(report_file.read(path), run.fail_on) for path in reports)
     several = len(run.snapshots) > 1 or bool(run.failures.all())
     return AuditResult(reports=reports, exit_code=1 if breached else 0, several=several)

@@ -64,6 +64,8 @@ def salvage_command(
     saved = salvage(location(directory), topic=topic, partition=partition, start=start, end=end, broker=broker, out=out)
     for reason in saved.unreadable:
         progress(f"not salvaged: {reason}")
+    for reason in saved.survivors_unreadable:
+        progress(f"not compared, so it may hold records that are told as to be produced again: {reason}")
     span = f" [{saved.start_offset}, {saved.end_offset})" if saved.records else ""
     click.echo(
         f"{saved.records} records of {topic}-{partition}{span} from broker {saved.broker_id} in {saved.directory}; "

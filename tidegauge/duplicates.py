@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from kafka_log.allowance import Allowance
 from kafka_log.corruption import Corruption
 from kafka_log.records import Record, RecordBatch, read_batch
 from tidegauge.replica_batches import Identity, ReplicaBatches, identity, is_control
@@ -49,6 +50,8 @@ class Survivors:
     """(producer id, epoch, sequence) -> broker, offset, content."""
     contents: dict[bytes, deque[tuple[int, int]]] = field(default_factory=dict)
     """Content -> (broker, offset) of the records with it that stand for none yet."""
+    unreadable: list[str] = field(default_factory=list)
+    """Batches whose records nobody could compare: a salvaged record may stand in them."""
 
     def same_as(self, batch: RecordBatch, at: int, batch_identity: Identity) -> Duplicate | None:
         """The surviving record that is the salvaged batch's record `at`; it stands for no other from now on."""
@@ -76,7 +79,8 @@ def survivors_of(copies: Sequence[ReplicaBatches], start: int, salvaged: set[Ide
     found = Survivors()
     seen: set[Identity] = set()
     for copy in copies:
-        outcomes = copy.outcomes(start)
+        outcomes, allowance = copy.outcomes(start), Allowance()
+        found.unreadable += (f"broker {copy.replica.broker_id}, {told}" for told in copy.damaged(start, None))
         for row, data in copy.batches(start, None):
             own = identity(row)
             if own in salvaged:
@@ -84,8 +88,11 @@ def survivors_of(copies: Sequence[ReplicaBatches], start: int, salvaged: set[Ide
             if own in seen or own in salvaged or is_control(row) or outcomes.of(row) == "aborted":
                 continue
             seen.add(own)
-            batch = read_batch(data)
-            if not isinstance(batch, Corruption):
+            batch = read_batch(data, allowance=allowance)
+            if isinstance(batch, Corruption):
+                where = f"broker {copy.replica.broker_id}, offsets {row['base_offset']}..{row['last_offset']}"
+                found.unreadable.append(f"{where}: {batch.detail}")
+            else:
                 _index(found, batch, copy.replica.broker_id)
     return found
 

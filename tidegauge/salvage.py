@@ -23,6 +23,7 @@ from typing import IO, Any, Final
 
 import numpy as np
 
+from kafka_log.allowance import Allowance
 from kafka_log.batch import TRANSACTIONAL_BIT
 from kafka_log.checkpoints import EpochEntry, write_leader_epoch_checkpoint
 from kafka_log.corruption import Corruption
@@ -48,7 +49,8 @@ class Salvaged:
     """What was written: how many records, which of them survive elsewhere and how that is known, what is unreadable.
 
     `surviving_elsewhere` counts the records whose very batch another copy holds, one that is itself about to be cut
-    included. `duplicates` counts, by how it is known, those that the surviving copies have.
+    included. `duplicates` counts, by how it is known, those that the surviving copies have; more of them may stand in
+    batches of these copies whose records cannot be read, `survivors_unreadable`.
     """
 
     broker_id: int
@@ -60,6 +62,7 @@ class Salvaged:
     end_offset: int | None
     survivors: tuple[int, ...]
     unreadable: tuple[str, ...]
+    survivors_unreadable: tuple[str, ...]
     directory: Path
 
     @property
@@ -170,15 +173,15 @@ class _Writer:
         found: Counter[str] = Counter()
         epochs: dict[int, int] = {}
         offsets: list[int] = []
-        unreadable = list(self._damaged(copy))
-        outcomes = copy.outcomes(self.start)
+        unreadable = list(copy.damaged(self.start, self.end))
+        outcomes, allowance = copy.outcomes(self.start), Allowance()
         with (self.out / "records.jsonl").open("x", encoding="utf-8") as lines, _Log(target) as log:
             for row, data in copy.batches(self.start, self.end):
                 log.append(row, data)
                 epochs.setdefault(int(row["partition_leader_epoch"]), int(row["base_offset"]))
                 if is_control(row):
                     continue
-                batch = read_batch(data)
+                batch = read_batch(data, allowance=allowance)
                 if isinstance(batch, Corruption):
                     unreadable.append(f"offsets {row['base_offset']}..{row['last_offset']}: {batch.detail}")
                     continue
@@ -202,20 +205,17 @@ class _Writer:
             end_offset=offsets[1] + 1 if offsets else None,
             survivors=tuple(sorted(staying)),
             unreadable=tuple(unreadable),
+            survivors_unreadable=tuple(self.survivors.unreadable),
             directory=self.out,
         )
         told = asdict(result) | {
             "directory": self.name,
             "to_produce_again": result.to_produce_again,
             "unreadable": result.unreadable[:_UNREADABLE_NAMED],
+            "survivors_unreadable": result.survivors_unreadable[:_UNREADABLE_NAMED],
         }
         (self.out / "salvage.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
         return result
-
-    def _damaged(self, copy: ReplicaBatches) -> Iterator[str]:
-        for _, rows in copy.headers(self.start, self.end):
-            for row in rows[rows["crc_valid"] == 0]:
-                yield f"offsets {row['base_offset']}..{row['last_offset']}: the checksum is wrong"
 
     def _lines(self, batch: RecordBatch, row: np.void, outcomes: Outcomes) -> Iterator[dict[str, Any]]:
         own = identity(row)

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from spark_jobs.errors import UnavailableError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
@@ -29,6 +31,12 @@ VARIABLES: Final = (
         name="TIDEGAUGE_STORE_URL",
         default="an embedded Postgres under TIDEGAUGE_HOME",
         meaning="The store, as an SQLAlchemy URL (`postgresql+psycopg2://user:password@host/database`), or `none`.",
+    ),
+    Variable(
+        name="TIDEGAUGE_ROOT_POSTGRES",
+        default="/var/lib/tidegauge-postgres",
+        meaning="Where the embedded Postgres keeps its data if you are root, as which Postgres does not run: user "
+        "`pgserver` runs it there, and the data directory under TIDEGAUGE_HOME is a link.",
     ),
     Variable(
         name="TIDEGAUGE_SNAPSHOTS",
@@ -94,6 +102,29 @@ VARIABLES: Final = (
         meaning="Origins whose pages may show the console in a frame, separated by spaces: where Airflow's pages are.",
     ),
     Variable(
+        name="TIDEGAUGE_CONSOLE_AIRFLOW_TOKEN",
+        default="",
+        meaning="A secret of 32 characters or more that Airflow's API server and the console share, so that the "
+        "console believes it about who is logged in; `@FILE` names a file that holds it. `tidegauge up` makes one.",
+    ),
+    Variable(
+        name="TIDEGAUGE_CONSOLE_PROXIES",
+        default="",
+        meaning="Addresses or networks of proxies whose word on users and addresses the console takes, separated by "
+        "spaces.",
+    ),
+    Variable(
+        name="TIDEGAUGE_CONSOLE_USER_HEADER",
+        default="",
+        meaning="The header in which those proxies name who is logged in, such as `X-Forwarded-User`.",
+    ),
+    Variable(
+        name="TIDEGAUGE_CONSOLE_TOKENS",
+        default="",
+        meaning="`name=token` of people and programs that may say who they are by a token of 32 characters or more, "
+        "separated by spaces or lines; `@FILE` names a file that holds them.",
+    ),
+    Variable(
         name="TIDEGAUGE_COMMAND",
         default="tidegauge",
         meaning="What a DAG's tasks run for steps without Spark, as a shell would split it.",
@@ -118,6 +149,12 @@ def home() -> Path:
     import platformdirs
 
     return platformdirs.user_data_path("tidegauge")
+
+
+def root_postgres() -> Path:
+    """Below which the embedded Postgres of root keeps its data."""
+    given = os.environ.get("TIDEGAUGE_ROOT_POSTGRES") or "/var/lib/tidegauge-postgres"
+    return Path(given).expanduser().absolute()
 
 
 def store_url() -> str | None:
@@ -150,3 +187,29 @@ def console_hosts() -> tuple[str, ...]:
 def console_framed_by() -> tuple[str, ...]:
     """Origins whose pages may show the console in a frame. What could end the policy that they go into is left out."""
     return tuple(o for o in os.environ.get("TIDEGAUGE_CONSOLE_FRAMED_BY", "").split() if not {";", ","} & set(o))
+
+
+def console_proxies() -> tuple[str, ...]:
+    """Addresses and networks of those whom the console believes about who asks, as they were written."""
+    return tuple(os.environ.get("TIDEGAUGE_CONSOLE_PROXIES", "").split())
+
+
+def console_user_header() -> str | None:
+    """The header in which they say so."""
+    return os.environ.get("TIDEGAUGE_CONSOLE_USER_HEADER", "").strip() or None
+
+
+def secret(name: str) -> str:
+    """A variable's value, or what the file holds that it names as `@FILE`; "" if it is not set. Raises
+    `UnavailableError` for a file that cannot be read.
+    """
+    given = os.environ.get(name, "")
+    if not given.startswith("@"):
+        return given
+    try:
+        return Path(given[1:]).expanduser().read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        said = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        raise UnavailableError(
+            f"{name} names the file {given[1:]}, which cannot be read ({said}). Name one that this process may read."
+        ) from None

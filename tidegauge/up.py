@@ -6,9 +6,11 @@ It works in the demonstration's directory (`demo.home`), so what `tidegauge demo
 must hold: what is started here is stopped here, however it ends.
 """
 
+import secrets
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -16,6 +18,7 @@ from typing import Final
 from spark_jobs import store
 from tidegauge import demo, postgres, settings
 from tidegauge.console import server as console
+from tidegauge.console.callers import trust_of_settings
 
 _HOST: Final = "127.0.0.1"
 _CHECK_S: Final = 1.0
@@ -37,10 +40,19 @@ def _up(state: Path, port: int, say: Callable[[str], None]) -> None:
         url = settings.store_url() or server.ensure_database("tidegauge")
         store.migrate(url)
         framed_by = (f"http://{_HOST}:*", *settings.console_framed_by())
-        with console.running(url, host=_HOST, port=port, docs=(state / "runs",), framed_by=framed_by) as address:
+        trust = trust_of_settings()
+        token = trust.airflow_token or secrets.token_urlsafe(32)
+        trust = replace(trust, airflow_token=token)
+        with console.running(
+            url, host=_HOST, port=port, docs=(state / "runs",), framed_by=framed_by, trust=trust
+        ) as address:
             say(f"console    {address}/")
             say(f"data docs  {address}/data-docs")
-            environ = {**demo.task_environment(state, store_url=url), "TIDEGAUGE_CONSOLE_URL": address}
+            environ = {
+                **demo.task_environment(state, store_url=url),
+                "TIDEGAUGE_CONSOLE_URL": address,
+                "TIDEGAUGE_CONSOLE_AIRFLOW_TOKEN": token,
+            }
             with demo.airflow_of(server, state, environ, say) as scheduler:
                 scheduler.wait_for(demo.DAG)
                 user, password = scheduler.login

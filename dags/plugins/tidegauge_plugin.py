@@ -3,29 +3,37 @@
 In: a request of somebody who is logged in to Airflow. Out: what the console at `TIDEGAUGE_CONSOLE_URL` answers, so that
 the console itself asks for no password and can stay on a loopback or cluster-internal address. To install it, put this
 file into Airflow's `plugins` folder (`AIRFLOW__CORE__PLUGINS_FOLDER` may name the folder it lies in) and set
-`TIDEGAUGE_CONSOLE_URL` for the API server. It imports nothing of Tidegauge.
+`TIDEGAUGE_CONSOLE_URL` for the API server. It imports nothing of Tidegauge. Where the API server and the console are
+given one secret, `TIDEGAUGE_CONSOLE_AIRFLOW_TOKEN`, the console believes it about who is logged in.
 
 The rules that must hold: nobody sees anything whom Airflow would not show the DAG `replication_audit`, and nobody
 acknowledges a breach who may not edit that DAG; only the console's own addresses are asked for, whatever comes in; of
-what a browser sends along, the console gets nothing that is Airflow's, and the other way round.
+what a browser sends along, the console gets nothing that is Airflow's but the user's name, and the other way round;
+nobody is vouched for whom Airflow did not ask for a password.
 """
 
 import asyncio
+import logging
 import os
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import DagDetails
+from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from airflow.api_fastapi.core_api.security import GetUserDep
+from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 from fastapi import Depends, FastAPI, HTTPException, Request
 from starlette.background import BackgroundTask
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+
+_LOG: Final = logging.getLogger(__name__)
 
 PREFIX: Final = "/tidegauge"
 _DAG: Final = "replication_audit"
@@ -39,7 +47,7 @@ _PATIENCE_S: Final = 60.0
 _ASKED: Final = ("accept", "accept-language", "content-type", "if-none-match", "origin", "sec-fetch-site", "user-agent")
 _ANSWERED: Final = (
     "cache-control", "content-disposition", "content-security-policy", "content-type", "cross-origin-opener-policy",
-    "cross-origin-resource-policy", "etag", "last-modified", "link", "location", "referrer-policy",
+    "cross-origin-resource-policy", "etag", "last-modified", "link", "location", "referrer-policy", "retry-after",
     "x-content-type-options",
 )  # fmt: skip
 
@@ -65,15 +73,23 @@ class Console:
         self._environ = environ
         self._clients: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
 
-    async def ask(self, method: str, path: str, request: Request, body: bytes = b"") -> Response:
-        """Passes a request on, and what comes back."""
+    async def ask(self, method: str, path: str, request: Request, user: Any, body: bytes = b"") -> Response:
+        """Passes a request of `user`'s on, and what comes back."""
         place = (self._environ.get("TIDEGAUGE_CONSOLE_URL") or "").rstrip("/")
         if urlsplit(place).scheme not in ("http", "https"):
             return _told(503, "TIDEGAUGE_CONSOLE_URL is not set for Airflow's API server: where is the console?")
+        try:
+            vouched = _vouched(self._environ, user, request)
+        except OSError as error:
+            _LOG.warning("TIDEGAUGE_CONSOLE_AIRFLOW_TOKEN names a file that cannot be read: %s", error)
+            return _told(503, "TIDEGAUGE_CONSOLE_AIRFLOW_TOKEN names a file that Airflow's API server cannot read.")
         query = request.scope["query_string"].decode("ascii", "replace")
         client = self._client()
         asked = client.build_request(
-            method, f"{place}/{path}" + (f"?{query}" if query else ""), headers=_headers(request), content=body
+            method,
+            f"{place}/{path}" + (f"?{query}" if query else ""),
+            headers=[*_headers(request), *vouched],
+            content=body,
         )
         try:
             answer = await client.send(asked, stream=True)
@@ -116,6 +132,30 @@ def _headers(request: Request) -> list[tuple[str, str]]:
     return headers
 
 
+def _vouched(environ: Mapping[str, str], user: Any, request: Request) -> list[tuple[str, str]]:
+    """Who asks, and the secret by which the console believes it. Raises `OSError` for a file that cannot be read."""
+    token = environ.get("TIDEGAUGE_CONSOLE_AIRFLOW_TOKEN") or ""
+    if token.startswith("@"):
+        token = Path(token[1:]).expanduser().read_text(encoding="utf-8").strip()
+    if not token:
+        return []
+    headers = [("x-tidegauge-airflow-token", token)]
+    if request.client is not None:
+        headers.append(("x-forwarded-for", request.client.host))
+    if not _is_anybody(user):
+        headers.append(("x-tidegauge-user", quote(user.get_name(), safe="")))
+    return headers
+
+
+def _is_anybody(user: Any) -> bool:
+    """Whether Airflow lets in whoever comes, under this name: SimpleAuthManager with `simple_auth_manager_all_admins`,
+    and the anonymous user of the FAB provider's AUTH_ROLE_PUBLIC.
+    """
+    if isinstance(user, SimpleAuthManagerUser):
+        return bool(conf.getboolean("core", "simple_auth_manager_all_admins"))
+    return bool(getattr(user, "is_anonymous", False))
+
+
 def _told(status: int, words: str) -> Response:
     return HTMLResponse(f"<!doctype html><title>Tidegauge</title><p>{words}</p>", status_code=status)
 
@@ -140,15 +180,15 @@ def create_app(environ: Mapping[str, str]) -> FastAPI:
         written = "".join(c if re.fullmatch(r"[A-Za-z0-9._-]", c) else _escaped(c) for c in folder)
         return RedirectResponse(f"{request.scope.get('root_path', '')}/data-docs/of/{written}", status_code=307)
 
-    @app.api_route("/{path:path}", methods=["GET", "HEAD"], dependencies=[Depends(reader)])
-    async def show(path: str, request: Request) -> Response:
+    @app.api_route("/{path:path}", methods=["GET", "HEAD"])
+    async def show(path: str, request: Request, user: Annotated[Any, Depends(reader)]) -> Response:
         """A page of the console."""
         if not is_address(path):
             raise HTTPException(404, "The console has no such address.")
-        return await console.ask(request.method, path, request)
+        return await console.ask(request.method, path, request, user)
 
-    @app.post("/{path:path}", dependencies=[Depends(editor)])
-    async def acknowledge(path: str, request: Request) -> Response:
+    @app.post("/{path:path}")
+    async def acknowledge(path: str, request: Request, user: Annotated[Any, Depends(editor)]) -> Response:
         """The one form of the console."""
         if not is_address(path) or not _ACKNOWLEDGING.fullmatch(path):
             raise HTTPException(404, "The console takes no form at this address.")
@@ -157,7 +197,7 @@ def create_app(environ: Mapping[str, str]) -> FastAPI:
             body += piece
             if len(body) > _LONGEST_FORM:
                 raise HTTPException(413, "The form is too long.")
-        return await console.ask("POST", path, request, body)
+        return await console.ask("POST", path, request, user, body)
 
     return app
 

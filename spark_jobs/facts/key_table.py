@@ -135,6 +135,7 @@ class KeyTableBuilder:
     def table(self, aborted: Iterable[Transaction]) -> KeyTable:
         """The table, without what `aborted` (or open) transactions wrote."""
         records = np.concatenate([np.zeros(0, dtype=KEY_RECORD), *self._parts])
+        self._parts.clear()
         ranges: dict[int, list[tuple[int, int]]] = {}
         for t in aborted:
             end = t.marker_offset if t.marker_offset is not None else np.iinfo(np.int64).max

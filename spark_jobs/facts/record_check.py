@@ -3,7 +3,8 @@
 In: a scan's rows with the bytes that they were read from. Out: a `RecordCheck`. The rule that must hold: a segment's
 records cost some tens of milliseconds, however large it is. Up to `PLAIN_BYTES_READ` bytes of plain batches, and up to
 `PACKED_BYTES_READ` of compressed ones, all are looked into; of a larger segment, batches spread evenly over it. How
-many were is counted: who writes wrong batches writes many.
+many were is counted: who writes wrong batches writes many. A batch that unpacks to more than is left of the segment's
+allowance is passed over, too: nothing is known against it.
 """
 
 from dataclasses import dataclass, field
@@ -13,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafka_log import batch as layout
-from kafka_log.batch import CompressionType, compression_type
-from kafka_log.compression import decompress
-from kafka_log.corruption import Corruption
-from kafka_log.old_formats import of_old_format
+from kafka_log.allowance import Allowance
+from kafka_log.batch import compression_type
+from kafka_log.compression import decompress_to_array
+from kafka_log.corruption import Corruption, Damage
+from kafka_log.old_formats import inside, of_old_format
 from kafka_log.record_kernel import (
     BROKEN_FORM,
     BROKEN_OFFSETS,
@@ -85,6 +87,7 @@ class RecordChecker:
         self._plain_seen = 0
         self._packed_seen = 0
         self._packed_read = 0
+        self._allowance = Allowance()
         self._wrong: NDArray[Any] = np.zeros(4096, dtype=np.int64)
 
     def take(self, rows: NDArray[Any], data: memoryview, first_position: int) -> None:
@@ -107,7 +110,7 @@ class RecordChecker:
         older = (rows["crc_valid"] != 0) & of_old_format(rows)
         self.found.batches_read += int(np.count_nonzero(older))
         for at in np.nonzero(older & (rows["record_count"] < 0))[0]:
-            self.found._note(rows[at], BROKEN_FORM)
+            self._unread_wrapper(rows[at], data, first_position)
         passed_over = int(np.count_nonzero(wrong < 0))
         self.found.batches_read += int(np.count_nonzero(sound)) - int(np.count_nonzero(packed)) - passed_over
         self.found.batches_passed_over += passed_over
@@ -115,6 +118,15 @@ class RecordChecker:
             self.found._note(rows[at], int(wrong[at]))
         for at in np.nonzero(packed)[0]:
             self._packed(rows[at], data, first_position)
+
+    def _unread_wrapper(self, row: Any, data: memoryview, first_position: int) -> None:
+        """Asks again why: the row has no room for it."""
+        found = inside(_bytes_of(row, data, first_position))
+        if isinstance(found, Corruption) and found.kind == Damage.NOT_READ:
+            self.found.batches_read -= 1
+            self.found.batches_passed_over += 1
+        else:
+            self.found._note(row, BROKEN_FORM)
 
     def _packed(self, row: Any, data: memoryview, first_position: int) -> None:
         self._packed_seen += 1
@@ -124,12 +136,14 @@ class RecordChecker:
         self._packed_read += 1
         if self._packed_read % PACKED_BATCHES_READ == 0:
             self._stride *= 2
+        body = unpacked(row, _bytes_of(row, data, first_position), self._allowance)
+        if isinstance(body, Corruption) and body.kind == Damage.NOT_READ:
+            self.found.batches_passed_over += 1
+            return
         self.found.batches_read += 1
-        start = int(row["position"]) - first_position
-        body = unpacked(row, data[start : start + int(row["size_bytes"])])
         wrong = (
             BROKEN_FORM
-            if body is None
+            if isinstance(body, Corruption)
             else check_records(
                 body,
                 0,
@@ -145,11 +159,20 @@ class RecordChecker:
             self.found._note(row, wrong)
 
 
-def unpacked(row: Any, batch: memoryview) -> NDArray[Any] | None:
-    """The plain bytes of a batch's records; None if its codec cannot give them."""
-    codec = compression_type(int(row["attributes"]))
+def _bytes_of(row: Any, data: memoryview, first_position: int) -> memoryview:
+    start = int(row["position"]) - first_position
+    return data[start : start + int(row["size_bytes"])]
+
+
+def unpacked(row: Any, batch: memoryview, allowance: Allowance) -> NDArray[np.uint8] | Corruption:
+    """The plain bytes of a batch's records; a `Corruption` if its codec cannot give them, of kind NOT_READ if they are
+    more than the log's allowance.
+    """
+    allowance.earn(len(batch))
+    codec, most = compression_type(int(row["attributes"])), allowance.bytes_of_a_batch
     if codec is None:
-        return None
-    records = batch[layout.RECORDS_AT :]
-    plain = records if codec == CompressionType.NONE else decompress(codec, records)
-    return None if isinstance(plain, Corruption) else np.frombuffer(plain, np.uint8)
+        return Corruption(kind=Damage.RECORDS, position=0, end_position=len(batch), detail="no such codec")
+    body = decompress_to_array(codec, batch[layout.RECORDS_AT :], max_plain_bytes=most)
+    # How far a codec came with bytes that it could not unpack is not known.
+    allowance.spend(plain_bytes=most if isinstance(body, Corruption) else len(body))
+    return body

@@ -51,7 +51,7 @@ SEGMENTS: Final = Relation(
         + CAPTURE
         + """
         record_batches_read     int64  batches whose records were looked into; null where the snapshot holds no records of it
-        record_batches_passed_over int64 sound batches that were not, in a large segment
+        record_batches_passed_over int64 sound batches that were not: in a large segment, or where more would be unpacked than is read
         record_form_errors      int64  batches whose bytes are not the records that the header tells (A06)
         record_offset_errors    int64  batches whose records' offsets do not rise, or leave the batch's range (A06)
         record_timestamp_errors int64  batches whose largest timestamp is not that of their records (A10)

@@ -20,7 +20,7 @@ auditing a snapshot again changes nothing unless it finds something else. Every 
 store without its password.
 """
 
-from spark_jobs.store.acknowledgement import Acknowledgement, acknowledge, withdraw
+from spark_jobs.store.acknowledgement import Acknowledgement, Verification, acknowledge, withdraw
 from spark_jobs.store.connection import connect, normalised
 from spark_jobs.store.publish import Report, publish
 from spark_jobs.store.retention import Removed, retain
@@ -44,6 +44,7 @@ __all__ = [
     "Removed",
     "Report",
     "RunKey",
+    "Verification",
     "acknowledge",
     "connect",
     "discard",

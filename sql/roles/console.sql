@@ -9,5 +9,5 @@ BEGIN
 END
 $$;
 GRANT tidegauge_reader TO tidegauge_console;
-GRANT EXECUTE ON FUNCTION tidegauge.acknowledge(text, text, text, timestamptz, text) TO tidegauge_console;
-GRANT EXECUTE ON FUNCTION tidegauge.withdraw_acknowledgement(text, text, text) TO tidegauge_console;
+GRANT EXECUTE ON FUNCTION tidegauge.acknowledge(text, text, text, timestamptz, text, text, inet) TO tidegauge_console;
+GRANT EXECUTE ON FUNCTION tidegauge.withdraw_acknowledgement(text, text, text, text, inet) TO tidegauge_console;

@@ -19,6 +19,7 @@ LINKS = Links()
 ORDERS = LINKS.partition("production", "orders", 0)
 PAGES = (
     "/",
+    "/acknowledgements",
     LINKS.cluster("production"),
     LINKS.topic("production", "orders"),
     ORDERS,
@@ -155,7 +156,7 @@ def test_a_breach_is_acknowledged_in_the_browser(context: "BrowserContext", cons
     page.get_by_label("Note").fill("looking at it")
     page.get_by_role("button", name="Acknowledge").click()
     assert page.get_by_role("status").inner_text() == "Acknowledged."
-    assert "Ada <script> takes care of it until" in page.locator("main").inner_text()
+    assert "Ada <script> unverified takes care of it until" in page.locator("main").inner_text()
     page.get_by_role("button", name="Withdraw").click()
     assert "withdrawn" in page.get_by_role("status").inner_text()
 

@@ -35,5 +35,19 @@ def test_nothing_else_does(prefix):
     assert seen(prefix) == ("", "/runs")
 
 
+@pytest.mark.parametrize(
+    ("forwarded", "scheme"), [("https", "https"), ("http", "http"), ("gopher", "http"), ("", "http")]
+)
+def test_behind_tls_its_cookie_is_for_tls(forwarded, scheme):
+    found = []
+
+    async def app(scope, receive, send):
+        found.append(scope["scheme"])
+
+    scope = {"type": "http", "scheme": "http", "path": "/", "headers": [(b"x-forwarded-proto", forwarded.encode())]}
+    asyncio.run(Mounted(app)(scope, None, None))
+    assert found == [scheme]
+
+
 def test_a_root_path_of_the_server_s_own_stays():
     assert seen("/tidegauge", root_path="/console", path="/console/runs") == ("/console", "/console/runs")

@@ -77,7 +77,7 @@ def test_a_cluster_s_risks_are_told_apart_from_its_breaches(console: httpx.Clien
 
 PAGES = (
     "/", LINKS.cluster("production"), LINKS.cluster("payments"), LINKS.topic("production", "orders"), ORDERS,
-    "/invariants", "/invariants/D06", "/runs", "/breaches",
+    "/invariants", "/invariants/D06", "/runs", "/breaches", "/acknowledgements",
 )  # fmt: skip
 
 
@@ -305,6 +305,36 @@ def test_a_breach_is_acknowledged_once_however_often_the_form_is_sent(console: h
     again = console.post(breach_page, data=form | {"action": "withdraw"})
     assert again.headers["location"].endswith("said=withdrawn#acknowledgement")
     assert breach_page not in links_of(page(console, "/breaches?state=acknowledged"))
+
+
+def test_the_trail_says_who_said_what_of_a_breach_and_from_where(console: httpx.Client, breach_page: str) -> None:
+    form = {"form_token": token(console, breach_page), "who": "<i>bo</i>", "until": "resolved", "note": "<u>mine</u>"}
+    console.post(breach_page, data=form)
+    console.post(breach_page, data=form | {"who": "cy", "action": "withdraw"})
+    place = next(link for link in links_of(page(console, breach_page)) if link.startswith("/acknowledgements?"))
+    markup = page(console, place)
+    assert breach_page in links_of(markup)
+    assert "&lt;i&gt;bo&lt;/i&gt;" in markup
+    assert "&lt;u&gt;mine&lt;/u&gt;" in markup
+    seen = text_of(markup)
+    assert seen.index("cy unverified 127.0.0.1") < seen.index("<i>bo</i> unverified 127.0.0.1"), "the latest first"
+    rows = console.get("/acknowledgements/figures/acknowledgements.json?cluster=production").json()["rows"]
+    assert [(row["action"], row["said_by"]) for row in rows[:2]] == [("withdrawn", "cy"), ("acknowledged", "<i>bo</i>")]
+    of_another = page(console, "/acknowledgements?cluster=payments&breach=nope")
+    assert "Nobody has said anything of this breach" in of_another
+    page(console, "/acknowledgements?after=nonsense", 400)
+
+
+def test_a_long_trail_goes_on_below(filled_store: str, console: httpx.Client) -> None:
+    from tests.spark_jobs.store.helpers import audit, breach
+
+    audit(filled_store, "talked-about", "s1", breach("b1"))
+    for number in range(60):
+        store.acknowledge(filled_store, "talked-about", "b1", by=f"number {number}", until=None)
+    first = page(console, "/acknowledgements?cluster=talked-about")
+    (more,) = (link for link in links_of(first) if "after=" in link and "/figures/" not in link)
+    found = [re.findall(r"<bdi>number (\d+)</bdi>", markup) for markup in (first, page(console, more))]
+    assert [int(number) for numbers in found for number in numbers] == list(range(59, -1, -1))
 
 
 @pytest.mark.parametrize(

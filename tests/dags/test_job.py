@@ -1,8 +1,10 @@
 """How a job is run, and what its exit code makes of the task."""
 
+import json
 import shlex
 import signal
 import sys
+import tempfile
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -10,6 +12,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 import job
+from spark_jobs.session import submit_environment
 
 ENVIRON = {"SPARK_HOME": "/spark", "TIDEGAUGE_JOB": "/jobs/job.py"}
 CONTEXT = {"ti": SimpleNamespace(dag_id="replication_audit", run_id="manual__2026-11-21T05:00:00+00:00", try_number=2)}
@@ -97,6 +100,41 @@ def test_what_was_set_is_not_set_otherwise():
         "spark.ui.enabled=true",
         "spark.authenticate=false",
     ]
+
+
+READS_ITS_SETTINGS = """
+import json, os, subprocess
+from pyspark.sql import SparkSession
+pids = f"{os.getpid()},{os.getppid()}"
+line = subprocess.run(["ps", "-ww", "-o", "args=", "-p", pids], capture_output=True, text=True).stdout
+assert "SparkSubmit" in line, line
+conf = SparkSession.builder.getOrCreate().sparkContext.getConf()
+told = {key: conf.get(f"spark.hadoop.fs.s3a.{key}") for key in ("secret.key", "endpoint")}
+print("TOLD " + json.dumps([told, "s3cr" in line]), flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_setting_that_is_a_secret_is_on_no_command_line_and_in_no_log(tmp_path, monkeypatch, caplog):
+    (tmp_path / "job.py").write_text(READS_ITS_SETTINGS)
+    secret = "s3cr\\e t=#!:é€\U0001f600"
+    monkeypatch.setenv("TIDEGAUGE_JOB", str(tmp_path / "job.py"))
+    monkeypatch.setenv("TIDEGAUGE_SPARK_MASTER", "local[1]")
+    for name, value in submit_environment().items():
+        monkeypatch.setenv(name, value)
+    settings = [f"spark.hadoop.fs.s3a.secret.key={secret}", "spark.hadoop.fs.s3a.endpoint=http://here"]
+    monkeypatch.setenv("TIDEGAUGE_SPARK_CONF", shlex.join(settings))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    lines: list[str] = []
+    monkeypatch.setattr(job, "_through", lambda output, write: [lines.append(line) or line for line in output])
+    task = job.spark_step("index", arguments=["--run", "r"])
+    with caplog.at_level("INFO"):
+        assert task.execute(CONTEXT) == "done", lines
+    (told,) = [json.loads(line.removeprefix("TOLD ")) for line in lines if line.startswith("TOLD ")]
+    assert told == [{"secret.key": secret, "endpoint": "http://here"}, False]
+    assert "s3cr" not in caplog.text
+    assert list(tmp_path.rglob("secret.properties")) == []
 
 
 def test_on_a_cluster_settings_go_along():

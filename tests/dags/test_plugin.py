@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "dags" / "plugins"))
 import tidegauge_plugin as plugin
+from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from airflow.api_fastapi.core_api.security import get_user
 
 
@@ -34,7 +35,13 @@ def heard():
 
 
 @pytest.fixture
-def browser(monkeypatch, heard):
+def environ():
+    """Of Airflow's API server."""
+    return {"TIDEGAUGE_CONSOLE_URL": "http://console:8137/"}
+
+
+@pytest.fixture
+def browser(monkeypatch, heard, environ):
     """A browser at an Airflow that mounts the plugin, before a console that repeats what it hears."""
     behind = FastAPI()
 
@@ -59,8 +66,8 @@ def browser(monkeypatch, heard):
 
     monkeypatch.setattr(plugin.Console, "_client", client)
     monkeypatch.setattr(plugin, "get_auth_manager", lambda: Manager("GET", "PUT"))
-    app, inside = FastAPI(), plugin.create_app({"TIDEGAUGE_CONSOLE_URL": "http://console:8137/"})
-    inside.dependency_overrides[get_user] = lambda: SimpleNamespace(name="ada")
+    app, inside = FastAPI(), plugin.create_app(environ)
+    inside.dependency_overrides[get_user] = lambda: SimpleAuthManagerUser(username="ada ☃", role="user")
     app.mount(plugin.PREFIX, inside)
     return TestClient(app, base_url="https://airflow.example", follow_redirects=False)
 
@@ -76,6 +83,51 @@ def test_a_page_is_asked_for_without_anything_of_airflow_s(browser, heard):
     assert asked["headers"]["x-forwarded-prefix"] == "/tidegauge"
     assert (asked["headers"]["x-forwarded-host"], asked["headers"]["x-forwarded-proto"]) == ("airflow.example", "https")
     assert asked["headers"]["host"] == "console:8137", "the console knows no other name"
+
+
+SECRET = "s" * 40
+OURS = ("x-tidegauge-airflow-token", "x-tidegauge-user", "x-forwarded-for")
+
+
+def told(asked):
+    """What the console hears of who asks."""
+    return {name: asked["headers"][name] for name in OURS if name in asked["headers"]}
+
+
+@pytest.mark.parametrize("in_a_file", [False, True])
+def test_who_is_logged_in_is_told_with_the_secret_that_proves_it(browser, heard, environ, tmp_path, in_a_file):
+    file = tmp_path / "secret"
+    file.write_text(f"{SECRET}\n")
+    environ["TIDEGAUGE_CONSOLE_AIRFLOW_TOKEN"] = f"@{file}" if in_a_file else SECRET
+    lies = {"x-tidegauge-user": "eve", "x-tidegauge-airflow-token": "guess", "x-forwarded-for": "6.6.6.6"}
+    browser.get("/tidegauge/runs", headers=lies)
+    browser.post("/tidegauge/clusters/a/breaches/b", data={"who": "eve"}, headers=lies)
+    vouched = {"x-tidegauge-airflow-token": SECRET, "x-tidegauge-user": "ada%20%E2%98%83"}
+    assert [told(asked) for asked in heard] == [vouched | {"x-forwarded-for": "testclient"}] * 2
+
+
+def test_without_a_secret_nothing_is_told_of_who_asks(browser, heard):
+    browser.get("/tidegauge/runs", headers={"x-tidegauge-user": "eve", "x-forwarded-for": "6.6.6.6"})
+    assert told(heard[0]) == {}
+
+
+def test_nobody_is_vouched_for_whom_airflow_asked_for_no_password(browser, heard, environ, monkeypatch):
+    environ["TIDEGAUGE_CONSOLE_AIRFLOW_TOKEN"] = SECRET
+    monkeypatch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS", "True")
+    browser.get("/tidegauge/runs")
+    monkeypatch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS", "False")
+    public = SimpleNamespace(is_anonymous=True, get_name=lambda: "Anonymous")
+    inside = next(route.app for route in browser.app.routes if route.path == plugin.PREFIX)
+    inside.dependency_overrides[get_user] = lambda: public
+    browser.get("/tidegauge/runs")
+    assert [set(told(asked)) for asked in heard] == [{"x-tidegauge-airflow-token", "x-forwarded-for"}] * 2
+
+
+def test_a_secret_s_file_that_is_away_is_said(browser, heard, environ, tmp_path):
+    environ["TIDEGAUGE_CONSOLE_AIRFLOW_TOKEN"] = f"@{tmp_path / 'nowhere'}"
+    answer = browser.get("/tidegauge/runs")
+    assert (answer.status_code, "TIDEGAUGE_CONSOLE_AIRFLOW_TOKEN" in answer.text) == (503, True)
+    assert heard == []
 
 
 def test_of_the_answer_only_what_the_console_may_say_comes_back(browser):
@@ -163,5 +215,5 @@ def test_a_console_that_is_not_set_or_away_is_said(browser):
     request = Request(
         {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": [], "server": ("h", 1)}
     )
-    unset = asyncio.run(plugin.Console({}).ask("GET", "", request))
+    unset = asyncio.run(plugin.Console({}).ask("GET", "", request, None))
     assert (unset.status_code, b"TIDEGAUGE_CONSOLE_URL" in unset.body) == (503, True)

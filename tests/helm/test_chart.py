@@ -188,6 +188,24 @@ def test_the_console_may_have_a_store_user_of_its_own(with_values: Render) -> No
     assert reference(job) == {"name": "writer", "key": "store-url"}
 
 
+def test_the_console_alone_has_the_secrets_by_which_it_knows_who_asks(with_values: Render) -> None:
+    callers = {"existingSecret": "who-may-say-who", "tokensKey": "people"}
+    documents = with_values({"store": {"existingSecret": "store"}, "console": {"callers": callers}})
+    (deployment,) = of_kind(documents, "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    given = {e["name"]: e["valueFrom"]["secretKeyRef"] for e in container["env"] if "valueFrom" in e}
+    assert given["TIDEGAUGE_CONSOLE_AIRFLOW_TOKEN"] == {
+        "name": "who-may-say-who",
+        "key": "airflow-token",
+        "optional": True,
+    }
+    assert given["TIDEGAUGE_CONSOLE_TOKENS"] == {"name": "who-may-say-who", "key": "people", "optional": True}
+    assert "who-may-say-who" not in json.dumps([document for document in documents if document is not deployment])
+    (without,) = of_kind(with_values({}), "Deployment")
+    assert "TIDEGAUGE_CONSOLE_TOKENS" not in json.dumps(without)
+    assert "TIDEGAUGE_CONSOLE_AIRFLOW_TOKEN" not in json.dumps(without)
+
+
 def test_console_probes_and_selectors_fit_together(everything: list[dict[str, Any]]) -> None:
     (deployment,), (service,) = of_kind(everything, "Deployment"), of_kind(everything, "Service")
     labels = deployment["spec"]["template"]["metadata"]["labels"]
@@ -298,6 +316,7 @@ def _mount(place: Path, data: Mapping[str, str], only: str | None) -> None:
         ({"store": {"url": "mysql://x"}}, "store"),
         ({"store": {"existingSecret": "s"}, "console": {"replica": 2}}, "replica"),
         ({"store": {"existingSecret": "s"}, "settings": {"TIDEGAUGE_STORE_URL": "x"}}, "TIDEGAUGE_STORE_URL"),
+        ({"store": {"existingSecret": "s"}, "settings": {"TIDEGAUGE_CONSOLE_TOKENS": "x"}}, "TIDEGAUGE_CONSOLE_TOKENS"),
         ({"store": {"existingSecret": "s"}, "spark": {"audits": [{"cluster": "a b"}]}}, "cluster"),
         ({"store": {"existingSecret": "s"}, "spark": {"audits": [{"cluster": "a", "schedule": "daily"}]}}, "schedule"),
         ({"store": {"existingSecret": "s"}, "runs": {"create": False}}, "Name a claim by runs.existingClaim"),

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from kafka_log.allowance import of_internal_topic
 from kafka_log.corruption import Corruption, Damage, damage_of, damage_values
 from kafka_log.crc32c import crc32c
 from kafka_log.headers_file import (
@@ -265,7 +266,7 @@ def test_batches_can_be_kept_as_others_and_rows_stay_the_logs() -> None:
     file.seek(0)
     (block,) = HeadersReader(file.readinto).blocks()
     assert block.headers.tobytes() == scan_buffer(log)[0].tobytes()
-    (_, first), (_, second) = kept_records(block)
+    (_, first), (_, second) = kept_records(block, allowance=of_internal_topic())
     assert not isinstance(first, Corruption)
     assert first[0].value == b"hidden"
     assert isinstance(second, Corruption)

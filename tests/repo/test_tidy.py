@@ -82,20 +82,29 @@ def test_every_invariant_that_is_named_is_in_the_catalogue():
     assert sorted(wrong) == []
 
 
-def test_a_pin_is_a_name_and_a_version():
-    pin = re.compile(r"^[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+( ; [^#]+)?$")
-    for name in ("requirements.txt", "requirements-java.txt"):
-        lines = (ROOT / name).read_text().splitlines()
-        assert lines
-        assert [line for line in lines if not pin.match(line)] == []
+def test_a_pin_is_a_name_and_a_version_and_the_digests_of_its_files():
+    pin = re.compile(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+( ; [^#\\]+)?( --hash=sha256:[0-9a-f]{64})+")
+    for name in ("requirements.txt", "requirements-java.txt", "requirements-uv.txt"):
+        pins = _pins(name)
+        assert pins
+        assert [line for line in pins if not pin.fullmatch(line)] == []
+
+
+def _pins(name: str) -> list[str]:
+    """The pins of a compiled file, each with its digests on one line."""
+    return [" ".join(line.split()) for line in (ROOT / name).read_text().replace("\\\n", " ").splitlines()]
 
 
 def test_every_dependency_is_pinned():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"].values()
     wanted = {_name(requirement) for group in (project["dependencies"], *extras) for requirement in group}
-    pinned = {_name(line) for line in (ROOT / "requirements.txt").read_text().splitlines()}
-    assert wanted <= pinned
+    assert wanted <= pinned_names()
+
+
+def pinned_names() -> set[str]:
+    """The packages of requirements.txt."""
+    return {_name(line) for line in _pins("requirements.txt")}
 
 
 def _name(requirement: str) -> str:

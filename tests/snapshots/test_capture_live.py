@@ -1,5 +1,7 @@
 """Capturing while the broker works: whatever happens between two reads, the copy is one that Kafka could have left."""
 
+import itertools
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -187,6 +189,24 @@ def test_a_log_that_is_cut_while_it_is_read_is_read_again(tmp_path, log):
         meanwhile=once(is_copied(tmp_path, f"orders-0/{log.active:020d}.index"), cut),
     )
     assert offsets_in(tmp_path / "out/broker-1/orders-0")[-1] == end - 2
+
+
+def test_an_index_that_is_cut_while_it_is_read_is_read_again(tmp_path, log):
+    # Kafka makes an index with room for all its entries, most of it a hole, and cuts that off when it rolls.
+    name = f"orders-0/{log.active:020d}.timeindex"
+    index = tmp_path / "data" / name
+    index.write_bytes(b"x" * 12)
+    os.truncate(index, 12288)
+    calls = itertools.count()
+    captured(
+        tmp_path / "out",
+        f"1={tmp_path / 'data'}",
+        meanwhile=once(
+            lambda: is_copied(tmp_path, name)() and next(calls) == 1,  # behind the first block, before the hole
+            lambda: os.truncate(index, 12),
+        ),
+    )
+    assert (tmp_path / "out/broker-1" / name).read_bytes() == b"x" * 12
 
 
 def test_epochs_are_kept_as_they_were_before_the_logs_and_after(tmp_path, log):

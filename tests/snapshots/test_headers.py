@@ -4,6 +4,7 @@ import io
 
 import pytest
 
+from kafka_log.allowance import of_internal_topic
 from kafka_log.batch import HEADER_BYTES
 from kafka_log.checkpoints import parse_offset_checkpoint
 from kafka_log.coordinator_records import OtherCoordinatorRecord, decode_coordinator_record, encode_coordinator_record
@@ -244,7 +245,7 @@ def test_a_coordinators_log_is_the_same_log_by_other_names() -> None:
     everything = file + b"".join(block.kept.values())
     assert b"orders" not in everything.replace(b"__consumer_offsets", b"")
     found = []
-    for _, records in kept_records(block):
+    for _, records in kept_records(block, allowance=of_internal_topic()):
         assert not isinstance(records, Corruption)
         found.append(decode_coordinator_record(CONSUMER_OFFSETS, records[0].key, records[0].value))
     first, second, third, last = found
@@ -272,7 +273,7 @@ def test_a_compressed_internal_batch_keeps_its_header_and_is_kept_unpacked() -> 
     assert block.headers["attributes"].tolist() == [1]
     assert block.headers["size_bytes"].tolist() == [HEADER_BYTES + len(packed)]
     assert b"orders" not in block.kept[0]
-    assert len(list(kept_records(block))) == 1
+    assert len(list(kept_records(block, allowance=of_internal_topic()))) == 1
 
 
 def test_what_is_left_out_cannot_be_written() -> None:

@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, text
 from snapshots.adopt import adopt
 from snapshots.errors import AuditError, SnapshotError, StorageError
 from snapshots.manifest import Consistency
-from spark_jobs import derive, evaluate, failures, in_process, index, whole_snapshots
+from spark_jobs import derive, evaluate, failures, in_process, index, report_file, whole_snapshots
 from spark_jobs.errors import EvaluationError, OwnError, RefusedError, StoreError
 from spark_jobs.failures import Failures
 from spark_jobs.plan import segment_tasks
@@ -132,14 +132,44 @@ def fails_for(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, concerns:
     monkeypatch.setattr(module, name, outer)
 
 
-def test_a_segment_that_we_fail_of_takes_its_snapshot_and_no_other(inputs, tmp_path, monkeypatch):
+def test_a_segment_that_we_fail_of_counts_as_unread(inputs, tmp_path, monkeypatch):
     run = a_run(inputs, tmp_path / "run")
-    fails_for(monkeypatch, index, "_index_segment", lambda task: task.snapshot.endswith(BROKEN))
+    broken = next(t.path for t in segment_tasks(run) if t.snapshot.endswith(BROKEN))
+    fails_for(monkeypatch, index, "_index_segment", lambda t: t.snapshot.endswith(BROKEN) and t.path == broken)
     read = index.index_rows(segment_tasks(run), failures=run.failures)
-    rows = pa.Table.from_batches(list(read), schema=index.INDEX_SCHEMA)
-    assert set(rows.column("snapshot").to_pylist()) == {"alone/one", "alone/other"}
-    assert left(run) == {"one", "other"}
-    assert ".log" in run.failures.all()[0].trace
+    rows = pa.Table.from_batches(list(read), schema=index.INDEX_SCHEMA).to_pylist()
+    assert len(rows) == len(segment_tasks(run))
+    assert [(r["snapshot"], r["path"], r["error"]) for r in rows if r["error"]] == [
+        (f"alone/{BROKEN}", broken, "not judged, for a fault of ours: KeyError: 'start_offset'")
+    ]
+    assert left(run) == {"one", BROKEN, "other"}
+    (part,) = run.failures.parts()
+    assert (part.snapshot, part.part, part.unread) == (f"alone/{BROKEN}", broken, (broken,))
+    assert broken in part.trace
+
+
+def test_a_partition_that_we_fail_of_counts_as_unread_and_the_rest_is_judged(
+    inputs, tmp_path, monkeypatch, empty_store
+):
+    def readable(_work: Any, key: tuple[str, int], own: Any, _earlier: Any) -> bool:
+        return key == ("compacted", 0) and not any(row["error"] for row in own.values())
+
+    fails_for(monkeypatch, derive, "_derived", readable)
+    ended = audited(inputs[0], "--out", str(tmp_path / "out"), monkeypatch=monkeypatch, store=empty_store)
+    assert ended.exit_code == 70
+    assert "1 part could not be judged: what hangs on it is told as not known, all else was judged." in ended.stderr
+    assert "compacted-0 of alone/one: KeyError: 'start_offset'." in ended.stderr
+    report = json.loads(ended.stdout)
+    verdicts = {found["code"]: found for found in report["invariants"]}
+    assert not any(found["breached"] for found in verdicts.values() if found["severity"] != "info"), "no false alarm"
+    assert verdicts["D02"]["verdict"] == "unknown", "and no false green"
+    assert verdicts["K01"]["verdict"] == "holds"
+    unread = {entry["path"]: entry["reason"] for entry in report["coverage"]["unread"]}
+    logs = {path for path in unread if "/compacted-0/" in path and path.endswith(".log")}
+    assert {path.split("/")[0] for path in logs} == {"broker-1", "broker-2", "broker-3"}
+    assert {unread[path] for path in logs} == {"not judged, for a fault of ours: KeyError: 'start_offset'"}
+    assert "segment" in {entry["evidence"] for entry in report["coverage"]["missing_evidence"]}
+    assert published(empty_store) >= {"one"}
 
 
 def test_a_snapshot_that_is_taken_whole_fails_alone(inputs, tmp_path, monkeypatch):
@@ -162,7 +192,7 @@ def derive_whole(run: Run, monkeypatch: pytest.MonkeyPatch | None) -> None:
     list(whole_snapshots._derive_each(str(work), run.failures)(iter([numbers])))
 
 
-def test_a_partition_that_we_fail_of_takes_its_snapshot_and_no_other(inputs, tmp_path, monkeypatch):
+def test_a_partition_that_we_fail_of_even_unread_takes_its_snapshot_and_no_other(inputs, tmp_path, monkeypatch):
     run = a_run(inputs, tmp_path / "run")
     works = derive.Works(directory=str(tmp_path / "works"))
     work = derive.SnapshotWork(root="", facts="", cluster="alone", snapshot_id="", partitions={})
@@ -265,6 +295,29 @@ def test_a_store_that_went_away_stops_the_run(again, monkeypatch, empty_store):
         evaluate.evaluate(again, empty_store)
     assert again.failures.all() == ()
     assert json.loads((again.directory / "run.json").read_text())["snapshots"]
+
+
+def test_a_report_stands_where_the_store_has_its_run_and_nowhere_else(again, monkeypatch, empty_store):
+    def reports() -> list[str]:
+        return sorted(path.parent.name for path in again.directory.glob("alone/*/report.json"))
+
+    evaluate.evaluate(again, empty_store)
+    assert reports() == []
+    with monkeypatch.context() as full:
+        full.setattr(evaluate.store, "publish", lambda *_: (_ for _ in ()).throw(StoreError("No space left on device")))
+        with pytest.raises(StoreError, match="No space"):
+            evaluate.publish(again, empty_store)
+    assert reports() == []
+    evaluate.publish(again, empty_store)
+    assert set(reports()) == {"one", BROKEN, "other"} <= published(empty_store)
+    with monkeypatch.context() as full:  # the disk is full behind the store's commit: the step is tried again
+        full.setattr(report_file, "keep", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        evaluate.evaluate(again, empty_store)
+        with pytest.raises(OSError, match="No space"):
+            evaluate.publish(again, empty_store)
+    assert reports() == [], "those of the first run are not this one's"
+    evaluate.publish(again, empty_store)
+    assert set(reports()) == {"one", BROKEN, "other"}
 
 
 # -------------------------------------------------------------------------------------------------- by the command line

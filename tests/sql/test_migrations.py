@@ -178,6 +178,59 @@ def test_tables_become_partitioned_and_plain_again_with_their_rows_rights_and_in
     engine.dispose()
 
 
+def test_words_of_before_the_trail_are_in_it_and_who_could_acknowledge_still_can(empty: str) -> None:
+    configuration = Config()
+    configuration.set_main_option("script_location", str(SQL / "migrations"))
+    engine = create_engine(empty)
+
+    def to(revision: str) -> None:
+        with engine.begin() as connection:
+            configuration.attributes["connection"] = connection
+            (command.upgrade if revision == "head" else command.downgrade)(configuration, revision)
+
+    def callers() -> list[Any]:
+        may = "SELECT proname, has_function_privilege('pager', oid, 'EXECUTE'), has_function_privilege('public', oid, "
+        return rows(
+            empty,
+            f"{may} 'EXECUTE') FROM pg_proc WHERE proname IN ('acknowledge', 'withdraw_acknowledgement') ORDER BY 1",
+        )
+
+    may_call = [("acknowledge", True, False), ("withdraw_acknowledgement", False, False)]
+    store.migrate(empty)
+    to("r0022")
+    with store.connect(empty, "fill") as connection, connection.cursor() as cursor:
+        cursor.execute("""
+            DROP ROLE IF EXISTS pager;
+            CREATE ROLE pager;
+            GRANT EXECUTE ON FUNCTION tidegauge.acknowledge(text, text, text, timestamptz, text) TO pager;
+            INSERT INTO tidegauge.audit_run (run_id, cluster, snapshot_id, ruleset_version, consistency, source,
+                captured_at, started_at, status)
+            VALUES ('r', 'c', 's', '1', 'fuzzy', 'captured', now(), now(), 'published');
+            INSERT INTO tidegauge.breach (cluster, breach_id, code, name, severity, subject, explanation, evidence,
+                state, first_seen_run, opened_run, last_seen_run, times_opened)
+            VALUES ('c', 'b', 'D06', 'n', 'warning', '{}', '', '{}', 'open', 'r', 'r', 'r', 1)
+        """)
+        for said in ("acknowledge('c', 'b', 'ada', NULL, 'a')", "acknowledge('c', 'b', 'bo', NULL, NULL)",
+                     "withdraw_acknowledgement('c', 'b', 'cy')"):  # fmt: skip
+            cursor.execute(f"SELECT tidegauge.{said}")
+    assert callers() == may_call
+    words = "SELECT cluster, acknowledged_by, acknowledged_at, note, ended_by, ended_at FROM tidegauge.acknowledgement"
+    before = rows(empty, words)
+    to("head")
+    events = "SELECT action, said_by, verification, note FROM tidegauge.acknowledgement_event ORDER BY event_id"
+    assert rows(empty, events) == [
+        ("acknowledged", "ada", "unverified", "a"),
+        ("acknowledged", "bo", "unverified", None),
+        ("withdrawn", "cy", "unverified", None),
+    ]
+    assert callers() == may_call
+    to("r0022")
+    assert (rows(empty, words), callers()) == (before, may_call)
+    with store.connect(empty, "remove the role") as connection, connection.cursor() as cursor:
+        cursor.execute("DROP OWNED BY pager; DROP ROLE pager")
+    engine.dispose()
+
+
 def test_changed_views_are_made_again_and_old_ones_go(empty: str) -> None:
     store.migrate(empty)
     engine = create_engine(empty)

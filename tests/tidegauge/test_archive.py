@@ -1,6 +1,7 @@
 """Captures are unpacked whole, sparse and once."""
 
 import tarfile
+from pathlib import Path
 
 import pytest
 
@@ -44,3 +45,13 @@ def test_preallocated_files_stay_sparse(golden):
 
 def test_a_capture_holds_three_brokers(golden):
     assert {path.name for path in golden("healthy").glob("broker-*")} == {"broker-1", "broker-2", "broker-3"}
+
+
+def test_nobody_else_can_read_what_was_unpacked(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "file").write_text("records")
+    (tmp_path / "a" / "b" / "file").chmod(0o666)
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as tar:
+        tar.add(tmp_path / "a", "a")
+    found = unpack(tmp_path / "a.tar.gz", tmp_path / "out")
+    assert {p.stat().st_mode & 0o007 for p in (found, *found.rglob("*"))} == {0}

@@ -27,9 +27,11 @@ from tests.conftest import Golden
 from tests.tidegauge.airflow_home import prepared
 from tidegauge import airflow, postgres
 from tidegauge.console import server as console
+from tidegauge.console.callers import Trust
 
 pytestmark = pytest.mark.slow
 
+SECRET = "s" * 40
 PATIENCE_S = 600
 RUNS = "/api/v2/dags/replication_audit/dagRuns"
 BY_HAND = "by_hand"
@@ -147,9 +149,10 @@ def pages(base: str, token: str, report: str, reports: dict[str, str]) -> dict[s
     place = re.findall(r'href="(/tidegauge/clusters/prod/breaches/[^"?#]+)"', listing)[0]
     page = viewer.get(place)
     form_token = page.text.split('name="form_token" value="')[1].split('"')[0]
-    form = {"form_token": form_token, "who": "ada", "until": "1 day", "note": "on it", "action": "acknowledge"}
+    form = {"form_token": form_token, "who": "eve", "until": "1 day", "note": "on it", "action": "acknowledge"}
     found["breach"] = page
     found["acknowledged"] = viewer.post(place, data=form, headers={"origin": base, "sec-fetch-site": "same-origin"})
+    found["trail"] = viewer.get("/tidegauge/acknowledgements/figures/acknowledgements.json")
     found["forged form"] = viewer.post(place, data=form, headers={"origin": "https://evil.example"})
     return found
 
@@ -172,7 +175,9 @@ def used(golden: Golden, postgres_server: postgres.EmbeddedPostgres) -> Iterator
     store.migrate(url)
     database = postgres_server.fresh_database("airflow_of_every_day")
     try:
-        with console.running(url, host="127.0.0.1", port=0, docs=(state / "runs",)) as address:
+        with console.running(
+            url, host="127.0.0.1", port=0, docs=(state / "runs",), trust=Trust(airflow_token=SECRET)
+        ) as address:
             settings = {
                 "TIDEGAUGE_CLUSTERS": str(state / "clusters.yaml"),
                 "TIDEGAUGE_SNAPSHOTS": str(root),
@@ -180,6 +185,7 @@ def used(golden: Golden, postgres_server: postgres.EmbeddedPostgres) -> Iterator
                 "TIDEGAUGE_SCHEDULE": "",
                 "TIDEGAUGE_RETENTION": "none",
                 "TIDEGAUGE_CONSOLE_URL": address,
+                "TIDEGAUGE_CONSOLE_AIRFLOW_TOKEN": SECRET,
             }
             environ = prepared(state, database, settings)
             environ["AIRFLOW__CORE__PARALLELISM"] = "4"
@@ -354,6 +360,12 @@ def test_a_breach_is_acknowledged_through_airflow_and_a_forged_form_is_not(used:
     assert used.pages["acknowledged"].status_code == 303, used.pages["acknowledged"].text
     assert used.pages["acknowledged"].headers["location"].startswith("/tidegauge/clusters/prod/breaches/")
     assert used.pages["forged form"].status_code == 403
+
+
+def test_who_acknowledged_is_who_is_logged_in_to_airflow_whatever_the_form_said(used: Used) -> None:
+    (said,) = used.pages["trail"].json()["rows"]
+    assert (said["action"], said["said_by"], said["verification"]) == ("acknowledged", "admin", "airflow")
+    assert said["from_address"] == "127.0.0.1"
 
 
 def test_airflow_s_navigation_leads_there(used: Used) -> None:

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from spark_jobs.errors import StoreError
-from tidegauge import postgres
+from tidegauge import postgres, postgres_place
 
 USES_IT_FOREVER = """
 import sys, time
@@ -98,19 +98,23 @@ def test_a_directory_that_cannot_be_used_is_a_store_error(tmp_path):
 
 
 def test_data_that_no_postgres_wrote_is_a_store_error(short_directory):
-    data = short_directory / "data"
-    data.mkdir(parents=True)
+    with postgres.running(short_directory):
+        pass
+    data = (short_directory / "data").resolve()
+    for path in list(data.iterdir()):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     (data / "PG_VERSION").write_text("18\n")
     with pytest.raises(StoreError, match="did not start"), postgres.running(short_directory):
         pass
+    assert (data / "PG_VERSION").read_text() == "18\n", "what is not ours stays"
 
 
 @pytest.fixture
 def short_directory():
-    """A path short enough for a Unix socket, that Postgres's own user can reach."""
+    """A path short enough for a Unix socket."""
     directory = Path(tempfile.mkdtemp(prefix="tidegauge-pg-"))
     yield directory
-    shutil.rmtree(directory)
+    postgres_place.removed(directory)
 
 
 def is_up(directory: Path) -> bool:

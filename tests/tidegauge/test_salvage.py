@@ -150,6 +150,19 @@ def test_a_damaged_batch_is_left_out_and_named(golden: Golden, tmp_path: Path) -
     assert saved.unreadable == (f"offsets {last['base_offset']}..{last['last_offset']}: the checksum is wrong",)
 
 
+def test_a_batch_of_a_survivor_that_cannot_be_compared_is_named(tmp_path: Path) -> None:
+    kept = bytearray(batch(2, "kept", epoch=2))
+    kept[-1] ^= 1
+    root = snapshot(
+        tmp_path / "s",
+        broker_1=[COMMON, batch(2, "x", epoch=1)],
+        broker_2=[COMMON, batch(2, "y", epoch=2), bytes(kept)],
+    )
+    saved = salvage(root, topic="orders", partition=0, out=tmp_path / "out", broker=1)
+    assert [told.split(": ")[0] for told in saved.survivors_unreadable] == ["broker 2, offsets 2..2"]
+    assert json.loads((tmp_path / "out" / "salvage.json").read_text())["survivors_unreadable"]
+
+
 def test_a_headers_snapshot_has_nothing_to_salvage(golden: Golden, tmp_path: Path) -> None:
     copy = copy_of(golden("unclean-before"), tmp_path / "copy", "orders-0")
     headers_copy(copy, tmp_path / "headers")

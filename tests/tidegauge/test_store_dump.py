@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 TOMORROW = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
 CONSOLE = (Path(sql.__file__).parent / "roles" / "console.sql").read_text(encoding="utf-8")
-MAY = "SELECT has_function_privilege(%s, 'tidegauge.acknowledge(text,text,text,timestamptz,text)', 'EXECUTE')"
+MAY = "SELECT has_function_privilege(%s, 'tidegauge.acknowledge(text,text,text,timestamptz,text,text,inet)', 'EXECUTE')"
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +97,8 @@ def test_roles_have_the_rights_that_they_had_and_no_other(restored: str, other_s
         (looks, "SELECT tidegauge.acknowledge('c', 'b1', 'eve', NULL, NULL)"),
         (pages, "DELETE FROM tidegauge.breach"),
         (audits, "TRUNCATE tidegauge.breach"),
+        (audits, "UPDATE tidegauge.acknowledgement SET acknowledged_by = 'eve'"),
+        (audits, "DELETE FROM tidegauge.acknowledgement_event"),
     ):
         with pytest.raises(StoreError, match="permission denied"):
             rows(url, forbidden)

@@ -1,6 +1,7 @@
 """`tidegauge up` and `tidegauge console` as processes: what they start answers, and Ctrl-C stops all of it."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -70,6 +71,13 @@ def test_everything_to_look_at_starts_and_stops(home: Path) -> None:
         assert "production" in httpx.get(console, trust_env=False, timeout=60).text
         assert httpx.get(f"{console}data-docs", trust_env=False, timeout=60).status_code == 200
         assert httpx.get(f"{airflow}api/v2/version", trust_env=False, timeout=60).status_code == 200
+        user, password = re.findall(r"(?:user|password) ([^ ,]+)", said["airflow"])
+        login = {"username": user, "password": password}
+        token = httpx.post(f"{airflow}auth/token", json=login, trust_env=False, timeout=60).json()["access_token"]
+        place = f"{airflow}tidegauge/clusters/production/breaches/b1"
+        page = httpx.get(place, cookies={"_token": token}, trust_env=False, timeout=60).text
+        assert f"You are <bdi>{user}</bdi>" in page, "Airflow and the console share a secret"
+        assert 'name="who"' in httpx.get(f"{console}clusters/production/breaches/b1", trust_env=False, timeout=60).text
     finally:
         stopped(process, home)
 

@@ -119,6 +119,8 @@ def _channel(name: str, given: Any, place: "_Place", environ: Mapping[str, str])
     if len(addresses) != 1:
         raise place.error("needs either `url` (an Apprise address) or `alertmanager` (its address), and one of them.")
     address = _filled(str(content[addresses[0]]), place.at(addresses[0]), environ)
+    if addresses[0] == "alertmanager" and not address.startswith(("http://", "https://")):
+        raise place.at("alertmanager").error("is no address that begins with http:// or https://.")
     clusters = content.get("clusters")
     resolved = content.get("resolved", True)
     if not isinstance(resolved, bool):

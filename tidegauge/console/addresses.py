@@ -5,7 +5,7 @@
     /clusters/CLUSTER/topics/TOPIC                          a topic
     /clusters/CLUSTER/topics/TOPIC/partitions/N             a partition and its lineage; ?run=RUN for an earlier run
     /clusters/CLUSTER/breaches/BREACH_ID                    a breach
-    /breaches, /invariants, /invariants/CODE, /runs, /runs/RUN, /search, /data-docs
+    /breaches, /acknowledgements, /invariants, /invariants/CODE, /runs, /runs/RUN, /search, /data-docs
     PAGE/figures/NAME.csv, PAGE/figures/NAME.json           what a page shows, as data
 
 The rule that must hold: any name makes exactly one address, and the address gives back the name. A name is one path
@@ -71,6 +71,10 @@ class Links:
     def breaches(self, **query: object) -> str:
         """Breaches, worst first, by the filters given."""
         return self.to("/breaches", **query)
+
+    def acknowledgements(self, **query: object) -> str:
+        """What people said of breaches, the latest first."""
+        return self.to("/acknowledgements", **query)
 
     def invariant(self, code: str, **query: object) -> str:
         """An invariant's page."""

@@ -5,7 +5,7 @@ says what is wrong and what to do, never a traceback; no answer holds the store'
 """
 
 import logging
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -22,16 +22,21 @@ from spark_jobs.store import schema_problem
 from tidegauge import __version__
 from tidegauge.console import metrics, pages, security
 from tidegauge.console.addresses import Links
+from tidegauge.console.callers import Caller, Door, Trust, too_often
 from tidegauge.console.database import Store
 from tidegauge.console.docs import Docs
+from tidegauge.console.limits import Limit
 from tidegauge.console.mounted import Mounted
-from tidegauge.console.pages import breaches, cluster, fleet, invariants, partition, runs
+from tidegauge.console.pages import acknowledgements, breaches, cluster, fleet, invariants, partition, runs
 from tidegauge.console.web import Page, RefusalError, asking, html_of, not_found
 
 __all__ = ["create_app", "pages"]
 
 _LOG: Final = logging.getLogger(__name__)
 _LONGEST_FORM: Final = 16_384
+_FORMS_OF_ONE: Final = 60
+_FORMS_OVERALL: Final = 300
+"""In a minute, of one address and of all. What is said is kept for good: nobody fills the store with words."""
 
 
 def create_app(
@@ -40,11 +45,12 @@ def create_app(
     docs: Sequence[Path] = (),
     framed_by: Sequence[str] = (),
     hosts: Collection[str] | None = None,
+    trust: Trust | None = None,
 ) -> FastAPI:
     """The application. `docs`: where audits leave `report.json` and `data_docs/`; `framed_by`: origins whose pages may
     show the console in a frame, besides its own; `hosts`: names by which it may be asked, None where whoever mounts it
-    sees to that. Raises `StoreError` for a URL that names no Postgres; the store itself
-    is asked when somebody asks.
+    sees to that; `trust`: who is believed about who asks, by default nobody. Raises `StoreError` for a
+    URL that names no Postgres; the store itself is asked when somebody asks.
     """
     store = Store(store_url)
 
@@ -63,6 +69,8 @@ def create_app(
     )
     app.state.store = store
     app.state.docs = Docs(tuple(docs))
+    app.state.door = Door(trust or Trust())
+    app.state.forms = Limit(each=_FORMS_OF_ONE, overall=_FORMS_OVERALL)
     app.add_middleware(security.Headers, framed_by=tuple(framed_by))
     if hosts is not None:
         app.add_middleware(security.Hosts, names=hosts)
@@ -73,7 +81,7 @@ def create_app(
     app.add_exception_handler(Exception, _our_fault)
     app.mount("/static", StaticFiles(directory=str(files("tidegauge.console") / "static")), name="static")
     router = APIRouter()
-    for kind in (fleet, cluster, partition, breaches, invariants, runs):
+    for kind in (fleet, cluster, partition, breaches, acknowledgements, invariants, runs):
         kind.add(router)
     router.add_api_route("/clusters/{cluster}/breaches/{breach}", _acknowledge, methods=["POST"])
     router.add_api_route("/data-docs/{cluster}/{date}/{run}/{file}", _docs_file, methods=["GET", "HEAD"])
@@ -89,16 +97,22 @@ async def _acknowledge(request: Request) -> Response:
     """A form of the breach's page. Afterwards the browser is sent back there, so that reloading says nothing twice."""
     from starlette.concurrency import run_in_threadpool
 
+    caller: Caller = request.app.state.door.caller(request)
+    if wait := request.app.state.forms.take(caller.address):
+        raise too_often("More forms came than anybody fills in.", wait)
     if int(request.headers.get("content-length") or _LONGEST_FORM + 1) > _LONGEST_FORM:
         raise RefusalError(413, "Not acknowledged", "The form is too long.")
     form = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
-    security.check_form(request, form)
-    return RedirectResponse(await run_in_threadpool(_acknowledged, request, form), status_code=303)
+    if not (caller.verification == "token" and security.is_no_browser(request)):
+        security.check_form(request, form)
+    if caller.name is None and form.get("token"):
+        caller = request.app.state.door.caller(request, token=form["token"])
+    return RedirectResponse(await run_in_threadpool(_acknowledged, request, form, caller), status_code=303)
 
 
-def _acknowledged(request: Request, form: dict[str, str]) -> str:
+def _acknowledged(request: Request, form: dict[str, str], caller: Caller) -> str:
     with asking(request) as asked:
-        said = breaches.acknowledge(asked, request.app.state.store, form)
+        said = breaches.acknowledge(asked, request.app.state.store, form, caller)
         return asked.links.breach(asked.path["cluster"], asked.path["breach"], said=said) + "#acknowledgement"
 
 
@@ -152,7 +166,7 @@ def _readyz(request: Request) -> Response:
 
 def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, RefusalError)
-    return _error_page(request, error.status, error.title, error.words)
+    return _error_page(request, error.status, error.title, error.words, error.headers)
 
 
 def _refused_by_routing(request: Request, error: Exception) -> Response:
@@ -177,7 +191,9 @@ def _our_fault(request: Request, error: Exception) -> Response:
     )
 
 
-def _error_page(request: Request, status: int, title: str, words: str) -> Response:
+def _error_page(
+    request: Request, status: int, title: str, words: str, headers: Mapping[str, str] | None = None
+) -> Response:
     page = Page(template="error.html.j2", values={"status": status, "title": title, "words": words})
     links = Links(request.scope.get("root_path", ""))
-    return HTMLResponse(html_of(page, links, request, now=datetime.now(UTC)), status_code=status)
+    return HTMLResponse(html_of(page, links, request, now=datetime.now(UTC)), status_code=status, headers=headers)

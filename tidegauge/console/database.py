@@ -82,14 +82,33 @@ class Store:
             reader.close()
 
     def acknowledge(
-        self, cluster: str, breach_id: str, *, by: str, until: datetime | None, note: str
+        self,
+        cluster: str,
+        breach_id: str,
+        *,
+        by: str,
+        until: datetime | None,
+        note: str,
+        verification: store.Verification,
+        address: str | None,
     ) -> store.Acknowledgement:
         """The one thing that is written from here, by a function of the store. Raises `StoreError`."""
-        return store.acknowledge(self._url, cluster, breach_id, by=by, until=until, note=note)
+        return store.acknowledge(
+            self._url,
+            cluster,
+            breach_id,
+            by=by,
+            until=until,
+            note=note,
+            verification=verification,
+            address=address,
+        )
 
-    def withdraw(self, cluster: str, breach_id: str, *, by: str) -> bool:
+    def withdraw(
+        self, cluster: str, breach_id: str, *, by: str, verification: store.Verification, address: str | None
+    ) -> bool:
         """Takes an acknowledgement back. Raises `StoreError`."""
-        return store.withdraw(self._url, cluster, breach_id, by=by)
+        return store.withdraw(self._url, cluster, breach_id, by=by, verification=verification, address=address)
 
     def close(self) -> None:
         """Lets go of every connection."""

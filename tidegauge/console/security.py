@@ -111,6 +111,13 @@ class Headers:
         await self._app(scope, receive, send_with_headers)
 
 
+def is_no_browser(request: Request) -> bool:
+    """Whether nothing says that a browser sent this form: every one of them says from where it sends. A program that
+    gives its token by itself cannot be made to by somebody's page.
+    """
+    return not any(name in request.headers for name in ("origin", "sec-fetch-site", "referer", "cookie"))
+
+
 def check_form(request: Request, form: Mapping[str, str]) -> None:
     """Raises `RefusalError` for a form that no page of this console sent."""
     site = request.headers.get("sec-fetch-site")

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import APIRouter, Request
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -24,6 +24,9 @@ from tidegauge.console.database import Reader
 from tidegauge.console.docs import Docs
 from tidegauge.console.figures import Figure, to_csv, to_json
 
+if TYPE_CHECKING:
+    from tidegauge.console.callers import Caller
+
 PAGE_ROWS: Final = 50
 DOWNLOAD_ROWS: Final = 5_000
 _TYPES: Final = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
@@ -32,9 +35,10 @@ _TYPES: Final = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
 class RefusalError(Exception):
     """The request cannot be answered: a status, what is wrong, what to do."""
 
-    def __init__(self, status: int, title: str, words: str) -> None:
+    def __init__(self, status: int, title: str, words: str, *, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(words)
         self.status, self.title, self.words = status, title, words
+        self.headers = headers or {}
 
 
 def not_found(what: str) -> RefusalError:
@@ -52,6 +56,9 @@ class Asked:
     path: Mapping[str, str]
     query: Mapping[str, str]
     now: datetime
+    caller: Callable[[], "Caller"]
+    """Who asks; asked for where it matters, since a wrong token is refused. Raises `RefusalError`."""
+    takes_tokens: bool = False
     is_download: bool = False
     csrf_token: str = ""
 
@@ -139,6 +146,8 @@ def asking(request: Request, *, is_download: bool = False) -> Iterator[Asked]:
             path=path,
             query=query,
             now=datetime.now(UTC),
+            caller=partial(request.app.state.door.caller, request),
+            takes_tokens=request.app.state.door.takes_tokens,
             is_download=is_download,
             csrf_token=getattr(request.state, "csrf_token", ""),
         )

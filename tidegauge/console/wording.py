@@ -96,6 +96,15 @@ def plural(number: int | Decimal | None, one: str, many: str | None = None) -> s
     return f"{some} not counted" if number is None else f"{int(number):,} {one if number == 1 else some}"
 
 
+def vouched(verification: str) -> str:
+    """Who vouches for a name, as the store's `verification` has it."""
+    return {
+        "airflow": "logged in to Airflow",
+        "proxy": "logged in to the proxy",
+        "token": "by a token",
+    }.get(verification, "unverified")
+
+
 def as_json(value: object) -> str:
     """For an attribute that a script reads."""
     return json.dumps(value, default=plain)
@@ -113,5 +122,6 @@ FILTERS: Final[Mapping[str, Callable[..., str]]] = {
     "label": label,
     "shown": value_of,
     "plural": plural,
+    "vouched": vouched,
     "as_json": as_json,
 }

@@ -54,7 +54,7 @@ it is not the leader that the metadata log names."""
 
 _TOGETHER: Final = 1000
 _SAME_NAMES_UP_TO: Final = 2
-_MEMORY: Final = Path("/dev/shm")
+_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - directories below it are made by tempfile
 
 
 @dataclass(slots=True, kw_only=True)

@@ -105,6 +105,76 @@ def test_of_many_who_say_the_same_at_once_one_is_first(url: str, cluster: str) -
     assert sorted(word.outcome for word in said) == ["acknowledged", *["already"] * 5]
 
 
+def trail(url: str, cluster: str) -> list[tuple[object, ...]]:
+    return rows(
+        url,
+        "SELECT action, said_by, verification, from_address, database_role, note "
+        "FROM tidegauge.v_acknowledgement_event WHERE cluster = %s ORDER BY event_id",
+        cluster,
+    )
+
+
+def test_who_vouches_for_the_name_is_kept_and_the_same_name_of_nobody_s_is_another_word(url: str, cluster: str) -> None:
+    audit(url, cluster, "s1", breach("b1"))
+    typed = store.acknowledge(url, cluster, "b1", by="ada", until=None)
+    assert (typed.outcome, typed.verification) == ("acknowledged", "unverified")
+    known = store.acknowledge(url, cluster, "b1", by="ada", until=None, verification="airflow")
+    assert (known.outcome, known.verification) == ("replaced", "unverified"), "it is what was replaced"
+    assert store.acknowledge(url, cluster, "b1", by="ada", until=None, verification="airflow").outcome == "already"
+    assert rows(
+        url, "SELECT acknowledgement_verification FROM tidegauge.v_breach_open WHERE cluster = %s", cluster
+    ) == [("airflow",)]
+    store.withdraw(url, cluster, "b1", by="grace", verification="token")
+    assert rows(
+        url,
+        "SELECT verification, ended_by, ended_verification FROM tidegauge.v_acknowledgement WHERE cluster = %s "
+        "ORDER BY acknowledged_at",
+        cluster,
+    ) == [("unverified", "ada", "airflow"), ("airflow", "grace", "token")]
+    with pytest.raises(StoreError, match="verification"):
+        store.acknowledge(url, cluster, "b1", by="ada", until=None, verification="believe me")  # type: ignore[arg-type]
+
+
+def test_the_trail_has_every_word_and_outlives_the_breach(url: str, cluster: str) -> None:
+    audit(url, cluster, "s1", breach("b1"))
+    first = {"by": "ada", "until": TOMORROW, "note": "known"}
+    store.acknowledge(url, cluster, "b1", **first, verification="proxy", address="192.0.2.7")
+    store.acknowledge(url, cluster, "b1", **first, verification="proxy", address="192.0.2.8")
+    store.withdraw(url, cluster, "b1", by="grace", address="2001:db8::1")
+    assert not store.withdraw(url, cluster, "b1", by="grace", address="2001:db8::1")
+    rows(url, "SELECT * FROM tidegauge.acknowledge(%s, 'b1', 'typed in psql', NULL, NULL)", cluster)
+    said = [
+        ("acknowledged", "ada", "proxy", "192.0.2.7", "postgres", "known"),
+        ("withdrawn", "grace", "unverified", "2001:db8::1", "postgres", None),
+        ("acknowledged", "typed in psql", "unverified", None, "postgres", None),
+    ]
+    assert trail(url, cluster) == said, "what changed nothing is not said"
+    audit(url, cluster, "s2", day=1)
+    assert state(url, cluster)[0] == "resolved"
+    with store.connect(url, "forget the breach") as connection, connection.cursor() as cursor:
+        cursor.execute("DELETE FROM tidegauge.breach WHERE cluster = %s", (cluster,))
+    assert trail(url, cluster) == said
+    found = "SELECT DISTINCT found_state FROM tidegauge.v_acknowledgement_event WHERE cluster = %s"
+    assert rows(url, found, cluster) == [(None,)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE tidegauge.acknowledgement_event SET said_by = 'bob'",
+        "DELETE FROM tidegauge.acknowledgement_event",
+        "TRUNCATE tidegauge.acknowledgement_event",
+    ],
+)
+def test_not_even_the_store_s_owner_rewrites_the_trail_in_passing(url: str, cluster: str, change: str) -> None:
+    audit(url, cluster, "s1", breach("b1"))
+    store.acknowledge(url, cluster, "b1", by="ada", until=None)
+    before = trail(url, cluster)
+    with pytest.raises(StoreError, match="only added to"):
+        rows(url, change)
+    assert trail(url, cluster) == before
+
+
 def test_the_console_s_role_reads_views_and_acknowledges_and_nothing_else(url: str, cluster: str) -> None:
     audit(url, cluster, "s1", breach("b1"))
     roles = Path(sql.__file__).parent / "roles"
@@ -117,7 +187,13 @@ def test_the_console_s_role_reads_views_and_acknowledges_and_nothing_else(url: s
     try:
         assert store.acknowledge(pages, cluster, "b1", by="ada", until=None).outcome == "acknowledged"
         assert state(pages, cluster)[2] == "ada"
-        for forbidden in ("DELETE FROM tidegauge.acknowledgement", "SELECT * FROM tidegauge.breach"):
+        assert [event[4] for event in trail(pages, cluster)] == ["pages"], "the role of who logged in, not the owner's"
+        for forbidden in (
+            "DELETE FROM tidegauge.acknowledgement",
+            "SELECT * FROM tidegauge.breach",
+            "DELETE FROM tidegauge.acknowledgement_event",
+            "SELECT * FROM tidegauge.acknowledgement_event",
+        ):
             with pytest.raises(StoreError, match="permission denied"):
                 rows(pages, forbidden)
     finally:

@@ -67,6 +67,7 @@ def test_quiet_hours_are_those_of_a_place(at: datetime, severity: str, waits: bo
         ("channels: {}", "names no channel"),
         ("channels: {a: {}}", "channels.a needs either"),
         ("channels: {a: {url: json://x, alertmanager: http://x}}", "one of them"),
+        ("channels: {a: {alertmanager: 'file:///etc/passwd'}}", "begins with http"),
         ("channels: {a: {url: json://x, severity: [critical]}}", "has the word 'severity'"),
         ("channels: {a: {url: json://x, severities: [fatal]}}", "'fatal' is no severity"),
         ("channels: {a: {url: json://x, clusters: payments}}", "is not a list of words"),

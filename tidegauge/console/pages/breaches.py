@@ -6,6 +6,7 @@ from typing import Final
 from fastapi import APIRouter
 
 from expectations.causes import CAUSES
+from tidegauge.console.callers import LONGEST_NAME, Caller
 from tidegauge.console.database import Row, Store
 from tidegauge.console.figures import Figure, figure
 from tidegauge.console.reading import breaches
@@ -14,9 +15,9 @@ from tidegauge.console.web import Asked, Page, RefusalError, add_page, not_found
 BREACH_COLUMNS: Final = (
     "cluster", "breach_id", "state", "code", "name", "severity", "subject", "start_offset", "end_offset", "records",
     "explanation", "implied_by", "opened_at", "last_seen_at", "resolved_at", "acknowledged_by", "acknowledged_until",
+    "acknowledgement_verification",
 )  # fmt: skip
 _SHOWN = 100
-_LONGEST_NAME = 200
 _LONGEST_NOTE = 2_000
 _PERIODS: Final = {
     "1 hour": timedelta(hours=1),
@@ -92,6 +93,8 @@ def breach(asked: Asked) -> Page:
             "words": words,
             "periods": tuple(_PERIODS),
             "said": SAID.get(asked.query.get("said", "")),
+            "caller": asked.caller(),
+            "takes_tokens": asked.takes_tokens,
         },
         figures={
             "breach": figure([row], *BREACH_COLUMNS, "evidence", "next"),
@@ -109,6 +112,8 @@ def breach(asked: Asked) -> Page:
                 "in_force",
                 "ended_at",
                 "ended_by",
+                "verification",
+                "ended_verification",
             ),
         },
     )
@@ -118,22 +123,26 @@ def _evidence(row: Row) -> Figure:
     return figure(({"name": name, "value": value} for name, value in row["evidence"].items()), "name", "value")
 
 
-def acknowledge(asked: Asked, store: Store, form: dict[str, str]) -> str:
-    """Says it, and returns what to tell (a key of `SAID`). Raises `RefusalError`, `StoreError`."""
+def acknowledge(asked: Asked, store: Store, form: dict[str, str], caller: Caller) -> str:
+    """Says it, and returns what to tell (a key of `SAID`). A name that somebody vouches for wins over one that was
+    typed. Raises `RefusalError`, `StoreError`.
+    """
     row = of_address(asked)
-    who = form.get("who", "").strip()
+    who = caller.name or form.get("who", "").strip()
     note = form.get("note", "").strip()
-    if form.get("action") == "withdraw":
-        _check_who(who)
-        done = store.withdraw(row["cluster"], row["breach_id"], by=who)
-        return "withdrawn" if done else "nothing"
     _check_who(who)
+    cluster, breach_id = row["cluster"], row["breach_id"]
+    if form.get("action") == "withdraw":
+        done = store.withdraw(cluster, breach_id, by=who, verification=caller.verification, address=caller.address)
+        return "withdrawn" if done else "nothing"
     if len(note) > _LONGEST_NOTE or "\0" in note:
         raise RefusalError(
             400, "Not acknowledged", f"The note is longer than {_LONGEST_NOTE} characters, or holds a NUL."
         )
     until = _until(form.get("until", ""), asked.now)
-    result = store.acknowledge(row["cluster"], row["breach_id"], by=who, until=until, note=note)
+    result = store.acknowledge(
+        cluster, breach_id, by=who, until=until, note=note, verification=caller.verification, address=caller.address
+    )
     match result.outcome:
         case "past":
             raise RefusalError(
@@ -148,7 +157,7 @@ def acknowledge(asked: Asked, store: Store, form: dict[str, str]) -> str:
 
 
 def _check_who(who: str) -> None:
-    if not who or len(who) > _LONGEST_NAME or "\0" in who:
+    if not who or len(who) > LONGEST_NAME or "\0" in who:
         raise RefusalError(
             400, "Not acknowledged", "Say who takes care of it: a name or an address, not longer than a line."
         )

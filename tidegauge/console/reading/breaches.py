@@ -11,7 +11,8 @@ SEVERITIES = ("critical", "warning", "info")
 
 _COLUMNS = """
 cluster, breach_id, state, found_state, code, name, severity, severity_rank, subject, start_offset, end_offset, records,
-explanation, implied_by, opened_at, last_seen_at, resolved_at, acknowledged_by, acknowledged_until, times_opened
+explanation, implied_by, opened_at, last_seen_at, resolved_at, acknowledged_by, acknowledged_until,
+times_opened, acknowledgement_verification
 """
 _KEY = {"severity_rank": int, "code": str, "cluster": str, "breach_id": str}
 _BEHIND = (
@@ -47,6 +48,7 @@ _WORDS = """
 SELECT * FROM tidegauge.v_acknowledgement WHERE cluster = :cluster AND breach_id = :breach_id
 ORDER BY acknowledged_at DESC LIMIT 100
 """
+_EVENTS = "SELECT * FROM tidegauge.v_acknowledgement_event WHERE true"
 _STATUS = """
 SELECT h.code, h.cluster, h.run_id, h.captured_at, h.verdict, h.severity, h.checked, h.breached, h.unknown, h.reasons
 FROM tidegauge.v_cluster k JOIN tidegauge.v_invariant_history h ON h.run_id = k.run_id
@@ -127,6 +129,19 @@ def sightings(store: Reader, cluster: str, breach_id: str, limit: int) -> Sequen
 def acknowledgements(store: Reader, cluster: str, breach_id: str) -> Sequence[Row]:
     """Who said what about it, the latest first."""
     return store.rows(_WORDS, cluster=cluster, breach_id=breach_id)
+
+
+def events(store: Reader, *, cluster: str | None, breach_id: str | None, after: str | None, size: int) -> Slice:
+    """The trail of acknowledgements, the latest first. Raises `ValueError` for a position that is none."""
+    query, values = _EVENTS, dict[str, object](limit=size + 1)
+    for column, value in (("cluster", cluster), ("breach_id", breach_id)):
+        if value is not None:
+            query += f" AND {column} = :{column}"
+            values[column] = value
+    if (key := unpack(after, event_id=int)) is not None:
+        query += " AND event_id < :event_id"
+        values |= key
+    return sliced(store.rows(f"{query} ORDER BY event_id DESC LIMIT :limit", **values), size, "event_id")
 
 
 def invariant_status(store: Reader, code: str | None = None) -> Sequence[Row]:
