@@ -81,7 +81,7 @@ def _command(scratch: Path, directories: Any, out: Path) -> tuple[int, str]:
 
 def _notes(out: Path, directories: Mapping[int, Path]) -> dict[int, tuple[str, str]]:
     """Which snapshots the command could not audit, of what kind that was, and where it was raised."""
-    found = {}
+    found: dict[int, tuple[str, str]] = {}
     for path in sorted(out.glob("failed/*/*.json")):
         note = json.loads(path.read_text(encoding="utf-8"))
         for number, directory in directories.items():

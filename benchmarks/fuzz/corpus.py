@@ -161,8 +161,9 @@ def headers_file(log: bytes) -> bytes:
 
 def _sampled(corpus: Corpus) -> Corpus:
     """Some of each kind, from all over the archives."""
-    for lists in (corpus.files, corpus.batches, corpus.records, corpus.own_batches):
-        for key in sorted(lists, key=str):
+    every: tuple[dict[Any, list[Any]], ...] = (corpus.files, corpus.batches, corpus.records, corpus.own_batches)
+    for lists in every:
+        for key in sorted(lists):
             lists[key] = _some(lists[key])
     corpus.logs, corpus.old_logs = _some(corpus.logs), _some(corpus.old_logs)
     corpus.entries, corpus.control = _some(corpus.entries), _some(corpus.control)

@@ -90,6 +90,7 @@ def fuzzed(kinds: Iterable[Kind], asked: Asked, *, jobs: int, say: Callable[[Row
     finally:
         for process in running:
             process.stop()
+            say(process.row)  # What it has read is read, also where it was not done.
     return [rows[kind.name] for kind in kinds]
 
 
@@ -172,7 +173,8 @@ class _Process:
     def stop(self) -> None:
         """Ends it where it stands, and waits for it."""
         self._end()
-        os.waitpid(self._pid, 0)
+        _, _, used = os.wait4(self._pid, 0)
+        self._account(used.ru_maxrss)
 
     def _end(self) -> None:
         # Not by SIGKILL: an audit ends what it started when it is asked to.

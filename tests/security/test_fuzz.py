@@ -120,6 +120,29 @@ def test_a_process_that_dies_takes_no_other_input_along(tmp_path: Path) -> None:
     assert (finding.number, finding.what) == (8, "the process ended by SIGKILL")
 
 
+def test_a_run_that_is_broken_off_tells_what_it_has_read(tmp_path: Path) -> None:
+    """Here by a signal that its tenth input sends."""
+
+    def break_off(number: int, frame: object) -> None:
+        raise InterruptedError
+
+    def read(value: float) -> None:
+        if value == tenth:
+            os.kill(os.getppid(), signal.SIGUSR1)
+
+    tenth, told = generator("endless", SEED, 10).random(), list[Row]()
+    kind = Kind(name="endless", make=lambda rng: rng.random(), read=read, keep=print)
+    asked = Asked(seed=SEED, first=0, inputs=1 << 40, seconds=None, findings=tmp_path)
+    before = signal.signal(signal.SIGUSR1, break_off)
+    try:
+        with pytest.raises(InterruptedError):
+            fuzzed([kind], asked, jobs=1, say=told.append)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    (row,) = told
+    assert row.inputs >= 10
+
+
 def test_memory_without_end_is_a_finding(tmp_path: Path) -> None:
     row = _fuzzed(tmp_path, lambda value: bytearray(64 << 30), inputs=2)
     assert row.crashes == 2
