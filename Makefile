@@ -43,6 +43,12 @@ lint: $(STAMP)  ## format, lint, types, arrows between packages
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# A day's seed, so that each day reads other inputs; whatever is found says which one it was.
+SEED ?= $(shell date -u +%Y%j)
+.PHONY: fuzz
+fuzz: $(STAMP)  ## a minute of hostile bytes for every reader (FUZZ="--seconds 3600": an hour; SEED=1: the inputs of that seed)
+	PYTHONPATH=. $(BIN)/python -m benchmarks.fuzz --seed $(SEED) $(FUZZ)
+
 .PHONY: format
 format: $(STAMP)  ## bring every file into the house's format
 	$(BIN)/ruff format .

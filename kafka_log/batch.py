@@ -45,6 +45,8 @@ LOG_OVERHEAD: Final = 12
 HEADER_BYTES: Final = RECORDS_AT
 MIN_BATCH_LENGTH: Final = HEADER_BYTES - LOG_OVERHEAD
 """Smallest sound length field of a magic 2 batch: a header without records."""
+LARGEST_LAST_OFFSET: Final = (1 << 63) - 2
+"""The offset behind a batch, where its log ends, has to have room in 64 bits, too."""
 CURRENT_MAGIC: Final = 2
 MIN_RECORD_BYTES: Final = 7
 """Of a record without key, value and headers: six numbers of a byte each after its length (DefaultRecord)."""

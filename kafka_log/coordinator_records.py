@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kafka_log.batch import LARGEST_LAST_OFFSET
 from kafka_log.coordinator_schemas import COORDINATOR_SCHEMAS, SHARE_STATE_SCHEMAS
 from kafka_log.corruption import Corruption, Damage
 from kafka_log.framed_records import read_framed, write_framed
@@ -243,6 +244,8 @@ def decode_remote_log_record(value: bytes | None) -> RemoteSegment | Corruption 
         return _damage(value, Damage.VALUE, f"remote segment state {state} is not known")
     owner: Mapping[str, Any] = said["remote_log_segment_id"]["topic_id_partition"]
     end = said.get("end_offset")
+    if end is not None and end > LARGEST_LAST_OFFSET:
+        return _damage(value, Damage.VALUE, f"end offset {end} is no record's: no log ends behind it")
     return RemoteSegment(
         segment_id=said["remote_log_segment_id"]["id"],
         topic=owner["name"],

@@ -4,9 +4,10 @@ Bytes that cannot be what Kafka wrote never raise an exception: every decoder of
 values beside (or instead of) what it could read. An exception from this package means a mistake of the caller or ours.
 """
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 
 class Damage(StrEnum):
@@ -53,6 +54,31 @@ class Corruption:
     start_offset: int | None = None
     end_offset: int | None = None
     records: int | None = None
+
+
+def damage_values(corruption: Corruption) -> dict[str, Any]:
+    """The fields as JSON holds them."""
+    return {**asdict(corruption), "kind": corruption.kind.value}
+
+
+def damage_of(values: Mapping[str, Any]) -> Corruption:
+    """A `Corruption` by its fields, which somebody else may have written.
+
+    Raises `AttributeError`, `KeyError`, `TypeError` or `ValueError` for what no decoder hands out.
+    """
+    if values.keys() != {field.name for field in fields(Corruption)}:
+        raise KeyError("a damage has other fields than these")  # whose names are not told: they may be anything
+    found = Corruption(**{**values, "kind": Damage(values["kind"])})
+    places = (found.position, found.end_position)
+    for number in (*places, found.start_offset, found.end_offset, found.records):
+        if number is not None and (type(number) is not int or not -(1 << 63) <= number < 1 << 63):
+            raise ValueError(f"{str(number)[:40]!r} is no number of a damage")
+    if None in places or not 0 <= found.position <= found.end_position:
+        raise ValueError("a damage lies nowhere")
+    if not isinstance(found.detail, str):
+        raise TypeError(f"a damage's detail is {type(found.detail).__name__}")
+    found.detail.encode("utf-8")  # Half of a surrogate pair can be neither printed nor kept.
+    return found
 
 
 PLACES_KEPT: Final = 10_000

@@ -25,7 +25,7 @@ A kept batch may be another one than the log's: where names are hashed, records 
 import json
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import cramjam
@@ -37,7 +37,7 @@ from kafka_log.allowance import Allowance
 from kafka_log.batch import CompressionType
 from kafka_log.compression import decompress
 from kafka_log.control import ControlType, EndTxnMarker, decode_control_record
-from kafka_log.corruption import Corruption, Damage
+from kafka_log.corruption import Corruption, Damage, damage_of, damage_values
 from kafka_log.crc32c import crc32c
 from kafka_log.old_formats import has_its_magic
 from kafka_log.records import Record, read_batch, read_records
@@ -65,6 +65,7 @@ _BYTES_EACH: Final = 256
 """What all of a file's frames may unpack to: so much, and so much for each byte of them. Damages of one kind, the
 batches of a group and end markers are packed 20 to 1, rows of 85 bytes at most 20 to 1, too."""
 _KEPT_FRAME_BYTES: Final = 1 << 20
+_MAX_BATCH_BYTES: Final = layout.LOG_OVERHEAD + (1 << 31) - 1
 _LEVEL: Final = 1
 """Of zstd: 3 saves 2 % more and takes half as long again."""
 
@@ -97,7 +98,7 @@ def write_headers(readinto: ReadInto, write: Callable[[bytes], object], *, rewri
     write(_HEAD.pack(MAGIC, VERSION))
     for block in scan_batches(source.readinto, on_rows=kept.take):
         kept.flush()
-        damages = json.dumps([_damage_values(c) for c in block.corruptions]).encode() if block.corruptions else b""
+        damages = json.dumps([damage_values(c) for c in block.corruptions]).encode() if block.corruptions else b""
         plain = _COUNT.pack(len(block.headers)) + _columns(block.headers) + damages
         _write_packed(write, b"R", plain)
         batches += len(block.headers)
@@ -185,10 +186,6 @@ def _write_packed(write: Callable[[bytes], object], kind: bytes, plain: bytes) -
 def _write_frame(write: Callable[[bytes], object], kind: bytes, payload: bytes, plain_size: int) -> None:
     head = _FRAME.pack(kind, len(payload), plain_size)
     write(head + _CRC.pack(crc32c(head + payload)) + payload)
-
-
-def _damage_values(corruption: Corruption) -> dict[str, Any]:
-    return {**asdict(corruption), "kind": corruption.kind.value}
 
 
 # -------------------------------------------------------------------------------------------------------------- columns
@@ -297,7 +294,18 @@ def _rows(plain: bytes) -> tuple[NDArray[Any], bytes]:
     rows["base_timestamp"] = np.cumsum(stored["base_timestamp"] + _shifted(stored["max_timestamp"]))
     rows["max_timestamp"] = rows["base_timestamp"] + stored["max_timestamp"]
     rows["base_sequence"] = _sequences(rows, stored["base_sequence"])
+    if not _lie_in_a_log(rows):
+        raise ValueError("its rows lie where no batches can")
     return rows, plain[at:]
+
+
+def _lie_in_a_log(rows: NDArray[Any]) -> bool:
+    """Whether a scan could have found batches there: one behind the other, of sizes that a length field can tell."""
+    position, size = rows["position"], rows["size_bytes"]
+    sizes_fit = bool(
+        ((size > 0) & (size <= _MAX_BATCH_BYTES) & (rows["last_offset"] <= layout.LARGEST_LAST_OFFSET)).all()
+    )
+    return sizes_fit and bool(((position >= _shifted(position + size)) & (position < 1 << 62)).all())
 
 
 # -------------------------------------------------------------------------------------------------------------- reading
@@ -465,10 +473,8 @@ class HeadersReader:
     def _block(self, plain: bytes) -> HeadersBlock:
         try:
             rows, damages = _rows(plain)
-            corruptions = tuple(
-                Corruption(**{**values, "kind": Damage(values["kind"])}) for values in json.loads(damages or b"[]")
-            )
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            corruptions = tuple(damage_of(values) for values in json.loads(damages or b"[]"))
+        except (AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise _BrokenFileError(Damage.FORM, f"a block holds no rows ({error})") from error
         # A row of a sound log has a checksum of four bytes that nothing packs; columns of one value have next to none.
         if rows.nbytes > self._allowance.plain_bytes:

@@ -32,6 +32,7 @@ OLD_CRC_FROM: Final = 16
 """The old message formats: offset 8, size 4, crc-32 4, magic 1, attributes 1, [timestamp 8 in magic 1,] key, value."""
 
 _LENGTH = layout.BATCH_LENGTH_AT
+_LARGEST_LAST = layout.LARGEST_LAST_OFFSET
 _MAGIC = layout.MAGIC_AT
 _CODEC = layout.COMPRESSION_MASK
 _OVERHEAD = layout.LOG_OVERHEAD
@@ -80,7 +81,7 @@ def may_be_old_entry(at: Any, available: Any, last_offset: Any) -> Any:
     cursor = 18 + (8 if _u8(at + _MAGIC) == 1 else 0)
     if size < cursor + 8 or available < cursor + 4 or _u8(at + 17) & ~_ATTRIBUTES:
         return False
-    if offset < 0 or (last_offset >= 0 and not 0 < offset - last_offset <= _MAX_OFFSET_STEP):
+    if not 0 <= offset <= _LARGEST_LAST or (last_offset >= 0 and not 0 < offset - last_offset <= _MAX_OFFSET_STEP):
         return False
     return bool(-1 <= _i32(at + cursor) <= size - cursor - 8)
 

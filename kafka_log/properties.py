@@ -19,7 +19,7 @@ _MAX_INT64: Final = 2**63 - 1
 _MAX_BYTES: Final = 1 << 20
 """They have some hundred bytes; quorum-state names each voter where the quorum is static."""
 
-_TOPIC_ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
+_UUID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ def parse_partition_metadata(data: bytes) -> PartitionMetadata:
     """Reads `partition.metadata`."""
     values, bad = _properties(data, ":")
     topic_id = values.get("topic_id")
-    if topic_id is None or _TOPIC_ID.fullmatch(topic_id) is None:
+    if topic_id is None or _UUID.fullmatch(topic_id) is None:
         bad.append(_damage(data, Damage.FORM, "no topic id"))
         topic_id = None
     return PartitionMetadata(
@@ -103,13 +103,17 @@ def parse_partition_metadata(data: bytes) -> PartitionMetadata:
 def parse_quorum_state(data: bytes) -> QuorumState:
     """Reads `quorum-state`."""
     value, bad = _json(data)
+    voted = value.get("votedDirectoryId")
+    if voted is not None and not (isinstance(voted, str) and _UUID.fullmatch(voted)):
+        bad.append(_damage(data, Damage.VALUE, "votedDirectoryId is no directory's id"))
+        voted = None
     return QuorumState(
         leader_id=_known(value, "leaderId", _MAX_INT32, bad, data),
         leader_epoch=_known(value, "leaderEpoch", _MAX_INT32, bad, data),
         voted_id=_known(value, "votedId", _MAX_INT32, bad, data),
         data_version=_known(value, "data_version", _MAX_INT32, bad, data),
         corruptions=tuple(bad),
-        voted_directory_id=voted if isinstance(voted := value.get("votedDirectoryId"), str) else None,
+        voted_directory_id=voted,
     )
 
 

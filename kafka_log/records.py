@@ -110,13 +110,14 @@ def read_batch(
         return _corruption(Damage.RECORDS, data, "the attributes name a compression that does not exist")
     append_time = max_timestamp if timestamp_type(attributes) == TimestampType.LOG_APPEND_TIME else None
     try:
+        last_offset = _in_64_bits(base_offset + last_offset_delta, "its last offset")
         body = _plain(data[layout.RECORDS_AT :], codec if record_count else CompressionType.NONE, allowance)
         records = _read_all(body, record_count, base_offset, base_timestamp, append_time, allowance)
     except _UnreadableError as error:
         return _corruption(error.kind, data, str(error))
     return RecordBatch(
         base_offset=base_offset,
-        last_offset=base_offset + last_offset_delta,
+        last_offset=last_offset,
         partition_leader_epoch=leader_epoch,
         crc=crc,
         attributes=attributes,
@@ -169,14 +170,15 @@ def records_in(
     """Read an internal topic's records of the batches that `headers` (rows of `scan.BATCH_HEADER`) names: (index of the
     row, records).
 
-    The rows' positions count from the start of `segment`. A batch whose checksum is wrong is not read. `allowance` is
-    the log's, for who reads it piece by piece.
+    The rows' positions count from the start of `segment`. A batch whose checksum is wrong is not read, so it need not
+    lie in it: a scan's bytes may have moved on (`scan.OnRows`). `allowance` is the log's, for who reads it piece by
+    piece.
     """
     allowance = allowance if allowance is not None else of_internal_topic()
     data = memoryview(segment).cast("B")
     for index, row in enumerate(headers):
         position, end_position = int(row["position"]), int(row["position"] + row["size_bytes"])
-        if not 0 <= position < end_position <= len(data):
+        if row["crc_valid"] and not 0 <= position < end_position <= len(data):
             raise ValueError(f"row {index} lies at {position}..{end_position}, outside the {len(data)} bytes given")
         yield index, records_of(row, data[position:end_position], allowance=allowance)
 
@@ -269,13 +271,21 @@ def _read_one(
         headers, at = _headers(body, at, end, header_count, allowance)
     if at != end:
         raise _UnreadableError("a record has bytes left over")
+    timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
     return Record(
-        offset=base_offset + offset_delta,
-        timestamp=base_timestamp + timestamp_delta if append_time is None else append_time,
+        offset=_in_64_bits(base_offset + offset_delta, "a record's offset"),
+        timestamp=_in_64_bits(timestamp, "a record's timestamp"),
         key=key,
         value=value,
         headers=headers,
     )
+
+
+def _in_64_bits(number: int, what: str) -> int:
+    """A sum of two numbers of the batch. Java's wraps around (DefaultRecord#readFrom), and nobody means that."""
+    if not -(1 << 63) <= number < 1 << 63:
+        raise _UnreadableError(f"{what} has no room in 64 bits")
+    return number
 
 
 def _headers(body: bytes, at: int, end: int, count: int, allowance: Allowance) -> tuple[Headers, int]:

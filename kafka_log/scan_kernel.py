@@ -100,6 +100,7 @@ _RECORD_COUNT = layout.RECORD_COUNT_AT
 _RECORDS = layout.RECORDS_AT
 _OVERHEAD = layout.LOG_OVERHEAD
 _MIN_LENGTH = layout.MIN_BATCH_LENGTH
+_LARGEST_LAST = layout.LARGEST_LAST_OFFSET
 _CONTROL = layout.CONTROL_BIT
 _TRANSACTIONAL = layout.TRANSACTIONAL_BIT
 _CODEC = layout.COMPRESSION_MASK
@@ -126,12 +127,19 @@ def _looks_like_header(at: Any, last_offset: Any) -> Any:
     record_count = _i32(at + _RECORD_COUNT)
     return bool(
         last_delta >= 0
+        and base_offset <= _LARGEST_LAST - last_delta
         and 0 <= record_count <= last_delta + 1
         and _i32(at + _LEADER_EPOCH) >= -1
         and _i64(at + _PRODUCER_ID) >= -1
         and _i16(at + _PRODUCER_EPOCH) >= -1
         and _i32(at + _BASE_SEQUENCE) >= -1
     )
+
+
+@_kernel
+def _has_room(at: Any) -> Any:
+    """Tell whether the offset behind a batch's last one has room in 64 bits."""
+    return bool(_i64(at + _BASE_OFFSET) <= _LARGEST_LAST - max(_i32(at + _LAST_DELTA), 0))
 
 
 @_kernel
@@ -292,6 +300,7 @@ def scan_kernel(base: Any, start: Any, end: Any, offset_in_file: Any, at_eof: An
             magic == 2
             and _RECORDS <= size <= available
             and size <= largest
+            and _has_room(at)
             and crc32c_at(at + _ATTRIBUTES, size - _ATTRIBUTES) == _u32(at + _CRC)
         ):
             _write_row(rows[row_count], at, size, at + to_position, size, True)
@@ -307,7 +316,9 @@ def scan_kernel(base: Any, start: Any, end: Any, offset_in_file: Any, at_eof: An
             unlikely = length < (_MIN_LENGTH if magic == 2 else _OLD_MIN_LENGTH)
         else:
             unlikely = not _looks_like_header(at, last_offset)
-        unlikely = unlikely or size > largest
+        # There is no checksum over a base offset: one that has no log end behind it in 64 bits is none.
+        no_room = _i64(at + _BASE_OFFSET) > _LARGEST_LAST or (available >= _RECORDS and not _has_room(at))
+        unlikely = unlikely or size > largest or no_room
         if not unlikely and size > available and not at_eof:
             state[S_NEED] = size
             step = _NEED_BYTES

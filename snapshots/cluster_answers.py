@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from snapshots.errors import SnapshotError
+from snapshots.manifest import LARGEST_WHOLE, LAST_INSTANT_MS
 
 ANSWERS_NAME: Final = "cluster-answers.json"
 SCHEMA_VERSION: Final = 1
@@ -269,24 +270,24 @@ def from_json(text: str, *, where: str) -> CapturedAnswers:
 
 def _answers(value: Any) -> ClusterAnswers:
     return ClusterAnswers(
-        started_at_ms=_integer(value["started_at_ms"]),
-        finished_at_ms=_integer(value["finished_at_ms"]),
+        started_at_ms=_instant(value["started_at_ms"]),
+        finished_at_ms=_instant(value["finished_at_ms"]),
         cluster_id=_optional(value["cluster_id"], _text),
-        controller_id=_optional(value["controller_id"], _integer),
+        controller_id=_optional(value["controller_id"], _int32),
         brokers=tuple(_broker(b) for b in _list(value["brokers"])),
         topics=tuple(_topic(t) for t in _list(value["topics"])),
         groups=_all(value["groups"], _group),
         transactions=_all(value["transactions"], _transaction),
-        asked_at_ms={str(name): _integer(at) for name, at in value["asked_at_ms"].items()},
+        asked_at_ms={_text(name): _instant(at) for name, at in value["asked_at_ms"].items()},
         unanswered=_reasons(value["unanswered"]),
     )
 
 
 def _broker(value: Any) -> BrokerAnswer:
     return BrokerAnswer(
-        broker_id=_integer(value["broker_id"]),
+        broker_id=_int32(value["broker_id"]),
         host=_text(value["host"]),
-        port=_integer(value["port"]),
+        port=_int32(value["port"]),
         rack=_optional(value["rack"], _text),
         configs=_optional(value["configs"], _configs),
         errors=_reasons(value["errors"]),
@@ -305,26 +306,27 @@ def _topic(value: Any) -> TopicAnswer:
 
 def _partition(value: Any) -> PartitionAnswer:
     return PartitionAnswer(
-        partition=_integer(value["partition"]),
-        replicas=tuple(_integer(b) for b in _list(value["replicas"])),
-        isr=tuple(_integer(b) for b in _list(value["isr"])),
+        partition=_int32(value["partition"]),
+        replicas=tuple(_int32(b) for b in _list(value["replicas"])),
+        isr=tuple(_int32(b) for b in _list(value["isr"])),
         producers=_all(value["producers"], _producer),
         errors=_reasons(value["errors"]),
+        **{name: _optional(value[name], _int32) for name in ("leader_id", "leader_epoch")},
         **{
-            name: _optional(value[name], _integer)
-            for name in ("leader_id", "leader_epoch", "log_start_offset", "high_watermark", "last_stable_offset")
+            name: _optional(value[name], _int64)
+            for name in ("log_start_offset", "high_watermark", "last_stable_offset")
         },
     )
 
 
 def _producer(value: Any) -> ProducerAnswer:
     return ProducerAnswer(
-        producer_id=_integer(value["producer_id"]),
-        producer_epoch=_integer(value["producer_epoch"]),
-        last_sequence=_optional(value["last_sequence"], _integer),
-        last_timestamp_ms=_optional(value["last_timestamp_ms"], _integer),
-        coordinator_epoch=_optional(value["coordinator_epoch"], _integer),
-        current_transaction_first_offset=_optional(value["current_transaction_first_offset"], _integer),
+        producer_id=_int64(value["producer_id"]),
+        producer_epoch=_int32(value["producer_epoch"]),
+        last_sequence=_optional(value["last_sequence"], _int32),
+        last_timestamp_ms=_optional(value["last_timestamp_ms"], _int64),
+        coordinator_epoch=_optional(value["coordinator_epoch"], _int32),
+        current_transaction_first_offset=_optional(value["current_transaction_first_offset"], _int64),
     )
 
 
@@ -333,9 +335,9 @@ def _group(value: Any) -> GroupAnswer:
         group=_text(value["group"]),
         type=_text(value["type"]),
         state=_optional(value["state"], _text),
-        members=_optional(value["members"], _integer),
+        members=_optional(value["members"], _int32),
         offsets=_all(value["offsets"], _committed),
-        offsets_partition=_optional(value["offsets_partition"], _integer),
+        offsets_partition=_optional(value["offsets_partition"], _int32),
         errors=_reasons(value["errors"]),
     )
 
@@ -343,9 +345,9 @@ def _group(value: Any) -> GroupAnswer:
 def _committed(value: Any) -> CommittedAnswer:
     return CommittedAnswer(
         topic=_text(value["topic"]),
-        partition=_integer(value["partition"]),
-        offset=_integer(value["offset"]),
-        leader_epoch=_optional(value["leader_epoch"], _integer),
+        partition=_int32(value["partition"]),
+        offset=_int64(value["offset"]),
+        leader_epoch=_optional(value["leader_epoch"], _int32),
         metadata=_optional(value["metadata"], _text),
     )
 
@@ -354,12 +356,12 @@ def _transaction(value: Any) -> TransactionAnswer:
     return TransactionAnswer(
         transactional_id=_text(value["transactional_id"]),
         state=_text(value["state"]),
-        producer_id=_integer(value["producer_id"]),
-        producer_epoch=_optional(value["producer_epoch"], _integer),
-        timeout_ms=_optional(value["timeout_ms"], _integer),
-        started_at_ms=_optional(value["started_at_ms"], _integer),
-        partitions=_all(value["partitions"], lambda p: (_text(p[0]), _integer(p[1]))),
-        state_partition=_optional(value["state_partition"], _integer),
+        producer_id=_int64(value["producer_id"]),
+        producer_epoch=_optional(value["producer_epoch"], _int32),
+        timeout_ms=_optional(value["timeout_ms"], _int32),
+        started_at_ms=_optional(value["started_at_ms"], _int64),
+        partitions=_all(value["partitions"], lambda p: (_text(p[0]), _int32(p[1]))),
+        state_partition=_optional(value["state_partition"], _int32),
     )
 
 
@@ -392,13 +394,31 @@ def _list(value: Any) -> list[Any]:
     return value
 
 
-def _integer(value: Any) -> int:
+def _int32(value: Any) -> int:
+    """An id, an epoch, a count: what Kafka's protocol has 32 bits for, as the facts have."""
+    return _integer(value, -(1 << 31), (1 << 31) - 1)
+
+
+def _int64(value: Any) -> int:
+    return _integer(value, -(1 << 63), LARGEST_WHOLE)
+
+
+def _instant(value: Any) -> int:
+    """When the asker's clock says that it asked, in milliseconds."""
+    return _integer(value, 0, LAST_INSTANT_MS)
+
+
+def _integer(value: Any, least: int, most: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"a whole number was due, not {value!r}")
+        raise TypeError(f"a whole number was due, not {type(value).__name__}")
+    if not least <= value <= most:
+        raise ValueError(f"a whole number from {least} to {most} was due")
     return value
 
 
 def _text(value: Any) -> str:
+    """A text that can be printed and kept, which half of a surrogate pair cannot."""
     if not isinstance(value, str):
         raise TypeError(f"a text was due, not {type(value).__name__}")
+    value.encode("utf-8")
     return value

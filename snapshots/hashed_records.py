@@ -97,16 +97,20 @@ def hashed_checkpoint(data: bytes, names: TopicNames) -> bytes:
     """An offset checkpoint with other names; a line that is no entry is blanked, and stays no entry."""
     lines = []
     for at, line in enumerate(data.splitlines(keepends=True)):
-        words = line.split()
+        # As text, as whoever reads it splits it: text has more white space than bytes have.
+        words = line.decode("utf-8", "replace").split()
         end = line[len(line.rstrip()) :]
         if at < 2 or not words:
-            lines.append(line if not words or (len(words) == 1 and words[0].isdigit()) else b"?" + end)
-        elif len(words) == 3 and words[1].isdigit() and words[2].isdigit():
-            topic = names.hashed(words[0].decode("utf-8", "replace"))
-            lines.append(b" ".join((topic.encode(), words[1], words[2])) + end)
+            lines.append(line if not words or (len(words) == 1 and _is_number(words[0])) else b"?" + end)
+        elif len(words) == 3 and _is_number(words[1]) and _is_number(words[2]):
+            lines.append(" ".join((names.hashed(words[0]), words[1], words[2])).encode() + end)
         else:
             lines.append(b"?" + end)
     return b"".join(lines)
+
+
+def _is_number(word: str) -> bool:
+    return word.isascii() and word.isdigit()
 
 
 def unreadable_batch(base_offset: int) -> bytes:

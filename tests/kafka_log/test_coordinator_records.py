@@ -3,6 +3,7 @@
 import struct
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,15 @@ from kafka_log.coordinator_records import (
     TRANSACTION_STATES,
     OffsetCommit,
     OtherCoordinatorRecord,
+    RemoteLogRecord,
     RemoteSegment,
     TransactionState,
     decode_offsets_record,
+    decode_remote_log_fields,
     decode_remote_log_record,
     decode_share_state_record,
     decode_transaction_record,
+    encode_remote_log_record,
 )
 from kafka_log.coordinator_schemas import COORDINATOR_SCHEMAS, SHARE_STATE_SCHEMAS
 from kafka_log.corruption import Corruption, Damage
@@ -292,3 +296,13 @@ def test_a_flipped_byte_is_another_value_or_damage(which: int, where: int, flip:
     value[where % len(value)] ^= flip
     found = decode_offsets_record(commit_key("g", "orders", 3), bytes(value))
     assert isinstance(found, OffsetCommit | Corruption)
+
+
+def test_a_remote_segment_behind_whose_end_offset_no_log_ends_is_damage(golden: Golden) -> None:
+    """Its record tells the last offset; the one behind it must have room in 64 bits, too."""
+    logs = sorted(golden("tiered").glob("broker-1/__remote_log_metadata-*/*.log"))
+    read = [decode_remote_log_fields(record.value or b"") for log in logs for record in data_records(log)]
+    copied = next(r for r in read if isinstance(r, RemoteLogRecord) and r.fields.get("end_offset") is not None)
+    for end, kind in (((1 << 63) - 2, RemoteSegment), ((1 << 63) - 1, Corruption)):
+        value = encode_remote_log_record(replace(copied, fields={**copied.fields, "end_offset": end}))
+        assert isinstance(decode_remote_log_record(value), kind)

@@ -1,11 +1,13 @@
 """A headers file against the scan of the log that it stands for; nothing of a record in it; broken ones."""
 
 import io
+import json
 import struct
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
+import cramjam
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from kafka_log.allowance import of_internal_topic
-from kafka_log.corruption import Corruption, Damage
+from kafka_log.corruption import Corruption, Damage, damage_of, damage_values
 from kafka_log.crc32c import crc32c
 from kafka_log.headers_file import (
     END_FRAME_BYTES,
@@ -25,7 +27,7 @@ from kafka_log.headers_file import (
     sound_end_marker,
     write_headers,
 )
-from kafka_log.scan import ScanBlock, scan_batches, scan_buffer
+from kafka_log.scan import BATCH_HEADER, ScanBlock, scan_batches, scan_buffer
 from tests.kafka_log.writing import batch, marker, old_entry, record
 
 Golden = Callable[[str], Path]
@@ -319,6 +321,75 @@ def test_hostile_frames_with_a_right_checksum_do_no_harm(kind: bytes, payload: b
     file = b"TGHEADER\1\0" + head + struct.pack("<I", crc32c(head + payload)) + payload
     *_, last = scan_headers(io.BytesIO(file).readinto)
     assert last.corruptions[-1].kind is Damage.FORM
+
+
+def a_frame(kind: bytes, plain: bytes) -> bytes:
+    payload = bytes(cramjam.zstd.compress(plain))
+    head = kind + struct.pack("<II", len(payload), len(plain))
+    return head + struct.pack("<I", crc32c(head + payload)) + payload
+
+
+def block_of(position: int, size: int, *, rows: int = 1, damages: object = (), offset: int = 0) -> bytes:
+    """A frame of rows of which all are one and the same, as far as their columns tell."""
+    values = {"position": position, "size_bytes": size, "magic": 2, "crc_valid": 1, "base_offset": offset}
+    columns = (b"\1" + np.array([values.get(name, 0)], BATCH_HEADER[name]).tobytes() for name in BATCH_HEADER.names)
+    return a_frame(b"R", struct.pack("<I", rows) + b"".join(columns) + json.dumps(damages).encode())
+
+
+@pytest.mark.parametrize(
+    ("position", "size", "rows"),
+    [((1 << 63) - 1, 61, 1), (-1, 61, 1), (0, 0, 1), (0, -61, 1), (0, 1 << 31 << 4, 1), (-61, 61, 2)],
+)
+def test_rows_that_lie_where_no_batches_can_are_found(position: int, size: int, rows: int) -> None:
+    file = b"TGHEADER\1\0" + block_of(position, size, rows=rows)
+    (block,) = scan_headers(io.BytesIO(file).readinto)
+    assert [c.kind for c in block.corruptions] == [Damage.FORM]
+    assert "lie where no batches can" in block.corruptions[0].detail
+
+
+SOUND = {
+    "kind": "crc",
+    "position": 0,
+    "end_position": 61,
+    "detail": "d",
+    "start_offset": 0,
+    "end_offset": 1,
+    "records": 1,
+}
+
+
+def test_a_damage_comes_back_as_it_was() -> None:
+    first, _ = scan_headers(io.BytesIO(b"TGHEADER\1\0" + block_of(0, 61, damages=[SOUND])).readinto)
+    assert first.corruptions == (damage_of(SOUND),)
+    assert damage_values(first.corruptions[0]) == SOUND
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"position": "0"},
+        {"position": None},
+        {"position": True},
+        {"position": -1},
+        {"end_position": 1 << 63, "position": 1},
+        {"position": 62},
+        {"start_offset": 0.5},
+        {"records": "one"},
+        {"end_offset": [1]},
+        {"detail": None},
+        {"detail": "half \udcff"},
+        {"kind": "no such damage"},
+        {"kind": []},
+        {"another": 1},
+        {"\udcff": 1},
+    ],
+    ids=str,
+)
+def test_a_damage_that_no_scan_tells_is_found(changed: dict[str, object]) -> None:
+    file = b"TGHEADER\1\0" + block_of(0, 61, damages=[{**SOUND, **changed}])
+    (block,) = scan_headers(io.BytesIO(file).readinto)
+    assert [c.kind for c in block.corruptions] == [Damage.FORM]
+    assert block.corruptions[0].detail.isprintable()
 
 
 @given(st.binary(max_size=END_FRAME_BYTES + 2))

@@ -133,6 +133,13 @@ def test_a_number_of_another_kind_is_damage(value: bytes) -> None:
     assert "leaderId" in parsed.corruptions[0].detail
 
 
+@pytest.mark.parametrize("directory", [b'""', b'"\\udcff"', b'"AAAAAAAAAAAAAAAAAAAAAA "', b"7", b"[]"])
+def test_a_vote_for_what_is_no_directory_is_damage(directory: bytes) -> None:
+    parsed = parse_quorum_state(b'{"leaderEpoch":3,"votedDirectoryId":' + directory + b"}")
+    assert (parsed.voted_directory_id, parsed.leader_epoch) == (None, 3)
+    assert [(c.kind, c.detail) for c in parsed.corruptions] == [(Damage.VALUE, "votedDirectoryId is no directory's id")]
+
+
 @pytest.mark.parametrize("data", [b"", b"{", b"[1]", b"7", b"\xff\xfe", b"[" * 100_000, b'{"a":' + b"9" * 5000 + b"}"])
 def test_what_is_no_json_object_is_damage(data: bytes) -> None:
     assert [c.kind for c in parse_quorum_state(data).corruptions] == [Damage.FORM]

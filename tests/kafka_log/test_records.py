@@ -118,6 +118,7 @@ def test_a_batch_that_the_cleaner_emptied_has_no_records_even_if_it_was_compress
 
 
 ONE = record(0, b"key", b"value")
+LARGEST = (1 << 63) - 1
 
 
 @pytest.mark.parametrize(
@@ -139,6 +140,10 @@ ONE = record(0, b"key", b"value")
         (batch(0, ONE, 1, attributes=4), "zstd cannot be unpacked"),
         (batch(0, ONE, 1)[:-1], "the length field says"),
         (b"short", "less than a header"),
+        (batch(LARGEST, record(1, b"k", None), 1, last_offset_delta=0), "a record's offset has no room in 64 bits"),
+        (batch(LARGEST, ONE, 1, last_offset_delta=1), "its last offset has no room"),
+        (batch(0, record(0, b"k", None, timestamp_delta=1), 1, base_timestamp=LARGEST), "timestamp has no room"),
+        (batch(0, record(0, b"k", None, timestamp_delta=-1), 1, base_timestamp=-LARGEST - 1), "timestamp has no room"),
     ],
 )
 def test_what_cannot_be_read_is_told(broken: bytes, why: str) -> None:

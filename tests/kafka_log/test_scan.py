@@ -356,6 +356,30 @@ def test_a_damaged_old_entry_is_told_by_its_own_checksum() -> None:
     assert [(c.kind, c.start_offset, c.end_offset, c.records) for c in corruptions] == [(Damage.CRC, 1, 2, 1)]
 
 
+@pytest.mark.parametrize("crc_is_right", [True, False])
+@pytest.mark.parametrize("delta", [0, 5])
+@pytest.mark.parametrize("log", ["new", "old"])
+def test_an_offset_without_a_log_end_behind_it_is_no_batch(log: str, delta: int, crc_is_right: bool) -> None:
+    """There is no checksum over a base offset, and the one behind the last must have room in 64 bits."""
+    largest = (1 << 63) - 2
+
+    def last(offset: int) -> bytes:
+        if log == "old":
+            made = bytearray(old_entry(offset, 1, b"x" * 20))
+        else:
+            made = bytearray(batch(offset - delta, record(0, None, b"x"), 1, last_offset_delta=delta))
+        made[-1] ^= not crc_is_right
+        return bytes(made)
+
+    first = old_entry(7, 1, b"x") if log == "old" else batch(7, record(0, None, b"x"), 1)
+    rows, damage = scan_buffer(first + last(largest))
+    assert [int(row["last_offset"]) for row in rows] == [7, largest]
+    assert {c.end_offset for c in damage} == (set() if crc_is_right else {largest + 1})
+    rows, damage = scan_buffer(first + last(largest + 1))
+    assert [int(row["last_offset"]) for row in rows] == [7]
+    assert [(c.kind, c.position, c.end_offset) for c in damage] == [(Damage.TORN_TAIL, len(first), None)]
+
+
 def test_several_megabytes_of_garbage_between_batches_are_passed() -> None:
     garbage = value_of(3_000_000)
     rows, corruptions = scan_buffer(log_of(3) + garbage + log_of(3, first_offset=9))

@@ -151,6 +151,34 @@ def test_a_file_that_cannot_be_used_is_named_with_what_is_wrong(text: str, says:
         from_json(text, where="s1/cluster-answers.json")
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("started_at_ms",), -1),
+        (("finished_at_ms",), 1 << 62),
+        (("asked_at_ms", "groups"), 1 << 62),
+        (("cluster_id",), "half \udcff"),
+        (("brokers", 0, "broker_id"), 1 << 31),
+        (("brokers", 0, "rack"), "half \udcff"),
+        (("topics", 0, "partitions", 0, "leader_epoch"), -(1 << 31) - 1),
+        (("topics", 0, "partitions", 0, "high_watermark"), 1 << 63),
+        (("groups", 0, "group"), "half \udcff"),
+        (("groups", 0, "offsets", 0, "offset"), 1 << 63),
+        (("groups", 0, "offsets", 0, "partition"), 1 << 31),
+    ],
+    ids=str,
+)
+def test_what_no_cluster_can_answer_is_refused(path: tuple[Any, ...], value: object) -> None:
+    """No fact has room for it."""
+    whole: Any = json.loads(to_json(CapturedAnswers(before=None, after=ANSWERS)))
+    at = whole["after"]
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    with pytest.raises(SnapshotError, match=r"cluster-answers\.json does not hold .*(whole number from|surrogates)"):
+        from_json(json.dumps(whole), where="cluster-answers.json")
+
+
 @given(st.data())
 def test_any_value_in_the_wrong_place_is_an_error_or_another_value_but_never_a_crash(data: st.DataObject) -> None:
     value: Any = json.loads(to_json(CapturedAnswers(before=ANSWERS, after=ANSWERS)))

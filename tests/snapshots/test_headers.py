@@ -113,6 +113,8 @@ def test_a_checkpoint_keeps_its_offsets_under_other_names(line_end: str) -> None
         b"0\n2\norders 0 1\norders 1\n",
         b"0\n2\norders 0 -1\n\norders orders orders\n",
         b"0\n1\norders 0 99999999999999999999\n",
+        b"0\n1\nord\x1fers 0 1\n",
+        "0\n1\norders 0 1\u00b2\n".encode(),
     ],
 )
 def test_a_broken_checkpoint_stays_as_broken_and_names_nothing(text: bytes) -> None:

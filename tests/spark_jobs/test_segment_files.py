@@ -4,8 +4,9 @@ import io
 
 import pytest
 
-from kafka_log.corruption import Corruption
+from kafka_log.corruption import Corruption, Damage
 from kafka_log.headers_file import write_headers
+from kafka_log.scan import BUFFER_BYTES
 from spark_jobs.segment_files import SegmentFile
 from tests.kafka_log.writing import batch, marker, record
 
@@ -57,3 +58,17 @@ def test_a_broken_headers_file_is_told_apart_from_a_broken_log() -> None:
     *_, (row, last) = SegmentFile(HEADERS_NAME, io.BytesIO(data)).records()
     assert isinstance(last, Corruption)
     assert (int(row["magic"]), int(row["control_type"])) == (2, -1)  # counted as a batch that cannot be read
+
+
+def test_a_batch_of_a_wrong_checksum_whose_bytes_have_moved_on_is_told_and_ends_nothing() -> None:
+    """No batch follows it, and the search for one meets a header that promises more than the buffer holds."""
+    broken = bytearray(batch(1, record(0, None, b"a"), 1))
+    broken[-1] ^= 1
+    promise = bytearray(batch(2, record(0, None, b"b"), 1))
+    promise[8:12] = (BUFFER_BYTES + 1).to_bytes(4, "big")
+    log = batch(0, record(0, None, b"a"), 1) + broken + b"\xff" * 70 + promise + batch(10, record(0, None, b"c"), 1)
+    found = list(SegmentFile("00000000000000000000.log", io.BytesIO(log), len(log)).records())
+    assert [int(row["base_offset"]) for row, _ in found] == [0, 1, 10]
+    assert isinstance(found[1][1], Corruption)
+    size = len(broken)
+    assert (found[1][1].kind, found[1][1].position, found[1][1].end_position) == (Damage.CRC, size, 2 * size)
