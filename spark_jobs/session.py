@@ -9,12 +9,19 @@ A session is started by whoever needs one, from any thread (it may overlap with 
 the JVM is there already, so its flags have to come with the command: `submit_environment` says how.
 """
 
+import atexit
+import logging
 import os
 import re
 import shlex
+import signal
+import subprocess
 import sys
+import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -23,6 +30,7 @@ from snapshots.safe_path import SAFE_PATH
 from spark_jobs import class_archive
 from spark_jobs.errors import SparkError, UnavailableError
 from spark_jobs.java import Java, find_java
+from spark_jobs.scratch import Scratch, new_scratch
 from spark_jobs.spark_home import spark_home
 
 if TYPE_CHECKING:
@@ -69,18 +77,30 @@ _STORAGE_ERROR: Final = re.compile(r"^snapshots\.errors\.StorageError: (.+)$", r
 _UNAVAILABLE_ERROR: Final = re.compile(r"^spark_jobs\.errors\.UnavailableError: (.+)$", re.MULTILINE)
 """How a worker's missing mount does."""
 
+_ENDS_WITHIN_S: Final = 30
+"""A JVM that was told to end and has not by then is killed."""
+_LETS_GO_S: Final = 2
+"""A process that was killed closes its connections a moment before it can be waited for."""
+
 _STORE_VARIABLES: Final = ("AWS_", "FSSPEC_")
 
 
 @contextmanager
 def spark_errors(doing: str) -> Iterator[None]:
     """What Spark raises because of the machine comes out as a `SparkError`; a mistake of ours stays what it is."""
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        if not isinstance(error, (PySparkException, Py4JJavaError)) and _jvm_is_gone():
+            raise SparkError(
+                f"Spark could not {doing}: its Java process was killed. If nobody did, the system may have, for want "
+                "of memory: its log says so. Run the same again."
+            ) from error
+        if isinstance(error, ConnectionError):
+            raise
         text = str(error)
         if told := _STORAGE_ERROR.search(text):
             raise StorageError(told[1]) from error
@@ -92,6 +112,38 @@ def spark_errors(doing: str) -> Iterator[None]:
         raise SparkError(
             f"Spark could not {doing}: {sign}. Check free disk and memory where Spark runs, then run the same again."
         ) from error
+
+
+def _is_not_py4js(record: logging.LogRecord) -> bool:
+    """Py4j logs a traceback of each call that a signal or a dead JVM broke off, and then raises it all the same."""
+    return "py4j" not in Path(record.pathname).parts
+
+
+def _jvm_is_gone() -> bool:
+    """Whether the JVM that this process started has ended: then what py4j raises says no more than that."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return False
+    try:
+        process.wait(_LETS_GO_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def stop(session: "SparkSession") -> None:
+    """Ends a session. Of a JVM that was killed there is nothing left to end; whoever needed it has said so."""
+    from py4j.protocol import Py4JError
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # PySpark's, of such a JVM
+        try:
+            session.stop()
+        except (Py4JError, ConnectionError):
+            if not _jvm_is_gone():
+                raise
 
 
 def is_local(master: str) -> bool:
@@ -118,10 +170,13 @@ def start(master: str = LOCAL, *, name: str = "tidegauge", extra: Mapping[str, s
 
     `extra` are Spark settings that win over ours.
     """
+    from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
+    logging.getLogger().addFilter(_is_not_py4js)
+    interrupt = signal.getsignal(signal.SIGINT)
     configuration = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
     configuration.setAll([*settings(master).items(), *(extra or {}).items()])
     with TemporaryFile() as log:
@@ -132,8 +187,12 @@ def start(master: str = LOCAL, *, name: str = "tidegauge", extra: Mapping[str, s
             for name, value in _store_settings(os.environ).items():
                 configuration.setIfMissing(name, value)
             return SparkSession.builder.config(conf=configuration).getOrCreate()
-        except (PySparkException, OSError, RuntimeError) as error:
+        except (PySparkException, Py4JError, OSError, RuntimeError) as error:
             raise SparkError(f"Spark did not start on {master}: {error}.{_tail(log)}") from error
+        finally:
+            # PySpark takes Ctrl-C for itself, and keeps it when the session is over.
+            if threading.current_thread() is threading.main_thread() and interrupt is not None:
+                signal.signal(signal.SIGINT, interrupt)
 
 
 def attach(*, name: str = "tidegauge") -> "SparkSession":
@@ -159,10 +218,35 @@ def _launch(configuration: "SparkConf", master: str, log: BinaryIO) -> "JavaGate
 
     java = find_java()
     os.environ.update(environment(java, master))
-    if options := java_options(master, java):
+    scratch = new_scratch()
+    atexit.register(_ended, os.getpid(), scratch)
+    options = java_options(master, java)
+    if is_local(master):
+        configuration.setIfMissing("spark.local.dir", str(scratch.directory))
+        options = f'{options} "-Djava.io.tmpdir={scratch.directory}"'
+    if options:
         configuration.setIfMissing("spark.driver.extraJavaOptions", options)
-    gateway: JavaGateway = launch_gateway(configuration, popen_kwargs={"stderr": log})  # type: ignore[no-untyped-call]
+    inherited = {"stderr": log, "pass_fds": (scratch.lock,)}
+    with scratch.for_temporary_files():
+        gateway: JavaGateway = launch_gateway(configuration, popen_kwargs=inherited)  # type: ignore[no-untyped-call]
     return gateway
+
+
+def _ended(starter: int, scratch: Scratch) -> None:
+    """Waits for the JVM to end, as it does when its standard input does, and removes what was temporary."""
+    from pyspark import SparkContext
+
+    if os.getpid() != starter:
+        return  # A fork of it ends.
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is not None:
+        process.stdin.close()
+        try:
+            process.wait(_ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    scratch.remove()
 
 
 def _tail(log: BinaryIO) -> str:

@@ -10,8 +10,8 @@ the Airflow DAG take the same road.
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -210,26 +210,29 @@ def store_at(url: str | None) -> AbstractContextManager[str]:
 
 
 def _spark_steps(run: Run, master: str, progress: Progress) -> None:
-    session = _session(master)
-    try:
+    with _session(master) as session:
         _index(session, run, progress)
         _derive(session, run, progress)
-    finally:
-        session.stop()
 
 
 def _spark_step(name: str, run: Run, master: str, progress: Progress) -> None:
-    session = _session(master)
-    try:
+    with _session(master) as session:
         (_index if name == "index" else _derive)(session, run, progress)
-    finally:
-        session.stop()
 
 
-def _session(master: str) -> "SparkSession":
-    from spark_jobs.session import attach, start
+@contextmanager
+def _session(master: str) -> "Iterator[SparkSession]":
+    from spark_jobs.session import attach, start, stop
 
-    return attach() if master == SUBMITTED else start(master)
+    session = attach() if master == SUBMITTED else start(master)
+    try:
+        yield session
+    except Exception:
+        stop(session)
+        raise
+    # What is no Exception is a signal. It broke off a call to the JVM, whose answer the next call would take for its
+    # own: nothing is asked any more, the JVM ends with the process.
+    stop(session)
 
 
 def _index(session: "SparkSession", run: Run, progress: Progress) -> None:

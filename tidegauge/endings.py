@@ -20,7 +20,8 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from types import FrameType
 from typing import Any, Final
@@ -63,6 +64,8 @@ def told(command: Callable[..., Any]) -> Callable[..., Any]:
             )
             _traceback()
             sys.exit(EXIT_ENVIRONMENT)
+        except KeyboardInterrupt:
+            sys.exit(128 + signal.SIGINT)  # click's own answer is 1, which means breaches
         except click.exceptions.ClickException:
             raise
         except Exception as error:
@@ -103,11 +106,40 @@ def ends_by_signal() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _ended)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupted)
 
 
 def _ended(number: int, frame: FrameType | None) -> None:
     signal.signal(number, signal.SIG_IGN)
     sys.exit(128 + number)
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """A signal that would end the command waits until the block is done: for what must not be left half begun, or half
+    cleared up. In the main thread alone, for no other hears signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard: list[int] = []
+    found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    waiting = {number: handler for number, handler in found.items() if callable(handler)}
+    for number in waiting:
+        signal.signal(number, lambda number, frame: heard.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in waiting.items():
+            signal.signal(number, handler)
+        if heard:
+            signal.raise_signal(heard[0])
 
 
 def progress(text: str) -> None:

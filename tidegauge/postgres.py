@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from spark_jobs.errors import StoreError
+from tidegauge.endings import held_back
 from tidegauge.postgres_place import PREFIX, SOCKET_NAME, SOCKET_PORT, Place, known_place, open_place, removed
 
 _A_STORE_FOR_ONE_MACHINE: Final = ("max_connections=64", "jit=off")
@@ -115,11 +116,11 @@ def _join(directory: Path) -> int:
 
 
 @contextmanager
-def _alone(directory: Path) -> Iterator[None]:
-    """For as long as the block lasts, nobody else starts the server or makes a database."""
+def _alone(directory: Path) -> Iterator[int]:
+    """For as long as the block lasts, nobody else starts the server or makes a database. Gives the lock's descriptor."""
     with (directory / "start.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        yield lock.fileno()
 
 
 def _is_the_file(descriptor: int, path: Path) -> bool:
@@ -130,6 +131,11 @@ def _is_the_file(descriptor: int, path: Path) -> bool:
 
 
 def _leave(directory: Path, users: int, *, remove: bool) -> None:
+    with held_back():
+        _left(directory, users, remove=remove)
+
+
+def _left(directory: Path, users: int, *, remove: bool) -> None:
     try:
         fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -144,19 +150,23 @@ def _leave(directory: Path, users: int, *, remove: bool) -> None:
 
 def _start(directory: Path, *, passing: bool) -> EmbeddedPostgres:
     try:
-        with _alone(directory):
+        # What pg_ctl has begun goes on without us: who is told to end meanwhile would leave a server behind.
+        with _alone(directory) as lock, held_back():
             place = open_place(directory, passing=passing)
             sockets = _answers(place.data)
             if sockets is None:
-                _ensure_cluster(directory, place)
+                _ensure_cluster(directory, place, lock)
                 sockets = _started(place)
     except (OSError, subprocess.SubprocessError, KeyError, ImportError) as error:
         raise StoreError(_cannot_start(directory, error)) from error
     return EmbeddedPostgres(directory=directory, socket_directory=sockets)
 
 
-def _ensure_cluster(directory: Path, place: Place) -> None:
-    """Makes an empty cluster where there is none; what an initdb left that was killed is made anew."""
+def _ensure_cluster(directory: Path, place: Place, lock: int) -> None:
+    """Makes an empty cluster where there is none; what an initdb left that was killed is made anew.
+
+    An initdb whose caller was killed goes on: it holds the lock until it is done, so nobody works beside it.
+    """
     half_made = directory / "initdb.running"
     if half_made.exists():
         place.empty()
@@ -164,7 +174,16 @@ def _ensure_cluster(directory: Path, place: Place) -> None:
         return
     half_made.touch()
     settings = [word for setting in _A_STORE_FOR_ONE_MACHINE for word in ("-c", setting)]
-    place.run("initdb", "--encoding=utf8", "--username=postgres", "--auth=peer", *settings, "-D", str(place.data))
+    place.run(
+        "initdb",
+        "--encoding=utf8",
+        "--username=postgres",
+        "--auth=peer",
+        *settings,
+        "-D",
+        str(place.data),
+        holding=lock,
+    )
     half_made.unlink()
 
 
@@ -199,12 +218,14 @@ def _answers(data: Path) -> Path | None:
 
     One that is starting up is waited for: a process that was killed may have left it so. Raises `StoreError`.
     """
+    last = time.monotonic() + _PATIENCE_S
+    while _is_beginning(data) and time.monotonic() < last:
+        time.sleep(0.1)
     told = _postmaster(data)
     if told is None:
         return None
     import psycopg2
 
-    last = time.monotonic() + _PATIENCE_S
     while told.listens:
         try:
             _connected(told.socket_directory).close()
@@ -243,23 +264,37 @@ class _Postmaster:
 
     @property
     def is_alive(self) -> bool:
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
+        return _is_alive(self.pid)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
         return True
+    return True
 
 
 def _postmaster(data: Path) -> _Postmaster | None:
-    try:
-        lines = (data / "postmaster.pid").read_text().splitlines()
-    except FileNotFoundError:
-        return None
+    lines = _pid_file(data)
     if len(lines) < _PID_FILE_LINES or not lines[0].isdecimal():
-        return None  # It has only just begun, or died at it.
+        return None  # It died before it had begun.
     return _Postmaster(pid=int(lines[0]), socket_directory=Path(lines[4]))
+
+
+def _is_beginning(data: Path) -> bool:
+    """Whether a server has only just begun: whoever called it was killed, and another one would be refused."""
+    lines = _pid_file(data)
+    return 0 < len(lines) < _PID_FILE_LINES and lines[0].isdecimal() and _is_alive(int(lines[0]))
+
+
+def _pid_file(data: Path) -> list[str]:
+    try:
+        return (data / "postmaster.pid").read_text().splitlines()
+    except FileNotFoundError:
+        return []
 
 
 def _stop(directory: Path) -> None:

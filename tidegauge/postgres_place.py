@@ -46,16 +46,16 @@ class Place:
     account: pwd.struct_passwd | None
     programs: Path
 
-    def run(self, program: str, *arguments: str) -> None:
+    def run(self, program: str, *arguments: str, holding: int | None = None) -> None:
         """Runs one of Postgres's programs as the account, in no directory of anybody's.
 
-        Raises `subprocess.SubprocessError` with what it said, or `OSError`.
+        `holding`: a descriptor whose lock the program shares, so that it outlives us if we are killed. Raises `subprocess.SubprocessError` with what it said, or `OSError`.
         """
         # A server that the program starts keeps what it inherits: with pipes, nobody would ever see their end.
         with tempfile.TemporaryFile("w+") as said:
-            options: dict[str, Any] = {}
+            options: dict[str, Any] = {"pass_fds": () if holding is None else (holding,)}
             if self.account is not None:
-                options = {"user": self.account.pw_uid, "group": self.account.pw_gid, "extra_groups": ()}
+                options |= {"user": self.account.pw_uid, "group": self.account.pw_gid, "extra_groups": ()}
             done = subprocess.run(
                 [str(self.programs / program), *arguments], cwd="/", stdin=subprocess.DEVNULL, stdout=said,
                 stderr=subprocess.STDOUT, check=False, timeout=_SECONDS, umask=0o077, **options,

@@ -4,6 +4,9 @@ import os
 import shutil
 import signal
 import stat
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -71,11 +74,63 @@ def test_a_server_that_died_is_no_server_that_did_not_stop(private: Path) -> Non
         use(server.url())
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("when", ["initdb.running", "data/PG_VERSION", "data/postmaster.pid"])
+def test_one_who_is_ended_while_it_starts_leaves_nothing_in_the_way(
+    private: Path, number: signal.Signals, when: str
+) -> None:
+    """Killed, it leaves an initdb or a server that goes on: the next waits for the one and takes the other over."""
+    directory = private / "postgres"
+    starting = subprocess.Popen([sys.executable, "-c", USES_IT, directory], stderr=subprocess.PIPE, text=True)
+    while not (directory / when).exists():
+        assert starting.poll() is None, starting.stderr.read() if starting.stderr else None
+    starting.send_signal(number)
+    starting.communicate()
+    if number != signal.SIGKILL:
+        assert starting.returncode == 128 + number
+        assert _processes_in(private.parent) == []
+    with postgres.running(directory) as server:
+        use(server.ensure_database())
+    assert _processes_in(private.parent) == []
+
+
 def test_the_port_of_the_environment_is_not_the_servers(private: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGPORT", "5999")
     with postgres.running(private / "postgres") as server:
         monkeypatch.setenv("PGPORT", "5998")
         use(server.ensure_database())
+
+
+USES_IT = """
+import sys, time
+from pathlib import Path
+import click
+from tidegauge import endings, postgres
+endings.ends_by_signal()
+@click.command()
+@endings.told
+def command():
+    with postgres.running(Path(sys.argv[1])):
+        time.sleep(600)
+command(args=[])
+"""
+
+
+def _processes_in(place: Path) -> list[str]:
+    """Programs of Postgres that work below a directory. One that was told to end has a moment for it."""
+    for _ in range(100):
+        found = [
+            " ".join(process.info["cmdline"] or ())
+            for process in psutil.process_iter(["name", "cmdline", "status"])
+            if process.info["name"] in ("postgres", "initdb", "pg_ctl")
+            and process.info["status"] != psutil.STATUS_ZOMBIE
+            and str(place) in " ".join(process.info["cmdline"] or ())
+        ]
+        if not found:
+            break
+        time.sleep(0.1)
+    return found
 
 
 def _kill(directory: Path) -> None:

@@ -48,14 +48,16 @@ def _is_gone(pid: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_signal_ends_an_audit_and_what_it_started(number: signal.Signals, snapshot: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
+def test_a_signal_ends_an_audit_and_what_it_started(
+    number: signal.Signals, code: int, snapshot: Path, tmp_path: Path
+) -> None:
     home = tmp_path / "home"
     process = started("audit", snapshot, "--out", tmp_path / "out", home=home, **HEARD)
     pid = _server_of(process, home)
     process.send_signal(number)
     said, _ = process.communicate(timeout=SECONDS)
-    assert process.returncode != 0, said
+    assert process.returncode == code, said
     assert not _serves(home).exists()
     assert _is_gone(pid)
     assert not list(tmp_path.glob("out/**/report.json"))

@@ -1,5 +1,6 @@
 """What Spark is started with; and that it starts."""
 
+import os
 import shlex
 import subprocess
 import sys
@@ -22,6 +23,30 @@ spark = session.start("local[2]")
 spark.dataSource.register(Rows)
 print(spark.read.format("rehearsal").load().toArrow().num_rows, spark.conf.get("spark.sql.session.timeZone"))
 spark.stop()
+"""
+
+
+KILLS_ITS_JVM = """
+from pyspark import SparkContext
+from spark_jobs import session
+from spark_jobs.errors import SparkError
+spark = session.start("local[2]")
+SparkContext._gateway.proc.kill()
+try:
+    with session.spark_errors("read the segments"):
+        spark.range(3).count()
+except SparkError as error:
+    print(error)
+session.stop(spark)
+"""
+
+LISTENS_TO_CTRL_C = """
+import signal
+from spark_jobs import session
+def ours(number, frame): ...
+signal.signal(signal.SIGINT, ours)
+session.stop(session.start("local[2]"))
+print(signal.getsignal(signal.SIGINT) is ours)
 """
 
 
@@ -75,6 +100,23 @@ def test_a_session_reads_a_python_data_source_and_says_nothing():
     run = subprocess.run([sys.executable, "-c", READS_ROWS], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["6", "UTC"]
     assert run.stderr == ""
+
+
+@pytest.mark.slow
+def test_a_jvm_that_is_killed_is_the_environments_fault_and_leaves_nothing(tmp_path):
+    environ = {**os.environ, "TMPDIR": str(tmp_path)}
+    run = subprocess.run(
+        [sys.executable, "-c", KILLS_ITS_JVM], capture_output=True, text=True, check=False, env=environ
+    )
+    assert "could not read the segments: its Java process was killed" in run.stdout
+    assert (run.returncode, run.stderr) == (0, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_ctrl_c_is_not_sparks_to_hear():
+    run = subprocess.run([sys.executable, "-c", LISTENS_TO_CTRL_C], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["True"]
 
 
 @pytest.mark.slow

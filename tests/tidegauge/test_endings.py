@@ -1,0 +1,60 @@
+"""Signals: one that comes in the middle of what must not be left half done waits for it; Ctrl-C has its own exit code."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tidegauge.endings import held_back
+
+IN_A_COMMAND = """
+import os, signal, sys
+import click
+from tidegauge import endings
+endings.ends_by_signal()
+@click.command()
+@endings.told
+def command():
+    with endings.held_back():
+        os.kill(os.getpid(), int(sys.argv[1]))
+        os.kill(os.getpid(), int(sys.argv[1]))
+        print("done", flush=True)
+    print("never", flush=True)
+command(args=[])
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)],
+    ids=lambda value: str(value),
+)
+def test_what_was_begun_is_done_before_a_signal_ends_the_command(number: int, code: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_COMMAND, str(int(number))], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("done\n", "", code)
+
+
+def test_handlers_are_as_before_afterwards() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    with held_back():
+        pass
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+
+
+def test_an_error_in_the_middle_comes_out_where_no_signal_came() -> None:
+    with pytest.raises(ValueError, match="its own"), held_back():
+        raise ValueError("its own")
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with held_back():
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
