@@ -94,6 +94,11 @@ def _write(entries: Iterable[str]) -> bytes:
     return "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)).encode()
 
 
+def offset_entry(line: bytes) -> CheckpointEntry | None:
+    """What a line of an offset checkpoint behind the first two says, None if it is no entry."""
+    return _offset_entry(line.decode("utf-8", "replace").split()) if len(line) <= _MAX_LINE_BYTES else None
+
+
 def _offset_entry(words: list[str]) -> CheckpointEntry | None:
     # A topic's name has no white space, so three words are all there can be.
     if len(words) != 3:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from kafka_log import batch as layout
 from kafka_log.allowance import of_internal_topic
 from kafka_log.batch_writer import write_batch
+from kafka_log.checkpoints import offset_entry
 from kafka_log.control import OtherControl, decode_control_record
 from kafka_log.coordinator_records import (
     decode_coordinator_record,
@@ -97,20 +98,17 @@ def hashed_checkpoint(data: bytes, names: TopicNames) -> bytes:
     """An offset checkpoint with other names; a line that is no entry is blanked, and stays no entry."""
     lines = []
     for at, line in enumerate(data.splitlines(keepends=True)):
-        # As text, as whoever reads it splits it: text has more white space than bytes have.
-        words = line.decode("utf-8", "replace").split()
         end = line[len(line.rstrip()) :]
-        if at < 2 or not words:
-            lines.append(line if not words or (len(words) == 1 and _is_number(words[0])) else b"?" + end)
-        elif len(words) == 3 and _is_number(words[1]) and _is_number(words[2]):
-            lines.append(" ".join((names.hashed(words[0]), words[1], words[2])).encode() + end)
+        # As text, which has more white space than bytes have.
+        words = line.decode("utf-8", "replace").split()
+        entry = offset_entry(line)
+        if not words or (at < 2 and len(words) == 1 and words[0].isascii() and words[0].isdigit()):
+            lines.append(line)
+        elif at >= 2 and entry is not None:
+            lines.append(f"{names.hashed(entry.topic)} {entry.partition} {entry.offset}".encode() + end)
         else:
             lines.append(b"?" + end)
     return b"".join(lines)
-
-
-def _is_number(word: str) -> bool:
-    return word.isascii() and word.isdigit()
 
 
 def unreadable_batch(base_offset: int) -> bytes:

@@ -114,6 +114,8 @@ def test_a_checkpoint_keeps_its_offsets_under_other_names(line_end: str) -> None
         b"0\n2\norders 0 -1\n\norders orders orders\n",
         b"0\n1\norders 0 99999999999999999999\n",
         b"0\n1\nord\x1fers 0 1\n",
+        b"0\n1\n\x1f\norders 0 1 2\n",
+        b"0\n1\n" + b"\0" * 5000 + b"orders 0 1\n",
         "0\n1\norders 0 1\u00b2\n".encode(),
     ],
 )
