@@ -117,7 +117,7 @@ def _join(directory: Path) -> int:
 
 @contextmanager
 def _alone(directory: Path) -> Iterator[int]:
-    """For as long as the block lasts, nobody else starts the server or makes a database. Gives the lock's descriptor."""
+    """For as long as the block lasts, nobody else starts the server or makes a database; gives the descriptor."""
     with (directory / "start.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield lock.fileno()

@@ -49,7 +49,8 @@ class Place:
     def run(self, program: str, *arguments: str, holding: int | None = None) -> None:
         """Runs one of Postgres's programs as the account, in no directory of anybody's.
 
-        `holding`: a descriptor whose lock the program shares, so that it outlives us if we are killed. Raises `subprocess.SubprocessError` with what it said, or `OSError`.
+        `holding`: a descriptor whose lock the program shares, so that it outlives us if we are killed. Raises
+        `subprocess.SubprocessError` with what it said, or `OSError`.
         """
         # A server that the program starts keeps what it inherits: with pipes, nobody would ever see their end.
         with tempfile.TemporaryFile("w+") as said:

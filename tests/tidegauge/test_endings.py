@@ -1,4 +1,4 @@
-"""Signals: one that comes in the middle of what must not be left half done waits for it; Ctrl-C has its own exit code."""
+"""Signals: one that comes in the middle of what must not be left half done waits for it; Ctrl-C has its own code."""
 
 import os
 import signal
