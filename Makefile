@@ -43,6 +43,13 @@ lint: $(STAMP)  ## format, lint, types, arrows between packages
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# How often each fault is met, and which (names as the table has them, quoted); all of them a hundred times take hours.
+TIMES ?= 100
+FAULTS ?=
+.PHONY: faults
+faults: $(STAMP)  ## each fault against whole audits 100 times (TIMES=1: once; FAULTS='"kill -9" SIGTERM': these), for docs/faults.md
+	PYTHONPATH=. $(BIN)/python -m benchmarks.faults --times $(TIMES) $(if $(FAULTS),--faults $(FAULTS)) --write
+
 .PHONY: format
 format: $(STAMP)  ## bring every file into the house's format
 	$(BIN)/ruff format .

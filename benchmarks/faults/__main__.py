@@ -57,6 +57,7 @@ def run(chosen: list[Fault], every: tuple[Fault, ...], asked: argparse.Namespace
     expected = calm(parent)
     print("an undisturbed audit: " + ", ".join(f"{s:.0f}" for s in expected.seconds) + " s a phase", flush=True)
     possible = [fault for fault in chosen if fault.name not in impossible]
+    kept = table.Kept(faults={f.name: f.what for f in every}, impossible=impossible, calm=expected.code)
     made: list[Attempt] = []
     with ThreadPoolExecutor(asked.jobs) as workers:
         waiting = [
@@ -69,7 +70,7 @@ def run(chosen: list[Fault], every: tuple[Fault, ...], asked: argparse.Namespace
                 made.append(done.result())
                 tell(made[-1])
                 if asked.write:  # Each as it comes: a run that is broken off keeps what it has.
-                    table.write([made[-1]], {f.name: f.what for f in every}, impossible, expected.code)
+                    table.write([made[-1]], kept)
         except BaseException:
             workers.shutdown(wait=False, cancel_futures=True)
             end_all()  # What the attempts under way wait for ends.

@@ -7,7 +7,7 @@ attempt made again takes the place of the same one before, and faults that canno
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,7 @@ breaches and losses of an undisturbed audit, nothing is staged, and `report.json
 told twice: what the fault left until the next command, and what was there after it.
 
     make faults                            each fault 100 times
-    make faults TIMES=5 FAULTS="SIGTERM"   one of them, five times
+    make faults TIMES=5 FAULTS=SIGTERM      one of them, five times
 
 | fault | what happens | times | exit codes | store right after it | left until the retry | left for good | wrong |
 |---|---|--:|---|--:|---|---|--:|
@@ -37,42 +37,58 @@ seed and number; `python -m benchmarks.faults --write` writes both files.
 """
 
 
-def merged(attempts: Iterable[Attempt]) -> list[Attempt]:
-    """The attempts that are kept, with these among them."""
-    kept = _loaded() | {(a.fault, a.seed, a.number): a for a in attempts}
-    return list(kept.values())
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What the page is made from: each fault's words in the table's order, why some cannot be made, the exit code of an
+    undisturbed audit, and every attempt.
+    """
+
+    faults: Mapping[str, str]
+    impossible: Mapping[str, str]
+    calm: int
+    attempts: tuple[Attempt, ...] = ()
 
 
-def _loaded() -> dict[tuple[str, str, int], Attempt]:
+def load() -> Kept | None:
+    """What is kept; None if nothing is yet."""
     if not KEPT.exists():
-        return {}
-    found = {}
-    for value in json.loads(KEPT.read_text(encoding="utf-8")):
-        lists = {name: tuple(value[name]) for name in ("codes", "left", "left_for_good", "wrong")}
-        attempt = Attempt(**{**value, **lists})
-        found[attempt.fault, attempt.seed, attempt.number] = attempt
-    return found
+        return None
+    value = json.loads(KEPT.read_text(encoding="utf-8"))
+    attempts = tuple(
+        Attempt(**{name: tuple(v) if isinstance(v, list) else v for name, v in attempt.items()})
+        for attempt in value.pop("attempts")
+    )
+    return Kept(**value, attempts=attempts)
 
 
-def write(attempts: Iterable[Attempt], faults: Mapping[str, str], impossible: Mapping[str, str], calm: int) -> None:
-    """Both files. `faults`: what each does, in the table's order; `impossible`: those that cannot be made here."""
-    order = list(faults)
-    found = sorted((a for a in merged(attempts) if a.fault in faults), key=lambda a: (order.index(a.fault), a.number))
-    rows = [json.dumps({name: v for name, v in asdict(a).items() if name != "said" or v}) for a in found]
-    KEPT.write_text("[\n" + ",\n".join(rows) + "\n]\n", encoding="utf-8")
-    PAGE.write_text(page(found, faults, impossible, calm), encoding="utf-8")
+def write(made: Iterable[Attempt], now: Kept) -> None:
+    """Both files: what was kept, with these attempts among them. Faults that are no more have no row."""
+    before = load()
+    by_number = {(a.fault, a.seed, a.number): a for a in (*(before.attempts if before else ()), *made)}
+    order = list(now.faults)
+    found = sorted((a for a in by_number.values() if a.fault in order), key=lambda a: (order.index(a.fault), a.number))
+    kept = replace(now, attempts=tuple(found))
+    KEPT.write_text(_json(kept), encoding="utf-8")
+    PAGE.write_text(page(kept), encoding="utf-8")
 
 
-def page(attempts: list[Attempt], faults: Mapping[str, str], impossible: Mapping[str, str], calm: int) -> str:
+def _json(kept: Kept) -> str:
+    """An attempt a line."""
+    head = json.dumps({"faults": kept.faults, "impossible": kept.impossible, "calm": kept.calm}, indent=1)
+    attempts = ",\n  ".join(json.dumps(asdict(a)) for a in kept.attempts)
+    return f'{head[:-2]},\n "attempts": [\n  {attempts}\n ]\n}}\n'
+
+
+def page(kept: Kept) -> str:
     """docs/faults.md."""
     lines = []
-    for name, what in faults.items():
-        of_it = [a for a in attempts if a.fault == name]
-        if not of_it and name in impossible:
-            lines.append(f"| {name} | {what} | 0 | not possible here: {impossible[name]} | | | | |")
+    for name, what in kept.faults.items():
+        of_it = [a for a in kept.attempts if a.fault == name]
+        if not of_it and name in kept.impossible:
+            lines.append(f"| {name} | {what} | 0 | not possible here: {kept.impossible[name]} | | | | |")
         else:
             lines.append(_line(name, what, of_it))
-    return _HEAD + "".join(f"{line}\n" for line in lines) + _FOOT.format(calm=calm)
+    return _HEAD + "".join(f"{line}\n" for line in lines) + _FOOT.format(calm=kept.calm)
 
 
 def _line(name: str, what: str, attempts: list[Attempt]) -> str:
