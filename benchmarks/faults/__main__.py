@@ -21,7 +21,7 @@ from benchmarks.faults.attempt import Attempt, attempt, calm
 from benchmarks.faults.faults import Fault, faults, no_root
 from benchmarks.faults.place import end_all
 
-OWN_MOUNTS = "TIDEGAUGE_FAULTS_OWN_MOUNTS"
+OWN_MOUNTS = "FAULTS_OWN_MOUNTS"
 
 
 def main() -> int:

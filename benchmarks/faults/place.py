@@ -29,7 +29,7 @@ from tidegauge.archive import unpack
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 CLUSTER: Final = "faults"
-MARK: Final = "TIDEGAUGE_FAULT_PLACE"
+MARK: Final = "FAULT_PLACE"
 PATIENCE_S: Final = 600
 """An audit that is not done by then hangs."""
 _GRACE_S: Final = 30
