@@ -23,7 +23,7 @@ breaches and losses of an undisturbed audit, nothing is staged, and `report.json
 told twice: what the fault left until the next command, and what was there after it.
 
     make faults                            each fault 100 times
-    make faults TIMES=5 FAULTS=SIGTERM      one of them, five times
+    make faults TIMES=5 FAULTS=SIGTERM     one of them, five times
 
 | fault | what happens | times | exit codes | store right after it | left until the retry | left for good | wrong |
 |---|---|--:|---|--:|---|---|--:|
@@ -86,6 +86,8 @@ def page(kept: Kept) -> str:
         of_it = [a for a in kept.attempts if a.fault == name]
         if not of_it and name in kept.impossible:
             lines.append(f"| {name} | {what} | 0 | not possible here: {kept.impossible[name]} | | | | |")
+        elif not of_it:
+            lines.append(f"| {name} | {what} | 0 | not made yet | | | | |")
         else:
             lines.append(_line(name, what, of_it))
     return _HEAD + "".join(f"{line}\n" for line in lines) + _FOOT.format(calm=kept.calm)
