@@ -31,6 +31,7 @@ from spark_jobs import class_archive
 from spark_jobs.errors import SparkError, UnavailableError
 from spark_jobs.java import Java, find_java
 from spark_jobs.scratch import Scratch, new_scratch
+from spark_jobs.signals import held_back
 from spark_jobs.spark_home import spark_home
 
 if TYPE_CHECKING:
@@ -219,7 +220,6 @@ def _launch(configuration: "SparkConf", master: str, log: BinaryIO) -> "JavaGate
     java = find_java()
     os.environ.update(environment(java, master))
     scratch = new_scratch()
-    atexit.register(_ended, os.getpid(), scratch)
     options = java_options(master, java)
     if is_local(master):
         configuration.setIfMissing("spark.local.dir", str(scratch.directory))
@@ -227,25 +227,28 @@ def _launch(configuration: "SparkConf", master: str, log: BinaryIO) -> "JavaGate
     if options:
         configuration.setIfMissing("spark.driver.extraJavaOptions", options)
     inherited = {"stderr": log, "pass_fds": (scratch.lock,)}
-    with scratch.for_temporary_files():
-        gateway: JavaGateway = launch_gateway(configuration, popen_kwargs=inherited)  # type: ignore[no-untyped-call]
+    try:
+        # A signal in the middle would leave a JVM that nobody knows.
+        with held_back(), scratch.for_temporary_files():
+            gateway: JavaGateway = launch_gateway(configuration, popen_kwargs=inherited)  # type: ignore[no-untyped-call]
+            atexit.register(_ended, os.getpid(), gateway.proc, scratch)
+    except Exception:
+        scratch.remove()
+        raise
     return gateway
 
 
-def _ended(starter: int, scratch: Scratch) -> None:
+def _ended(starter: int, jvm: "subprocess.Popen[bytes]", scratch: Scratch) -> None:
     """Waits for the JVM to end, as it does when its standard input does, and removes what was temporary."""
-    from pyspark import SparkContext
-
     if os.getpid() != starter:
         return  # A fork of it ends.
-    process = getattr(SparkContext._gateway, "proc", None)
-    if process is not None:
-        process.stdin.close()
-        try:
-            process.wait(_ENDS_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    if jvm.stdin is not None:
+        jvm.stdin.close()
+    try:
+        jvm.wait(_ENDS_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        jvm.kill()
+        jvm.wait()
     scratch.remove()
 
 

@@ -42,6 +42,8 @@ LONGEST_FIRST = (
     "tests/real_kafka/test_transactions_by_hand.py",
     "tests/sim_engine/explore/test_explore.py",
     "tests/spark_jobs/test_whole_snapshots.py",
+    "tests/security/test_faults.py",
+    "tests/security/test_embedded_postgres.py",
 )
 """Files that take more than a minute of the whole suite. Roughly by length, those with a Kafka cluster not in a row."""
 

@@ -20,8 +20,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from types import FrameType
 from typing import Any, Final
@@ -118,28 +117,6 @@ def _ended(number: int, frame: FrameType | None) -> None:
 def _interrupted(number: int, frame: FrameType | None) -> None:
     signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
-
-
-@contextmanager
-def held_back() -> Iterator[None]:
-    """A signal that would end the command waits until the block is done: for what must not be left half begun, or half
-    cleared up. In the main thread alone, for no other hears signals.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    heard: list[int] = []
-    found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    waiting = {number: handler for number, handler in found.items() if callable(handler)}
-    for number in waiting:
-        signal.signal(number, lambda number, frame: heard.append(number))
-    try:
-        yield
-    finally:
-        for number, handler in waiting.items():
-            signal.signal(number, handler)
-        if heard:
-            signal.raise_signal(heard[0])
 
 
 def progress(text: str) -> None:

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from spark_jobs.errors import StoreError
-from tidegauge.endings import held_back
+from spark_jobs.signals import held_back
 from tidegauge.postgres_place import PREFIX, SOCKET_NAME, SOCKET_PORT, Place, known_place, open_place, removed
 
 _A_STORE_FOR_ONE_MACHINE: Final = ("max_connections=64", "jit=off")

@@ -7,17 +7,18 @@ import sys
 
 import pytest
 
-from tidegauge.endings import held_back
+from spark_jobs.signals import held_back
 
 IN_A_COMMAND = """
 import os, signal, sys
 import click
+from spark_jobs.signals import held_back
 from tidegauge import endings
 endings.ends_by_signal()
 @click.command()
 @endings.told
 def command():
-    with endings.held_back():
+    with held_back():
         os.kill(os.getpid(), int(sys.argv[1]))
         os.kill(os.getpid(), int(sys.argv[1]))
         print("done", flush=True)
