@@ -67,17 +67,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Root's servers have their data in a directory of this run, whatever home a test gives them."""
+    """No test uses the home of who runs it; root's servers have their data in a directory of this run, whatever home a
+    test gives them.
+    """
     if not hasattr(config, "workerinput"):  # pytest-xdist's workers have it from who started them
-        place = Path(tempfile.mkdtemp(prefix="tidegauge-root-"))
+        place = Path(tempfile.mkdtemp(prefix="tidegauge-tests-"))
         place.chmod(0o755)
-        os.environ["TIDEGAUGE_ROOT_POSTGRES"] = str(place)
+        os.environ["TIDEGAUGE_ROOT_POSTGRES"] = str(place / "root")
+        os.environ["TIDEGAUGE_HOME"] = str(place / "home")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Nothing stays."""
     if not hasattr(config, "workerinput"):
-        shutil.rmtree(os.environ["TIDEGAUGE_ROOT_POSTGRES"], ignore_errors=True)
+        shutil.rmtree(Path(os.environ["TIDEGAUGE_HOME"]).parent, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
