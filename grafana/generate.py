@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+sys.path.insert(0, str(Path(__file__).parent))  # Python leaves it out where PYTHONSAFEPATH is set
 from panels import DASHBOARDS, Dashboard, Panel
 
 HERE: Final = Path(__file__).parent

@@ -71,13 +71,12 @@ def _manifest(directory: Location, cluster: str | None, trusted: Trusted | None)
     manifest_path = directory / MANIFEST_NAME
     if manifest_path.exists():
         try:
-            data = manifest_path.read_bytes()
-            text = data.decode("utf-8")
+            text = manifest_path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise SnapshotError(f"{manifest_path} cannot be read: {error}. Check its permissions.") from error
         if trusted is not None:
             beside = directory / signature_name(MANIFEST_NAME)
-            trusted.check(data, beside.read_bytes, where=str(manifest_path))
+            trusted.check(text.encode("utf-8"), beside.read_bytes, where=str(manifest_path))
         manifest = from_json(text, where=str(manifest_path))
         _must_be_named(manifest, cluster, directory)
         return manifest
