@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from snapshots.errors import StorageError
 from snapshots.safe_path import SAFE_PATH
@@ -120,6 +120,20 @@ def _is_not_py4js(record: logging.LogRecord) -> bool:
     return "py4j" not in Path(record.pathname).parts
 
 
+def _quiet_when_the_jvm_goes(session: "SparkSession") -> None:
+    """PySpark's server of accumulators shows a traceback when the JVM hangs up, be it at Ctrl-C; whoever needed the JVM
+    says so himself.
+    """
+    server: Any = session.sparkContext._accumulatorServer
+    shown = server.handle_error
+
+    def handle_error(request: object, client_address: object) -> None:
+        if not isinstance(sys.exc_info()[1], (EOFError, ConnectionError)):
+            shown(request, client_address)
+
+    server.handle_error = handle_error
+
+
 def _jvm_is_gone() -> bool:
     """Whether the JVM that this process started has ended: then what py4j raises says no more than that."""
     from pyspark import SparkContext
@@ -180,14 +194,17 @@ def start(master: str = LOCAL, *, name: str = "tidegauge", extra: Mapping[str, s
     interrupt = signal.getsignal(signal.SIGINT)
     configuration = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
     configuration.setAll([*settings(master).items(), *(extra or {}).items()])
-    with TemporaryFile() as log:
+    # PySpark's own answer to Ctrl-C asks the JVM, which may have heard it, too, and be gone.
+    with TemporaryFile() as log, held_back():
         try:
             if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
                 SparkContext._ensure_initialized(gateway=_launch(configuration, master, log))
             # Told to the JVM that runs: what it is started with stands on its command line, for everybody to read.
             for name, value in _store_settings(os.environ).items():
                 configuration.setIfMissing(name, value)
-            return SparkSession.builder.config(conf=configuration).getOrCreate()
+            session = SparkSession.builder.config(conf=configuration).getOrCreate()
+            _quiet_when_the_jvm_goes(session)
+            return session
         except (PySparkException, Py4JError, OSError, RuntimeError) as error:
             raise SparkError(f"Spark did not start on {master}: {error}.{_tail(log)}") from error
         finally:
