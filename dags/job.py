@@ -88,6 +88,7 @@ class ProcessOperator(BaseOperator):
         self._killing: list[str] = []
 
     def _run(self, command: Sequence[str], *, pod_decides: bool) -> int:
+        self.log.info("Running %s", shlex.join(command))
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -134,29 +135,26 @@ class JobOperator(ProcessOperator):
 
     def execute(self, context: Any) -> Outcome:
         """Runs the job to its end; "breached" where it found something, else "done"."""
-        with secret_settings(os.environ) as secrets:
-            answer = self._ended(context, secrets)
+        answer = self._submitted(context) if self.spark else self._run_here()
         if answer == "breached" and str(self.breach_fails).lower() == "true":
             raise AirflowFailException(
                 "Invariants do not hold, and this run was asked to fail then. The report is there."
             )
         return answer
 
-    def _ended(self, context: Any, secrets: Path | None) -> Outcome:
-        master = os.environ.get("TIDEGAUGE_SPARK_MASTER") or "local[*]"
-        words = list(flat(self.arguments))
-        if self.spark:
-            ti = context["ti"]
-            about = "-".join(filter(None, (ti.run_id, self.subject, ti.dag_id)))
-            pod = pod_name(self.task_id, about, ti.try_number) if is_kubernetes(master) else None
-            command = spark_submit(
-                master, [*self.steps, *words], os.environ, name=self.task_id, pod=pod, secrets=secrets
-            )
+    def _submitted(self, context: Any) -> Outcome:
+        master, ti = os.environ.get("TIDEGAUGE_SPARK_MASTER") or "local[*]", context["ti"]
+        about = "-".join(filter(None, (ti.run_id, self.subject, ti.dag_id)))
+        pod = pod_name(self.task_id, about, ti.try_number) if is_kubernetes(master) else None
+        words = [*self.steps, *flat(self.arguments)]
+        with secret_settings(os.environ) as secrets:
+            command = spark_submit(master, words, os.environ, name=self.task_id, pod=pod, secrets=secrets)
             self._killing = [command[0], "--master", master, "--kill", f"{_namespace(os.environ)}:{pod}"] if pod else []
-        else:
-            command = [*tidegauge_command(os.environ), "job", *self.steps, *words]
-        self.log.info("Running %s", shlex.join(command))
-        return outcome(self._run(command, pod_decides=bool(self._killing)), may_breach=self.may_breach)
+            return outcome(self._run(command, pod_decides=pod is not None), may_breach=self.may_breach)
+
+    def _run_here(self) -> Outcome:
+        command = [*tidegauge_command(os.environ), "job", *self.steps, *flat(self.arguments)]
+        return outcome(self._run(command, pod_decides=False), may_breach=self.may_breach)
 
 
 class ShareOperator(ProcessOperator):
@@ -173,7 +171,6 @@ class ShareOperator(ProcessOperator):
         words = list(flat(self.arguments))
         command = remote_command(self.command, words) if self.command else None
         command = command or [*tidegauge_command(os.environ), *words]
-        self.log.info("Running %s", shlex.join(command))
         return outcome(self._run(command, pod_decides=False), may_breach=self.may_breach)
 
 

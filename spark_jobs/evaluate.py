@@ -327,9 +327,7 @@ def publish(run: Run, url: str, *, progress: Progress = lambda _: None) -> None:
             _publish(snapshot, run_id, url)
         except store.UnidentifiedError as error:
             progress(f"not published: {error}")
-            report = report_file.read(report_file.at(snapshot.target))
-            report["run"]["not_published"] = str(error)
-            report_file.keep(snapshot.target, report)
+            report_file.keep_with(snapshot.target, "not_published", str(error))
         except Exception as error:
             run.failures.take("publish", snapshot.key, error)
             store.discard(url, run_id)
@@ -360,9 +358,7 @@ def _tell_other_names(run: Run, url: str, progress: Progress) -> None:
     for snapshot in captured:
         if names := others.get(snapshot.manifest.cluster):
             progress(f"publish: Warning: {snapshot.key} is of a cluster that is published as {', '.join(names)} too")
-            report = report_file.read(report_file.at(snapshot.target))
-            report["run"]["same_cluster_as"] = list(names)
-            report_file.keep(snapshot.target, report)
+            report_file.keep_with(snapshot.target, "same_cluster_as", list(names))
 
 
 def discard(run: Run, url: str) -> None:
@@ -370,7 +366,7 @@ def discard(run: Run, url: str) -> None:
     left = going_on(run).snapshots
     store.discard(url, *(_staged_run(snapshot) for snapshot in left))
     for snapshot in left:
-        report_file.keep(snapshot.target, report_file.read(report_file.at(snapshot.target)))
+        report_file.keep_as_judged(snapshot.target)
 
 
 def _staged_run(snapshot: AuditedSnapshot) -> str:

@@ -142,7 +142,7 @@ def _identity(task: SegmentTask) -> dict[str, Any]:
 
 def _index_segment(task: SegmentTask) -> dict[str, Any]:
     # Imported where the bytes are: the planner that lists partitions needs neither numba nor the kernels.
-    from kafka_log.corruption import Corruption
+    from kafka_log.corruption import Corruption, damage_values
     from kafka_log.indexes import parse_offset_index, parse_time_index
     from spark_jobs.facts.derived_files import SegmentIndexCheck
     from spark_jobs.facts.record_check import RecordChecker
@@ -213,7 +213,7 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
         "max_timestamp_ms": newest,
         "range_offsets": starts,
         "summaries": summaries,
-        "corruptions": json.dumps([_plain(c) for c in corruptions]),
+        "corruptions": json.dumps([damage_values(c) for c in corruptions]),
         "indexes": json.dumps(
             [
                 {"path": path, "size_bytes": (root / path).stat().st_size, "facts": asdict(facts)}
@@ -252,10 +252,6 @@ def _index_bytes(root: Location, path: str | None, *, may_have_room: bool) -> tu
     except OSError as error:
         _LOG.warning("index %s cannot be read: %s", path, error)
         return None
-
-
-def _plain(corruption: Any) -> dict[str, Any]:
-    return {**asdict(corruption), "kind": corruption.kind.value}
 
 
 def _coordinator_records(task: SegmentTask) -> bytes:

@@ -39,6 +39,18 @@ def keep(target: Path, report: Mapping[str, Any]) -> None:
     (target / _JUDGED).unlink(missing_ok=True)
 
 
+def keep_with(target: Path, name: str, value: object) -> None:
+    """Writes the report for good, with what its `run` has not told yet."""
+    report = read(at(target))
+    report["run"][name] = value
+    keep(target, report)
+
+
+def keep_as_judged(target: Path) -> None:
+    """The verdicts as they stand are the report for good."""
+    os.replace(at(target), target / NAME)
+
+
 def forget(target: Path) -> None:
     """Removes what an earlier run, or an earlier try of this one, said."""
     for name in (NAME, _JUDGED):

@@ -14,10 +14,8 @@ import logging
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
-import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -191,10 +189,9 @@ def start(master: str = LOCAL, *, name: str = "tidegauge", extra: Mapping[str, s
     from pyspark.sql import SparkSession
 
     logging.getLogger().addFilter(_is_not_py4js)
-    interrupt = signal.getsignal(signal.SIGINT)
     configuration = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
     configuration.setAll([*settings(master).items(), *(extra or {}).items()])
-    # PySpark's own answer to Ctrl-C asks the JVM, which may have heard it, too, and be gone.
+    # PySpark takes Ctrl-C for itself: its answer asks the JVM, which may have heard it, too, and be gone.
     with TemporaryFile() as log, held_back():
         try:
             if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
@@ -207,10 +204,6 @@ def start(master: str = LOCAL, *, name: str = "tidegauge", extra: Mapping[str, s
             return session
         except (PySparkException, Py4JError, OSError, RuntimeError) as error:
             raise SparkError(f"Spark did not start on {master}: {error}.{_tail(log)}") from error
-        finally:
-            # PySpark takes Ctrl-C for itself, and keeps it when the session is over.
-            if threading.current_thread() is threading.main_thread() and interrupt is not None:
-                signal.signal(signal.SIGINT, interrupt)
 
 
 def attach(*, name: str = "tidegauge") -> "SparkSession":

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """A signal waits until the block is done, and is heard then. In the main thread alone, for no other hears signals.
+    """A signal waits until the block is done, and is heard then, by whoever heard it before, whatever the block did. In
+    the main thread alone, for no other hears signals.
 
     Handlers are exchanged, not signals blocked: another thread would take a blocked one, and children inherit a mask.
     """
@@ -23,7 +24,8 @@ def held_back() -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in waiting.items():
-            signal.signal(number, handler)
+        for number, handler in found.items():
+            if handler is not None:  # Else it is none of Python's.
+                signal.signal(number, handler)
         if heard:
             signal.raise_signal(heard[0])

@@ -74,7 +74,7 @@ class Place:
         if short_enough and not set(str(self.data)) & _MEANS_SOMETHING_TO_POSTGRES:
             return self.data
         found = Path(tempfile.mkdtemp(prefix=PREFIX))
-        self._give(found)
+        _give(found, self.account)
         return found
 
     def write(self, name: str, text: str) -> None:
@@ -83,7 +83,7 @@ class Place:
         path.unlink(missing_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
             file.write(text)
-        self._give(path)
+        _give(path, self.account)
 
     def empty(self) -> None:
         """Removes what is in the data directory."""
@@ -93,9 +93,10 @@ class Place:
             else:
                 path.unlink()
 
-    def _give(self, path: Path) -> None:
-        if self.account is not None:
-            os.chown(path, self.account.pw_uid, self.account.pw_gid, follow_symlinks=False)
+
+def _give(path: Path, account: pwd.struct_passwd | None) -> None:
+    if account is not None:
+        os.chown(path, account.pw_uid, account.pw_gid, follow_symlinks=False)
 
 
 def open_place(directory: Path, *, passing: bool) -> Place:
@@ -115,7 +116,7 @@ def open_place(directory: Path, *, passing: bool) -> Place:
         return _of_before(Place(data=data.resolve(), account=account, programs=programs))
     if not data.exists():  # A link that leads nowhere is of a place that somebody removed.
         own = _own_place(directory, passing=passing)
-        os.chown(own, account.pw_uid, account.pw_gid, follow_symlinks=False)
+        _give(own, account)
         data.unlink(missing_ok=True)
         data.symlink_to(own)
     return Place(data=data.resolve(strict=True), account=account, programs=programs)

@@ -28,7 +28,8 @@ from tidegauge.console.docs import Docs
 from tidegauge.console.limits import Limit
 from tidegauge.console.mounted import Mounted
 from tidegauge.console.pages import acknowledgements, breaches, cluster, fleet, invariants, partition, runs
-from tidegauge.console.web import Page, RefusalError, asking, html_of, not_found
+from tidegauge.console.refusal import RefusalError, not_found
+from tidegauge.console.web import Page, asking, html_of
 
 __all__ = ["create_app", "pages"]
 

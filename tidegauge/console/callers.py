@@ -23,7 +23,7 @@ from spark_jobs.errors import UnavailableError
 from spark_jobs.store import Verification
 from tidegauge import settings
 from tidegauge.console.limits import Limit
-from tidegauge.console.web import RefusalError
+from tidegauge.console.refusal import RefusalError
 
 AIRFLOW_TOKEN: Final = "x-tidegauge-airflow-token"  # noqa: S105 - a header's name
 AIRFLOW_USER: Final = "x-tidegauge-user"

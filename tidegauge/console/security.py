@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tidegauge.console.web import RefusalError
+from tidegauge.console.refusal import RefusalError
 
 CSRF_COOKIE: Final = "tidegauge_form"
 CSRF_FIELD: Final = "form_token"

@@ -2,7 +2,7 @@
 
 A page is a function from `Asked` to `Page`; `add_page` gives it two addresses, its own and that of its figures
 (`<page>/figures/<name>.csv` and `.json`). The rules that must hold: names from the address are checked before anybody
-uses them; templates escape everything; `RefusalError` is what a reader did wrong, and says what to do.
+uses them; templates escape everything.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, partial
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fastapi import APIRouter, Request
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -20,30 +20,15 @@ from starlette.responses import HTMLResponse, Response
 from tidegauge import __version__
 from tidegauge.console import wording
 from tidegauge.console.addresses import Links, name_of
+from tidegauge.console.callers import Caller
 from tidegauge.console.database import Reader
 from tidegauge.console.docs import Docs
 from tidegauge.console.figures import Figure, to_csv, to_json
-
-if TYPE_CHECKING:
-    from tidegauge.console.callers import Caller
+from tidegauge.console.refusal import RefusalError, not_found
 
 PAGE_ROWS: Final = 50
 DOWNLOAD_ROWS: Final = 5_000
 _TYPES: Final = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
-
-
-class RefusalError(Exception):
-    """The request cannot be answered: a status, what is wrong, what to do."""
-
-    def __init__(self, status: int, title: str, words: str, *, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(words)
-        self.status, self.title, self.words = status, title, words
-        self.headers = headers or {}
-
-
-def not_found(what: str) -> RefusalError:
-    """There is no such thing, or not any more."""
-    return RefusalError(404, "Not found", f"{what} It may have been named otherwise, or removed by retention.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +41,7 @@ class Asked:
     path: Mapping[str, str]
     query: Mapping[str, str]
     now: datetime
-    caller: Callable[[], "Caller"]
+    caller: Callable[[], Caller]
     """Who asks; asked for where it matters, since a wrong token is refused. Raises `RefusalError`."""
     takes_tokens: bool = False
     is_download: bool = False

@@ -8,7 +8,8 @@ from tidegauge.console.pages.breaches import BREACH_COLUMNS
 from tidegauge.console.pages.charts import SEVERITY_SERIES, over_time
 from tidegauge.console.pages.fleet import REFUSED_COLUMNS, TREND_COLUMNS
 from tidegauge.console.reading import breaches, clusters, partitions
-from tidegauge.console.web import Asked, Page, add_page, not_found
+from tidegauge.console.refusal import not_found
+from tidegauge.console.web import Asked, Page, add_page
 
 _TOPIC_COLUMNS = (
     "cluster", "topic", "partitions", "replicas", "size_bytes", "offline_partitions", "under_replicated_partitions",

@@ -12,7 +12,8 @@ from tidegauge.console.figures import figure
 from tidegauge.console.pages.breaches import BREACH_COLUMNS
 from tidegauge.console.pages.charts import over_time
 from tidegauge.console.reading import breaches
-from tidegauge.console.web import Asked, Page, add_page, not_found
+from tidegauge.console.refusal import not_found
+from tidegauge.console.web import Asked, Page, add_page
 
 _STATUS_COLUMNS = (
     "code", "cluster", "captured_at", "run_id", "verdict", "severity", "checked", "breached", "unknown", "reasons",

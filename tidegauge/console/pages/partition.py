@@ -8,7 +8,8 @@ from tidegauge.console.lineage import lineage
 from tidegauge.console.pages.breaches import BREACH_COLUMNS
 from tidegauge.console.pages.cluster import LOSS_COLUMNS, of_address
 from tidegauge.console.reading import partitions
-from tidegauge.console.web import Asked, Page, RefusalError, add_page, not_found
+from tidegauge.console.refusal import RefusalError, not_found
+from tidegauge.console.web import Asked, Page, add_page
 
 _COLUMNS = {
     "replicas": (

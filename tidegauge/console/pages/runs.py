@@ -6,7 +6,8 @@ from expectations.catalogue.registry import CATALOGUE
 from tidegauge.console.figures import figure
 from tidegauge.console.pages.cluster import LOSS_COLUMNS
 from tidegauge.console.reading import clusters, runs
-from tidegauge.console.web import Asked, Page, add_page, not_found
+from tidegauge.console.refusal import not_found
+from tidegauge.console.web import Asked, Page, add_page
 
 _RUN_COLUMNS = (
     "cluster", "run_id", "snapshot_id", "captured_at", "ruleset_version", "is_current", "critical", "warning", "info",
