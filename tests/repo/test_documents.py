@@ -41,7 +41,7 @@ LINKED = (
     "grafana/README.md",
     *sorted(
         str(path.relative_to(ROOT))
-        for pattern in ("*.md", "concepts/*.md", "guides/*.md")
+        for pattern in ("*.md", "concepts/*.md", "decisions/*.md", "guides/*.md")
         for path in (ROOT / "docs").glob(pattern)
         if path.name != "reference.md"
     ),
@@ -54,7 +54,7 @@ MAKE = re.compile(r"(?:^ +|`)make ([a-z]+)", re.MULTILINE)
 DOTTED = re.compile(r"`([a-z_]+(?:\.(?!py|json|md|toml|log|jsonl)[A-Za-z_]+)+)`")
 PLACES = ("", "tidegauge.", "spark_jobs.", "spark_jobs.facts.", "expectations.")
 """Where the tour's names are to be looked up."""
-KAFKAS = {"delete.retention.ms", "min.insync.replicas", "retention.ms"}
+KAFKAS = {"delete.retention.ms", "min.insync.replicas", "retention.ms", "server.properties"}
 """Dotted names that are settings."""
 PYTHON_FILE = re.compile(r"(?:python|pytest) ((?:docs|benchmarks|tests)/[\w./]+)")
 
@@ -180,7 +180,8 @@ def test_the_readme_begins_with_its_two_commands():
 
 
 def test_modules_and_functions_of_the_tour_exist():
-    named = set(DOTTED.findall(read("ARCHITECTURE.md"))) - KAFKAS
+    pages = ["ARCHITECTURE.md", *(name for name in LINKED if name.startswith("docs/decisions/"))]
+    named = {name for page in pages for name in DOTTED.findall(read(page))} - KAFKAS
     assert len(named) > 25
     assert sorted(name for name in named if not any(exists(f"{place}{name}") for place in PLACES)) == []
     assert not exists("spark_jobs.facts.watermarks.nothing_of_this_name")
@@ -196,10 +197,20 @@ def exists(name: str) -> bool:
     return False
 
 
-def test_the_readme_is_short():
+def test_the_readme_and_the_map_are_short():
     text = read("README.md")
     assert len(text.splitlines()) <= 150
     assert len(text.encode()) <= 8192
+    assert len(read("ARCHITECTURE.md").splitlines()) <= 250
+
+
+def test_every_decision_has_its_four_parts_and_its_number():
+    for number, path in enumerate(sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md")), 1):
+        text = path.read_text(encoding="utf-8")
+        assert text.startswith(f"# {number}. "), path.name
+        assert path.name.startswith(f"{number:04d}-")
+        assert {"## Context", "## Decision", "## Cost", "## What would change it"} <= set(text.splitlines()), path.name
+        assert f"]({path.name})" in read("docs/decisions/README.md")
 
 
 @pytest.mark.parametrize("name", ["docs/guides/audit.md", "docs/reference.md"])
