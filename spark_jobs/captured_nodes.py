@@ -14,8 +14,8 @@ from snapshots.manifest import BrokerCapture, Consistency, LeftOut, Manifest
 from snapshots.metadata_copies import is_kraft, without_metadata_log
 from spark_jobs.checkpoint_files import Checkpoints
 from spark_jobs.facts.absences import Absences, CapturedNode, absences
-from spark_jobs.facts.context import PartitionKey
 from spark_jobs.facts.metadata import MetadataHistory
+from spark_jobs.facts.rows import PartitionKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

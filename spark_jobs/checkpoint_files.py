@@ -38,7 +38,7 @@ from kafka_log.properties import (
 from snapshots.listing import LogDirListing, ReplicaFiles
 from snapshots.location import Location
 from snapshots.manifest import FileEntry, LeftOut
-from spark_jobs.facts.context import PartitionKey, Row
+from spark_jobs.facts.rows import PartitionKey, Row
 
 Offsets = dict[tuple[str, int], int]
 OFFSET_FILES: Final = (

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow.dataset as ds
 
 from kafka_log.internal_topics import CONSUMER_OFFSETS
-from spark_jobs.facts.context import PartitionKey
 from spark_jobs.facts.coordinator_rows import CoordinatorLog
 from spark_jobs.facts.coordinator_tables import from_offset
 from spark_jobs.facts.metadata import MetadataHistory
+from spark_jobs.facts.rows import PartitionKey
 from spark_jobs.replica_files import ReplicaWork
 
 

@@ -16,7 +16,6 @@ from kafka_log.coordinator_records import TransactionState
 from kafka_log.internal_topics import CONSUMER_OFFSETS, REMOTE_LOG_METADATA, SHARE_GROUP_STATE, TRANSACTION_STATE
 from spark_jobs import own_pickles
 from spark_jobs.facts.commit_falls import CommitCourse
-from spark_jobs.facts.context import PartitionKey, Row
 from spark_jobs.facts.coordinator_rows import (
     CoordinatorLog,
     Decided,
@@ -25,8 +24,10 @@ from spark_jobs.facts.coordinator_rows import (
 )
 from spark_jobs.facts.coordinator_tables import CoordinatorTable, commit_courses, merge_tables, transaction_states
 from spark_jobs.facts.metadata import MetadataHistory
+from spark_jobs.facts.rows import PartitionKey, Row
 from spark_jobs.facts.settings import Settings
-from spark_jobs.facts.share_rows import LARGEST_DELIVERY_COUNT_LIMIT, PlacedShare, share_row
+from spark_jobs.facts.share_history import PlacedShare
+from spark_jobs.facts.share_rows import LARGEST_DELIVERY_COUNT_LIMIT, share_row
 from spark_jobs.run import ReadSnapshot
 
 TOPICS: Final = (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, REMOTE_LOG_METADATA)

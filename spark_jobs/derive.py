@@ -33,11 +33,12 @@ from spark_jobs.fact_files import (
     write_empty_relations,
 )
 from spark_jobs.facts.changes import Pairing
-from spark_jobs.facts.context import PartitionContext, Row, Rows
+from spark_jobs.facts.context import PartitionContext
 from spark_jobs.facts.partition import Earlier, gone_rows, partition_rows
 from spark_jobs.facts.posture_rows import PostureContext, posture_rows
 from spark_jobs.facts.remote_tier import RemoteObjects
 from spark_jobs.facts.replica_set import replica_set
+from spark_jobs.facts.rows import Row, Rows
 from spark_jobs.facts.storage_rows import StoredBytes, no_keys
 from spark_jobs.failures import Failures
 from spark_jobs.gather import SnapshotContext, gather

@@ -17,7 +17,7 @@ from snapshots.listing import LogDirListing, ReplicaFiles, SnapshotListing
 from snapshots.manifest import Manifest, Mode
 from spark_jobs.captured_nodes import CapturedNodes, own_log_dirs
 from spark_jobs.checkpoint_files import OFFSET_FILES, Checkpoints
-from spark_jobs.facts.context import PartitionKey
+from spark_jobs.facts.rows import PartitionKey
 from spark_jobs.metadata_behind import Ahead
 from spark_jobs.metadata_log import MetadataRead
 from spark_jobs.missing_evidence import AtHand, Missing

@@ -37,12 +37,7 @@ from spark_jobs.evidence_of import Gathered, at_hand, missing
 from spark_jobs.facts.answers import Recomputed, cluster_answer_rows
 from spark_jobs.facts.asked import answers_by_partition
 from spark_jobs.facts.broker_history import broker_change_rows
-from spark_jobs.facts.context import (
-    PartitionContext,
-    PartitionKey,
-    Row,
-    Rows,
-)
+from spark_jobs.facts.context import PartitionContext
 from spark_jobs.facts.coordinator_tables import committed_offsets, forgotten_offsets, remote_segments
 from spark_jobs.facts.directories import partition_directory_rows
 from spark_jobs.facts.fencing import cluster_epochs
@@ -52,6 +47,7 @@ from spark_jobs.facts.metadata import (
 )
 from spark_jobs.facts.node_knowledge import NodeKnowledge
 from spark_jobs.facts.posture_rows import PostureContext, posture_context
+from spark_jobs.facts.rows import PartitionKey, Row, Rows
 from spark_jobs.facts.settings import Settings
 from spark_jobs.facts.upkeep_context import oldest_releases
 from spark_jobs.heads_not_copied import heads_not_copied

@@ -13,8 +13,8 @@ import pyarrow.dataset as ds
 
 from spark_jobs.derive import derive_alone, snapshot_work
 from spark_jobs.fact_files import relation_table
-from spark_jobs.facts.context import PartitionKey, Row, Rows
 from spark_jobs.facts.posture_rows import posture_rows
+from spark_jobs.facts.rows import PartitionKey, Row, Rows
 from spark_jobs.failures import Failures
 from spark_jobs.gather import SnapshotContext, gather
 from spark_jobs.index import INDEX_SCHEMA, index_rows

@@ -17,7 +17,7 @@ from expectations.catalogue.model import Invariant
 from expectations.catalogue.registry import CATALOGUE
 from kafka_log.internal_topics import INTERNAL_TOPICS
 from snapshots.errors import SnapshotError
-from spark_jobs.facts.context import Row
+from spark_jobs.facts.rows import Row
 from spark_jobs.relations import RELATIONS
 
 _PARTITION: Final = re.compile(r"(?P<topic>.+)-(?P<partition>0|[1-9][0-9]{0,9})", re.DOTALL)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from kafka_log.internal_topics import CLUSTER_METADATA
 from snapshots.listing import ReplicaFiles
 from spark_jobs.checkpoint_files import ReplicaCheckpoints
-from spark_jobs.facts.context import PartitionKey
 from spark_jobs.facts.metadata import MetadataHistory
+from spark_jobs.facts.rows import PartitionKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,6 @@ from kafka_log.log_dir import QUORUM_STATE, log_name
 from kafka_log.properties import QuorumState, parse_quorum_state
 from snapshots.listing import ReplicaFiles, SnapshotListing
 from snapshots.location import Location, open_bytes
-from spark_jobs.facts.context import Rows
 from spark_jobs.facts.metadata_rows import (
     EpochRun,
     NodeLog,
@@ -27,6 +26,7 @@ from spark_jobs.facts.metadata_rows import (
     metadata_log_rows,
     metadata_snapshot_rows,
 )
+from spark_jobs.facts.rows import Rows
 from spark_jobs.facts.summary_codec import decode_summary
 from spark_jobs.metadata_log import MetadataRead, metadata_copies
 from spark_jobs.segment_files import SegmentFile

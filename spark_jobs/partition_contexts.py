@@ -15,22 +15,18 @@ from snapshots.cluster_answers import PartitionAnswer
 from spark_jobs.captured_nodes import CapturedNodes
 from spark_jobs.coordinator_logs import Coordinators
 from spark_jobs.facts.asked import PartitionAnswers
-from spark_jobs.facts.context import (
-    OwnView,
-    PartitionChange,
-    PartitionContext,
-    PartitionKey,
-    Release,
-    Row,
-)
+from spark_jobs.facts.context import OwnView, PartitionContext
 from spark_jobs.facts.metadata import (
     COMPACT,
     MetadataHistory,
     TopicState,
 )
 from spark_jobs.facts.node_knowledge import NodeKnowledge
-from spark_jobs.facts.row_basics import json_list, record_place
+from spark_jobs.facts.partition_change import PartitionChange
+from spark_jobs.facts.releases import Release
+from spark_jobs.facts.rows import PartitionKey, Row, json_list
 from spark_jobs.facts.settings import Settings
+from spark_jobs.facts.shared_columns import record_place
 from spark_jobs.facts.upkeep_context import POLICY, UpkeepContext, log_settings
 from spark_jobs.truth_file import Ledger
 

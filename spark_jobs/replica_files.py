@@ -24,14 +24,8 @@ from spark_jobs.facts.comparison import ReadBatches, rows_between
 from spark_jobs.facts.derived_files import IndexSpacing
 from spark_jobs.facts.index_file_facts import IndexFileFacts
 from spark_jobs.facts.record_check import RecordCheck
-from spark_jobs.facts.replica import (
-    IndexedFile,
-    IndexedSegment,
-    ReplicaFacts,
-    ReplicaInput,
-    SnapshotFile,
-    TransactionIndexFile,
-)
+from spark_jobs.facts.replica import ReplicaFacts
+from spark_jobs.facts.replica_input import IndexedFile, IndexedSegment, ReplicaInput, SnapshotFile, TransactionIndexFile
 from spark_jobs.facts.summary_codec import decode_summary
 from spark_jobs.segment_files import SegmentFile
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.fact_files import relation_table
-from spark_jobs.facts.context import Row
+from spark_jobs.facts.rows import Row
 from spark_jobs.facts.transaction_outcomes import transaction_outcomes
 
 ReadRelation = Callable[[str], pa.Table]

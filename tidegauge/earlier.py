@@ -15,21 +15,16 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from snapshots.adopt import Snapshot, open_snapshot
 from snapshots.errors import SnapshotError
-from snapshots.listing import listing
 from snapshots.location import Location, location
-from snapshots.manifest import LeftOut
-from snapshots.settled import settled
 from snapshots.signing import Trusted
-from spark_jobs.instant import finished_at_ms
-from spark_jobs.metadata_log import read_metadata
 from spark_jobs.pairs import check_pair
 from spark_jobs.store import connect, migrate
 from tidegauge import settings
-from tidegauge.latest import captured
+from tidegauge.latest import captured, captured_at
 
 _AUDITED = """
 SELECT DISTINCT ON (captured_at, snapshot_id) snapshot_id, place, captured_at FROM tidegauge.audit_run
@@ -115,16 +110,6 @@ def _lying(home: Location, snapshot: Snapshot, before: datetime) -> Iterator[_Ca
     for at, place in captured(home / manifest.cluster, before=before):
         if place.name != manifest.snapshot_id:
             yield _Candidate(captured_at=at, snapshot_id=place.name, place=str(place))
-
-
-def captured_at(snapshot: Snapshot) -> datetime | None:
-    """When a snapshot was captured: by its manifest, else by the last record of its metadata log."""
-    unread: list[LeftOut] = []
-    at = finished_at_ms(snapshot.manifest)
-    if at is None:
-        manifest = settled(snapshot.root, snapshot.manifest)
-        at = read_metadata(snapshot.root, listing(manifest), unread).history.last_record_at_ms
-    return None if at is None else datetime.fromtimestamp(at / 1000, UTC)
 
 
 def _audited(url: str, snapshot: Snapshot, before: datetime | None) -> Iterator[_Candidate]:

@@ -17,9 +17,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from snapshots.adopt import Snapshot, open_snapshot
 from snapshots.errors import SnapshotError
+from snapshots.listing import listing
 from snapshots.location import Location, location
-from snapshots.manifest import MANIFEST_NAME
+from snapshots.manifest import MANIFEST_NAME, LeftOut
+from snapshots.settled import settled
+from spark_jobs.instant import finished_at_ms
 from tidegauge import settings
 
 LATEST: Final = "latest"
@@ -96,6 +100,18 @@ def instant(given: str | None) -> datetime | None:
         raise SnapshotError(f"{given} is no instant ({error}). Write it like 2026-11-21T03:00:00Z.") from error
 
 
+def captured_at(snapshot: Snapshot) -> datetime | None:
+    """When a snapshot was captured: by its manifest, else by the last record of its metadata log."""
+    from spark_jobs.metadata_log import read_metadata
+
+    unread: list[LeftOut] = []
+    at = finished_at_ms(snapshot.manifest)
+    if at is None:
+        manifest = settled(snapshot.root, snapshot.manifest)
+        at = read_metadata(snapshot.root, listing(manifest), unread).history.last_record_at_ms
+    return None if at is None else datetime.fromtimestamp(at / 1000, UTC)
+
+
 def captured(
     directory: Location,
     *,
@@ -131,9 +147,6 @@ def _popped(waiting: list[tuple[float, str]], directory: Location) -> tuple[date
 
 def _captured(place: Location, written: float) -> float:
     """When a snapshot was captured; one that cannot be opened counts as of its manifest, and is told of when used."""
-    from snapshots.adopt import open_snapshot
-    from tidegauge.earlier import captured_at
-
     try:
         at = captured_at(open_snapshot(place, settle=False))
     except SnapshotError:

@@ -11,24 +11,22 @@ from dataclasses import replace
 
 from kafka_log.types import TopicPartition
 from sim_engine.actions import HoldExpired
-from sim_engine.brokers import leader_role, tier_reads
+from sim_engine.brokers import held_fetches, leader_role, tier_reads
 from sim_engine.log.replica_log import ReplicaLog
 from sim_engine.log.stored_batch import StoredBatch, readable
-from sim_engine.log.truncation import diverges, epoch_end
+from sim_engine.log.truncation import epoch_end
 from sim_engine.messages import (
     NONE,
     ConsumeRequest,
     ConsumeResponse,
     EpochEndRequest,
     EpochEndResponse,
-    FetchedPartition,
     FetchPartition,
     FetchRequest,
-    FetchResponse,
 )
 from sim_engine.settings import Generation
 from sim_engine.turn import Turn
-from sim_engine.world import FollowerState, HeldFetch, Leadership, Running
+from sim_engine.world import FollowerState, HeldFetch, Running
 
 
 def follower_fetch(turn: Turn, broker_id: int, source: str, request: FetchRequest) -> None:
@@ -38,7 +36,7 @@ def follower_fetch(turn: Turn, broker_id: int, source: str, request: FetchReques
     number = (request.broker_epoch, request.correlation)
     if number <= running.last_fetches.get(request.follower, (-2, -1)):
         return
-    fetched = _read(turn, broker_id, request)
+    fetched = held_fetches.read(turn, broker_id, request)
     leading = dict(running.leading)
     moved: list[TopicPartition] = []
     for asked, found in zip(request.partitions, fetched, strict=True):
@@ -52,16 +50,16 @@ def follower_fetch(turn: Turn, broker_id: int, source: str, request: FetchReques
         leading[asked.partition] = replace(leadership, followers={**leadership.followers, request.follower: now})
         if now.log_end_offset != state.log_end_offset or request.follower not in leadership.isr:
             moved.append(asked.partition)
-    held_fetches = {k: v for k, v in running.held_fetches.items() if k != request.follower}
-    something = _is_something(fetched)
+    others_held = {k: v for k, v in running.held_fetches.items() if k != request.follower}
+    something = held_fetches.is_something(fetched)
     if not something:
-        held_fetches[request.follower] = HeldFetch(request=request, source=source)
+        others_held[request.follower] = HeldFetch(request=request, source=source)
     turn.put_running(
         broker_id,
         replace(
             running,
             leading=leading,
-            held_fetches=held_fetches,
+            held_fetches=others_held,
             last_fetches={**running.last_fetches, request.follower: number},
         ),
     )
@@ -69,7 +67,7 @@ def follower_fetch(turn: Turn, broker_id: int, source: str, request: FetchReques
         leader_role.expand_isr(turn, broker_id, partition, request.follower)
         leader_role.advance(turn, broker_id, partition)
     if something:
-        _answer(turn, broker_id, source, request, fetched)
+        held_fetches.answer(turn, broker_id, source, request, fetched)
     else:
         action = HoldExpired(broker_id, running.incarnation, request.follower, request.correlation)
         turn.after(turn.settings.fetch_wait_max_ms, action)
@@ -91,112 +89,6 @@ def _fetched(
         leader_end_at_last_fetch=leader_end,
         broker_epoch=broker_epoch,
         log_start_offset=asked.log_start_offset,
-    )
-
-
-def may_join(turn: Turn, broker_id: int, follower: int, broker_epoch: int) -> bool:
-    """Whether the leader's image lets a follower be in an ISR (Partition#isReplicaIsrEligible)."""
-    running = turn.running(broker_id)
-    assert running is not None
-    known = running.image.brokers.get(follower)
-    return known is not None and known.may_lead and known.broker_epoch == broker_epoch
-
-
-def serve_held(turn: Turn, broker_id: int, partition: TopicPartition) -> None:
-    """Answers followers that waited for this partition."""
-    running = turn.running(broker_id)
-    assert running is not None
-    for follower, held in sorted(running.held_fetches.items()):
-        if any(p.partition == partition for p in held.request.partitions):
-            _answer_held(turn, broker_id, follower, held)
-
-
-def hold_expired(turn: Turn, action: HoldExpired) -> None:
-    """A follower has waited for long enough: it gets an answer without batches."""
-    running = turn.running(action.broker_id)
-    if running is None or running.incarnation != action.incarnation:
-        return
-    held = running.held_fetches.get(action.follower)
-    if held is not None and held.request.correlation == action.correlation:
-        _answer_held(turn, action.broker_id, action.follower, held)
-
-
-def _answer_held(turn: Turn, broker_id: int, follower: int, held: HeldFetch) -> None:
-    running = turn.running(broker_id)
-    assert running is not None
-    left = {k: v for k, v in running.held_fetches.items() if k != follower}
-    turn.put_running(broker_id, replace(running, held_fetches=left))
-    _answer(turn, broker_id, held.source, held.request, _read(turn, broker_id, held.request))
-
-
-def _answer(
-    turn: Turn, broker_id: int, source: str, request: FetchRequest, fetched: tuple[FetchedPartition, ...]
-) -> None:
-    response = FetchResponse(correlation=request.correlation, leader=broker_id, partitions=fetched)
-    turn.from_broker(broker_id, source, response)
-
-
-def _is_something(fetched: tuple[FetchedPartition, ...]) -> bool:
-    return any(f.batches or f.error != NONE or f.diverging is not None for f in fetched)
-
-
-def _read(turn: Turn, broker_id: int, request: FetchRequest) -> tuple[FetchedPartition, ...]:
-    running = turn.running(broker_id)
-    assert running is not None
-    replicas = turn.broker(broker_id).disk.replicas
-    left = turn.settings.fetch_max_bytes
-    fetched = []
-    for asked in request.partitions:
-        leadership = running.leading.get(asked.partition)
-        if leadership is None:
-            error = "NOT_LEADER_OR_FOLLOWER"
-            fetched.append(FetchedPartition(asked.partition, asked.fetch_offset, -1, error))
-            continue
-        found = _read_one(turn.generation, leadership, replicas[asked.partition].log, asked, left)
-        left -= sum(b.size_bytes for b in found.batches)
-        fetched.append(found)
-    return tuple(fetched)
-
-
-def _read_one(
-    generation: Generation, leadership: Leadership, log: ReplicaLog, asked: FetchPartition, max_bytes: int
-) -> FetchedPartition:
-    def refused(error: str) -> FetchedPartition:
-        return FetchedPartition(
-            asked.partition,
-            asked.fetch_offset,
-            leadership.leader_epoch,
-            error,
-            (),
-            log.high_watermark,
-            log.log_start_offset,
-            log.log_end_offset,
-        )
-
-    if generation >= Generation.KIP_320:
-        if asked.current_leader_epoch != leadership.leader_epoch:
-            older = asked.current_leader_epoch < leadership.leader_epoch
-            return refused("FENCED_LEADER_EPOCH" if older else "UNKNOWN_LEADER_EPOCH")
-        if (
-            path := diverges(log, fetch_offset=asked.fetch_offset, last_fetched_epoch=asked.last_fetched_epoch)
-        ) is not None:
-            return replace(refused(NONE), diverging=path)
-    if not log.log_start_offset <= asked.fetch_offset <= log.log_end_offset:
-        return refused("OFFSET_OUT_OF_RANGE")
-    if tier_reads.is_in_tier(log, asked.fetch_offset):
-        return replace(refused(tier_reads.MOVED_TO_TIER), local_start=tier_reads.local_start(log))
-    batches: tuple[StoredBatch, ...] = ()
-    if asked.fetch_offset < log.log_end_offset and max_bytes > 0:
-        batches = readable(log.batches_from(asked.fetch_offset, max_bytes=max_bytes))
-    return FetchedPartition(
-        asked.partition,
-        asked.fetch_offset,
-        leadership.leader_epoch,
-        NONE,
-        batches,
-        log.high_watermark,
-        log.log_start_offset,
-        log.log_end_offset,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from kafka_log.types import TopicPartition
 from sim_engine import ledger
 from sim_engine.actions import ProduceExpired
-from sim_engine.brokers import follower_service
+from sim_engine.brokers import held_fetches
 from sim_engine.brokers.disk_room import took_room
 from sim_engine.log.producers import KeptBatch, Refusal, coordinator_refusal, refusal
 from sim_engine.log.replica_log import ReplicaLog, append, with_epoch, with_high_watermark
@@ -170,7 +170,7 @@ def append_batch(turn: Turn, broker_id: int, partition: TopicPartition, batch: S
         return False
     turn.put_log(broker_id, partition, append(turn.log(broker_id, partition), batch, now_ms=turn.now_ms))
     advance(turn, broker_id, partition)
-    follower_service.serve_held(turn, broker_id, partition)
+    held_fetches.serve_held(turn, broker_id, partition)
     return True
 
 
@@ -278,10 +278,7 @@ def advance(turn: Turn, broker_id: int, partition: TopicPartition) -> None:
     for member, state in leadership.followers.items():
         if state.log_end_offset < end and (
             member in maximal
-            or (
-                caught_up(turn, state, log.log_end_offset)
-                and follower_service.may_join(turn, broker_id, member, state.broker_epoch)
-            )
+            or (caught_up(turn, state, log.log_end_offset) and _may_join(turn, broker_id, member, state.broker_epoch))
         ):
             end = state.log_end_offset
     if end > log.high_watermark:
@@ -323,7 +320,7 @@ def expand_isr(turn: Turn, broker_id: int, partition: TopicPartition, follower: 
     if (
         state.log_end_offset >= log.high_watermark
         and state.log_end_offset >= leadership.epoch_start_offset
-        and follower_service.may_join(turn, broker_id, follower, state.broker_epoch)
+        and _may_join(turn, broker_id, follower, state.broker_epoch)
     ):
         _ask_for_isr(turn, broker_id, partition, (*leadership.isr, follower))
 
@@ -350,6 +347,14 @@ def tick_isr(turn: Turn, broker_id: int) -> int:
         if kept != leadership.isr:
             _ask_for_isr(turn, broker_id, partition, kept)
     return turn.settings.replica_lag_time_max_ms // 2
+
+
+def _may_join(turn: Turn, broker_id: int, follower: int, broker_epoch: int) -> bool:
+    """Whether the leader's image lets a follower be in an ISR (Partition#isReplicaIsrEligible)."""
+    running = turn.running(broker_id)
+    assert running is not None
+    known = running.image.brokers.get(follower)
+    return known is not None and known.may_lead and known.broker_epoch == broker_epoch
 
 
 def _ask_for_isr(

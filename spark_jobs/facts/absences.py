@@ -12,9 +12,9 @@ Ids that stand for no directory (migrating, unassigned, lost: DirectoryId) name 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from spark_jobs.facts.context import PartitionKey
 from spark_jobs.facts.in_sync_index import RESERVED_DIRECTORIES
 from spark_jobs.facts.metadata import MetadataHistory, PartitionState
+from spark_jobs.facts.rows import PartitionKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kafka_log.types import LeaderEpoch
-from spark_jobs.facts.context import Acknowledged, Row
+from spark_jobs.facts.context import Acknowledged
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.replica_set import ReplicaSet
+from spark_jobs.facts.rows import Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

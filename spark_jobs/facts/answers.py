@@ -23,8 +23,9 @@ from snapshots.cluster_answers import (
     TransactionAnswer,
 )
 from spark_jobs.facts.asked import AnswerTimes, answer_times
-from spark_jobs.facts.context import PartitionChange, PartitionKey, Row
 from spark_jobs.facts.metadata import MetadataHistory, PartitionState
+from spark_jobs.facts.partition_change import PartitionChange
+from spark_jobs.facts.rows import PartitionKey, Row
 from spark_jobs.facts.transactional_ids import uncounted_after_ms
 
 NO_ANSWER: Final = "no answer"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapshots.cluster_answers import CapturedAnswers, PartitionAnswer
-from spark_jobs.facts.context import PartitionKey
+from spark_jobs.facts.rows import PartitionKey
 
 MARGIN_MS: Final = 5_000
 """How far the clocks of the asker and the brokers may be apart, and how old a checkpointed high watermark may be."""

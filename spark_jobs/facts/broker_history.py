@@ -6,12 +6,21 @@ told; a record that says again what was so makes no row (the controller fences a
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from spark_jobs.facts.context import Row
+from spark_jobs.facts.rows import Row
 
-if TYPE_CHECKING:
-    from spark_jobs.facts.metadata import BrokerState
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerState:
+    """A broker as the controller knows it. `epoch` is the offset of its registration."""
+
+    broker_id: int
+    epoch: int
+    rack: str | None
+    fenced: bool
+    in_controlled_shutdown: bool
+    directory_ids: tuple[str, ...]
+    incarnation_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,12 +31,12 @@ class BrokerChange:
     from_snapshot: bool
     at_ms: int | None
     change: str
-    state: "BrokerState"
+    state: BrokerState
 
 
 def broker_change(
-    before: "BrokerState | None",
-    after: "BrokerState | None",
+    before: BrokerState | None,
+    after: BrokerState | None,
     *,
     metadata_offset: int,
     at_ms: int | None,
@@ -46,7 +55,7 @@ def broker_change(
     )
 
 
-def _kind(before: "BrokerState | None", after: "BrokerState | None") -> str:
+def _kind(before: BrokerState | None, after: BrokerState | None) -> str:
     if after is None:
         return "unregistered"
     if before is None:

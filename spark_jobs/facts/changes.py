@@ -19,7 +19,7 @@ from spark_jobs.facts.comparison import (
     first_difference,
     segments_missing,
 )
-from spark_jobs.facts.context import PartitionChange, PartitionContext, Row
+from spark_jobs.facts.context import PartitionContext
 from spark_jobs.facts.losses import election_cause, loss_row
 from spark_jobs.facts.lost_records import (
     ANOTHER_MAY_HOLD,
@@ -30,10 +30,11 @@ from spark_jobs.facts.lost_records import (
     newest_epoch,
     undecided,
 )
+from spark_jobs.facts.partition_change import PartitionChange
 from spark_jobs.facts.readers import readers_of
 from spark_jobs.facts.replica import CLEANED_END_UNKNOWN, ReplicaFacts
 from spark_jobs.facts.replica_set import ReplicaSet
-from spark_jobs.facts.row_basics import json_list, known
+from spark_jobs.facts.rows import Row, json_list, known
 from spark_jobs.facts.succession import GIVES_RECORDS_UP, Succession, succession
 
 SAME: Final = "same"

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from kafka_log.transaction_index import AbortedTransaction
 from spark_jobs.facts.index_file_facts import IndexFileFacts
-from spark_jobs.facts.producer_state import UNKNOWN
-from spark_jobs.facts.producers import ProducerReplay, Transaction
+from spark_jobs.facts.producer_state import UNKNOWN, Transaction
+from spark_jobs.facts.producers import ProducerReplay
 
 
 def check_aborts_kept(

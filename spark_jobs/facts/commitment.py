@@ -24,9 +24,10 @@ from dataclasses import dataclass
 
 from kafka_log.internal_topics import CLUSTER_METADATA
 from spark_jobs.facts.comparison import records_between
-from spark_jobs.facts.context import OwnView, PartitionChange, PartitionContext
+from spark_jobs.facts.context import OwnView, PartitionContext
 from spark_jobs.facts.divergence import Divergence
 from spark_jobs.facts.epochs import truncation
+from spark_jobs.facts.partition_change import PartitionChange
 from spark_jobs.facts.readers import read_to
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.succession import Succession, succession

@@ -6,83 +6,18 @@ must hold: what the evidence does not tell is None, never a default.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 from kafka_log.coordinator_records import OffsetCommit, TransactionState
+from spark_jobs.facts.asked import PartitionAnswers
+from spark_jobs.facts.commit_falls import CommitCourse
 from spark_jobs.facts.config_history import EVER, SettingCourse, Since
-
-if TYPE_CHECKING:
-    from spark_jobs.facts.asked import PartitionAnswers
-    from spark_jobs.facts.commit_falls import CommitCourse
-    from spark_jobs.facts.coordinator_rows import Decided
-    from spark_jobs.facts.expiration import Expiration
-    from spark_jobs.facts.metadata import LogFiles
-    from spark_jobs.facts.share_rows import PlacedShare
-    from spark_jobs.facts.upkeep_context import UpkeepContext
-
-PartitionKey = tuple[str, int]
-"""Topic and partition number."""
-Release = tuple[int, int]
-"""A release of Kafka, major and minor: they compare as they follow each other."""
-Row = dict[str, Any]
-"""One row of a relation: column -> value, without the common columns."""
-Rows = dict[str, list[Row]]
-"""Rows by relation."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionChange:
-    """One metadata record about the partition, with what it changed: a row of `partition_changes`."""
-
-    metadata_offset: int
-    sequence_in_log: int
-    from_snapshot: bool
-    at_ms: int | None
-    leader_id: int | None
-    previous_leader_id: int | None
-    leader_epoch: int
-    partition_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    previous_isr: tuple[int, ...]
-    elr: tuple[int, ...]
-    previous_elr: tuple[int, ...]
-    last_known_elr: tuple[int, ...]
-    adding_replicas: tuple[int, ...]
-    removing_replicas: tuple[int, ...]
-    recovering: bool
-    election: str
-    created: bool = False
-    """The first record of a partition, in the log itself."""
-    restated: bool = False
-    """A PartitionRecord of a partition that is there already: it says all anew, epochs included."""
-    previous_leader_epoch: int | None = None
-    previous_partition_epoch: int | None = None
-    previous_recovering: bool | None = None
-    directories: tuple[str, ...] = ()
-    min_insync_replicas: int | None = None
-    """As it was in force then; None where the log does not tell."""
-    after_damage: bool = False
-    """Records before this one could not be read."""
-    migrated: bool = False
-    """The metadata came from ZooKeeper: its first epochs are any number."""
-    snapshot_end_offset: int | None = None
-    """End of a metadata snapshot that holds this state; of the first that contradicts it, if one does."""
-    snapshot_partition_epoch: int | None = None
-    snapshot_leader_epoch: int | None = None
-    snapshot_files: tuple[tuple[int, str], ...] = ()
-    """Node and path of each metadata snapshot that says so."""
-    out_of_place_offset: int | None = None
-    """The record from which on members were in the ISR that may not be."""
-    out_of_place_ms: int | None = None
-    """How long they were, up to the log's end."""
-    removed_by_controller: tuple[int, ...] = ()
-    """Members that left the ISR in the batch that also tells of their brokers: the controller took them out, and the
-    leader hears of it from the metadata log alone. Others left at the leader's own request."""
-    isr_inactive: tuple[int, ...] = ()
-    isr_without_directory: tuple[int, ...] = ()
-    isr_joined_inactive: tuple[int, ...] = ()
-    """Of `isr_inactive` those whom this change took into the ISR, or elected, after they had gone."""
+from spark_jobs.facts.coordinator_rows import Decided
+from spark_jobs.facts.expiration import Expiration
+from spark_jobs.facts.metadata import LogFiles
+from spark_jobs.facts.partition_change import PartitionChange
+from spark_jobs.facts.releases import Release
+from spark_jobs.facts.share_history import PlacedShare
+from spark_jobs.facts.upkeep_context import UpkeepContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +72,7 @@ class PartitionContext:
     unclean_leader_election_enable: bool | None
     remote_storage_enable: bool
     preallocate: bool
-    producer_expiration: "Expiration"
+    producer_expiration: Expiration
     alive_brokers: frozenset[int]
     cluster_stopped: bool
     snapshot_quiet: bool
@@ -148,8 +83,8 @@ class PartitionContext:
     commits: tuple[OffsetCommit, ...]
     remote_log_start_offset: int | None
     captured_at_ms: int | None
-    answers: "PartitionAnswers | None" = None
-    metadata_files: "LogFiles | None" = None
+    answers: PartitionAnswers | None = None
+    metadata_files: LogFiles | None = None
     """Where the metadata log was read; None in tests of other things."""
     writer_releases: Mapping[int, Release | None] = field(default_factory=dict)
     """Leader epoch -> the release of Kafka that its leader ran; not there for epochs that the metadata log lacks."""
@@ -162,16 +97,16 @@ class PartitionContext:
     metadata_committed_end_offset: int | None = None
     """Of the metadata log: all below it is in a metadata snapshot of some node, so it was committed."""
 
-    upkeep: "UpkeepContext | None" = None
+    upkeep: UpkeepContext | None = None
     """How its logs are kept; None in tests of other things."""
 
-    decisions: "tuple[Decided, ...]" = ()
+    decisions: tuple[Decided, ...] = ()
     """What coordinators decided of transactions that list the partition, as far as their logs reach back."""
-    shares: "tuple[PlacedShare, ...]" = ()
+    shares: tuple[PlacedShare, ...] = ()
     """Share groups that consume it."""
     reached: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     """Group -> how far it had committed under each leader epoch that its commits name."""
-    courses: "Mapping[str, CommitCourse]" = field(default_factory=dict)
+    courses: Mapping[str, CommitCourse] = field(default_factory=dict)
     """Group -> its commits, one after the other, in its coordinator's log."""
     names_hashed: bool = False
     own_views: Mapping[int, OwnView] = field(default_factory=dict)
@@ -185,7 +120,7 @@ class PartitionContext:
     """Leader, ISR and replicas are what the cluster answered: the metadata log does not tell them."""
     names_whole: bool = True
     """The metadata log tells of every topic that ever had this name: its head is there, and whole."""
-    acknowledged: "tuple[Acknowledged, ...] | None" = None
+    acknowledged: tuple[Acknowledged, ...] | None = None
     """What a simulated cluster's ledger tells of it; None where there is no ledger."""
 
     def min_insync_replicas_in(self, leader_epoch: int) -> int | None:

@@ -16,10 +16,9 @@ from kafka_log.coordinator_records import OffsetCommit, TransactionState
 from kafka_log.internal_topics import CONSUMER_OFFSETS
 from kafka_log.java_hash import coordinator_partition
 from kafka_log.types import TopicPartition
-from spark_jobs.facts.context import PartitionKey, Row
 from spark_jobs.facts.coordinator_tables import CoordinatorTable
 from spark_jobs.facts.group_history import GroupHistory
-from spark_jobs.facts.row_basics import json_list
+from spark_jobs.facts.rows import PartitionKey, Row, json_list
 from spark_jobs.facts.transactional_ids import COMPLETE_OF, Decision, Seen, TransactionalIdHistory
 
 _OPEN: Final = ("Ongoing", *COMPLETE_OF)

@@ -13,8 +13,7 @@ from typing import Final
 from kafka_log.log_dir import log_name, parse_segment_file
 from snapshots.listing import ReplicaFiles, SnapshotListing
 from snapshots.manifest import FileEntry, LeftOut
-from spark_jobs.facts.context import Row
-from spark_jobs.facts.row_basics import json_list
+from spark_jobs.facts.rows import Row, json_list
 
 _DELETED: Final = ".deleted"
 _HALF_DONE: Final = (".cleaned", ".swap", ".tmp")

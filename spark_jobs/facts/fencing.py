@@ -8,7 +8,7 @@ where it is written in order: along a log, or along the records about one broker
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from spark_jobs.facts.context import Row, Rows
+from spark_jobs.facts.rows import Row, Rows
 
 
 def partition_epochs(rows: Rows) -> list[Row]:

@@ -9,11 +9,12 @@ from typing import Final
 from kafka_log.corruption import Corruption, Damage
 from kafka_log.internal_topics import CLUSTER_METADATA
 from spark_jobs.facts.cleaning_doubt import NO_DOUBT, CleaningDoubt, policy_history_known
-from spark_jobs.facts.context import PartitionContext, Row
+from spark_jobs.facts.context import PartitionContext
 from spark_jobs.facts.record_check import RecordCheck
 from spark_jobs.facts.replica import CHAIN_DAMAGE, ReplicaFacts, SegmentRow
-from spark_jobs.facts.row_basics import capture, json_list, known, of_replica
+from spark_jobs.facts.rows import Row, json_list, known
 from spark_jobs.facts.segment_summary import FINDING_KINDS
+from spark_jobs.facts.shared_columns import capture, of_replica
 from spark_jobs.facts.upkeep_context import INDEX_INTERVAL_BYTES, SEGMENT_BYTES
 
 ENTRY_PER_BATCH: Final = (4, 1)

@@ -7,12 +7,12 @@ replica counts as complete only for bytes that were read and found sound, never 
 
 from dataclasses import asdict
 
-from spark_jobs.facts.context import PartitionContext, Row
+from spark_jobs.facts.context import PartitionContext
 from spark_jobs.facts.divergence import Divergence
 from spark_jobs.facts.posture import Holding, complete_holders
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.replica_set import ReplicaSet
-from spark_jobs.facts.row_basics import json_list
+from spark_jobs.facts.rows import Row, json_list
 
 
 def holding_columns(replicas: ReplicaSet) -> Row:

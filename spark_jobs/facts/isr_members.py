@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kafka_log.types import Offset
-from spark_jobs.facts.context import Row
 from spark_jobs.facts.epochs import truncation
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.replica_set import ReplicaSet
-from spark_jobs.facts.row_basics import known
+from spark_jobs.facts.rows import Row, known
 from spark_jobs.facts.succession import elections_known
 
 _ENDLESS: Final = 1 << 62

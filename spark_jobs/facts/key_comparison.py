@@ -8,10 +8,10 @@ key below what both know to be committed; byte by byte they differ soundly (D02 
 from typing import Final
 
 from kafka_log.internal_topics import CLUSTER_METADATA
-from spark_jobs.facts.context import Row
 from spark_jobs.facts.key_table import difference
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.replica_set import ReplicaSet
+from spark_jobs.facts.rows import Row
 from spark_jobs.facts.upkeep import ReadKeys, is_damaged, works_on
 
 _NOT_CHECKPOINTED: Final = "high watermark not checkpointed"

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.facts.producers import Transaction
+from spark_jobs.facts.producer_state import Transaction
 
 MOST_RECORDS: Final = 4_000_000
 """About 160 MB; Kafka's cleaner has room for 5 million keys in its 128 MB of log.cleaner.dedupe.buffer.size."""

@@ -13,10 +13,12 @@ from typing import Final
 
 from spark_jobs.facts.commitment import Commitment, shared_end
 from spark_jobs.facts.comparison import markers_between, records_between
-from spark_jobs.facts.context import PartitionChange, PartitionContext, Row
+from spark_jobs.facts.context import PartitionContext
 from spark_jobs.facts.coordinator_history import NO_EPOCH
 from spark_jobs.facts.divergence import Divergence
+from spark_jobs.facts.partition_change import PartitionChange
 from spark_jobs.facts.readers import readers_of
+from spark_jobs.facts.rows import Row
 
 _WITHOUT: Final[Mapping[str, str]] = {
     "metadata_log": "no metadata log at hand tells who led then, or what that broker knew of the ISR",

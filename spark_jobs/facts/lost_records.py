@@ -28,8 +28,9 @@ from spark_jobs.facts.comparison import (
     markers_between,
     records_between,
 )
-from spark_jobs.facts.context import PartitionChange, PartitionContext
+from spark_jobs.facts.context import PartitionContext
 from spark_jobs.facts.epochs import truncation
+from spark_jobs.facts.partition_change import PartitionChange
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.replica_set import ReplicaSet
 from spark_jobs.facts.segment_summary import BUCKET_OFFSETS

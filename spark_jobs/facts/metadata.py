@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kafka_log.metadata_records import MetadataRecord
-from spark_jobs.facts.broker_history import BrokerChange
+from spark_jobs.facts.broker_history import BrokerChange, BrokerState
 from spark_jobs.facts.config_history import Birth, ConfigChange, ConfigKey
-from spark_jobs.facts.context import PartitionChange, Release
-from spark_jobs.facts.releases import release_of_level
+from spark_jobs.facts.partition_change import PartitionChange
+from spark_jobs.facts.releases import Release, release_of_level
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
@@ -55,19 +55,6 @@ class LogFiles:
             return self.begun_with if from_snapshot else None
         at = bisect_right([base for base, _ in self.segments], offset) - 1
         return self.segments[at][1] if at >= 0 else self.begun_with
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerState:
-    """A broker as the controller knows it. `epoch` is the offset of its registration."""
-
-    broker_id: int
-    epoch: int
-    rack: str | None
-    fenced: bool
-    in_controlled_shutdown: bool
-    directory_ids: tuple[str, ...]
-    incarnation_id: str
 
 
 @dataclass(slots=True, kw_only=True)

@@ -9,14 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from spark_jobs.facts.broker_history import broker_change
+from spark_jobs.facts.broker_history import BrokerState, broker_change
 from spark_jobs.facts.config_history import ConfigChange, ConfigKey
 from spark_jobs.facts.in_sync_index import InSyncIndex
 from spark_jobs.facts.metadata import (
     COMPACT,
     METADATA_VERSION,
     TOPIC_RESOURCE,
-    BrokerState,
     DamagedRecord,
     FeatureLevel,
     LoggedRecord,

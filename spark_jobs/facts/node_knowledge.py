@@ -11,8 +11,9 @@ A broker applies what is committed of the metadata log, in order, before it acts
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from spark_jobs.facts.context import OwnView, PartitionChange
+from spark_jobs.facts.context import OwnView
 from spark_jobs.facts.metadata import MetadataHistory, PartitionState
+from spark_jobs.facts.partition_change import PartitionChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

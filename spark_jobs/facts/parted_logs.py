@@ -13,12 +13,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from spark_jobs.facts.comparison import IDENTITY, ReadBatches, first_difference, records_between
-from spark_jobs.facts.context import Row
 from spark_jobs.facts.divergence import Divergence
 from spark_jobs.facts.losses import loss_row
 from spark_jobs.facts.readers import readers_of
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.replica_set import ReplicaSet
+from spark_jobs.facts.rows import Row
 
 
 def parted_losses(present: ReplicaSet, *, read: ReadBatches) -> list[Row]:

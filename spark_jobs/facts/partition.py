@@ -13,7 +13,7 @@ from kafka_log.coordinator_records import OffsetCommit
 from spark_jobs.facts.acknowledged import acknowledged_columns
 from spark_jobs.facts.changes import Pairing, changes_of
 from spark_jobs.facts.comparison import ReadBatches
-from spark_jobs.facts.context import PartitionChange, PartitionContext, Row, Rows
+from spark_jobs.facts.context import PartitionContext
 from spark_jobs.facts.fencing import partition_epochs
 from spark_jobs.facts.file_rows import index_file_rows, segment_rows
 from spark_jobs.facts.holdings import expansion_columns, holding_columns
@@ -21,14 +21,17 @@ from spark_jobs.facts.isr_members import isr_member_rows
 from spark_jobs.facts.losses import losses_of
 from spark_jobs.facts.parted_logs import not_parted, parted_losses
 from spark_jobs.facts.partition_answers import partition_answer_rows
+from spark_jobs.facts.partition_change import PartitionChange
 from spark_jobs.facts.partition_rows import divergence_row, epoch_span_rows, replica_row
 from spark_jobs.facts.producer_agreement import agreement_columns
 from spark_jobs.facts.producer_rows import producer_rows, transaction_rows
 from spark_jobs.facts.readers import course_columns, epoch_columns, reading_columns
-from spark_jobs.facts.replica import ReplicaFacts, ReplicaInput
+from spark_jobs.facts.replica import ReplicaFacts
+from spark_jobs.facts.replica_input import ReplicaInput
 from spark_jobs.facts.replica_set import ReplicaSet, replica_set
-from spark_jobs.facts.row_basics import record_place
+from spark_jobs.facts.rows import Row, Rows
 from spark_jobs.facts.share_rows import share_rows
+from spark_jobs.facts.shared_columns import record_place
 from spark_jobs.facts.stability import stability_columns
 from spark_jobs.facts.storage_rows import StoredBytes, storage_rows
 from spark_jobs.facts.succession import GIVES_RECORDS_UP, elections_known, lineage_captured, tells_what_was_elected

@@ -13,8 +13,9 @@ from kafka_log.producer_snapshot import ProducerSnapshotEntry
 from snapshots.cluster_answers import PartitionAnswer, ProducerAnswer
 from spark_jobs.facts.answers import CHANGED, NO_ANSWER, answer_row
 from spark_jobs.facts.asked import PartitionAnswers
-from spark_jobs.facts.context import PartitionContext, Row
+from spark_jobs.facts.context import PartitionContext
 from spark_jobs.facts.replica import ReplicaFacts
+from spark_jobs.facts.rows import Row
 from spark_jobs.facts.watermarks import last_stable_offset
 
 _SEQUENCES = 1 << 32

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from spark_jobs.facts.context import PartitionChange
 from spark_jobs.facts.metadata import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
@@ -21,6 +20,7 @@ from spark_jobs.facts.metadata import (
     TopicState,
     effective_topic_config,
 )
+from spark_jobs.facts.partition_change import PartitionChange
 
 _NO_CHANGE: Final = -2
 _RECOVERING: Final = 1

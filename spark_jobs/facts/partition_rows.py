@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from kafka_log.internal_topics import CLUSTER_METADATA
 from spark_jobs.facts.cleaning_doubt import policy_history_known
 from spark_jobs.facts.commitment import Commitment
-from spark_jobs.facts.context import PartitionContext, Row
+from spark_jobs.facts.context import PartitionContext
 from spark_jobs.facts.divergence import Divergence
 from spark_jobs.facts.producer_rows import live_producer_columns
 from spark_jobs.facts.producers import ProducerReplay
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.replica_set import is_of_this_topic, may_be_an_earlier_topics, of_deleted_topic
-from spark_jobs.facts.row_basics import capture, json_list, known, of_replica
+from spark_jobs.facts.rows import Row, json_list, known
+from spark_jobs.facts.shared_columns import capture, of_replica
 from spark_jobs.facts.succession import elections_known, of_an_earlier_moment
 
 

@@ -14,9 +14,9 @@ from typing import Final
 
 from kafka_log.internal_topics import CLUSTER_METADATA
 from spark_jobs.facts.absences import directory_of
-from spark_jobs.facts.context import PartitionKey
 from spark_jobs.facts.in_sync_index import LOST_DIRECTORY
 from spark_jobs.facts.metadata import MetadataHistory, PartitionState
+from spark_jobs.facts.rows import PartitionKey
 
 SETTLED_MS: Final = 60_000
 """After so long a broker has done what the metadata log asks for."""

@@ -23,7 +23,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import Final, TypeVar
 
-from spark_jobs.facts.context import Row
+from spark_jobs.facts.rows import Row
 
 NOW: Final = "now"
 BROKER: Final = "broker"

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kafka_log.internal_topics import CLUSTER_METADATA
-from spark_jobs.facts.context import Row, Rows
 from spark_jobs.facts.metadata import EffectiveConfig, MetadataHistory
 from spark_jobs.facts.posture import Holding, PartitionPosture, risk_rows
+from spark_jobs.facts.rows import Row, Rows
 from spark_jobs.facts.settings import Settings
 
 _ELR_FEATURE: Final = "eligible.leader.replicas.version"

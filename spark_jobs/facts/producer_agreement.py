@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kafka_log.producer_snapshot import ProducerSnapshotEntry
-from spark_jobs.facts.context import Row
 from spark_jobs.facts.replica import ReplicaFacts
+from spark_jobs.facts.rows import Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,19 +6,16 @@ hold: what stood in a batch with a wrong checksum is told to the replay, and nev
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from kafka_log.corruption import Damage
 from kafka_log.producer_snapshot import ProducerSnapshotEntry
 from spark_jobs.facts.expiration import Expiration, Idle
 from spark_jobs.facts.producers import ProducerReplay, seeded
+from spark_jobs.facts.replica_input import ReplicaInput
 from spark_jobs.facts.segment_summary import SegmentSummary
 
-if TYPE_CHECKING:
-    from spark_jobs.facts.replica import ReplicaInput
 
-
-def ranges(given: "ReplicaInput") -> Iterator[tuple[int, SegmentSummary]]:
+def ranges(given: ReplicaInput) -> Iterator[tuple[int, SegmentSummary]]:
     """The stretches of a log, in order: where each begins, and its summary."""
     for segment in given.segments:
         yield from segment.ranges
@@ -33,7 +30,7 @@ class StatesAt:
 
 
 def replayed(
-    given: "ReplicaInput", *, expiration: Expiration, compacted: bool
+    given: ReplicaInput, *, expiration: Expiration, compacted: bool
 ) -> tuple[ProducerReplay, dict[int, StatesAt]]:
     """The replay of the whole log, and the producers' state at each producer snapshot's offset."""
     replay = ProducerReplay(
@@ -60,7 +57,7 @@ def _states(replay: ProducerReplay) -> StatesAt:
     return StatesAt(states=dict(replay.states), longest_idle=dict(replay.longest_idle))
 
 
-def _rotten_stretches(given: "ReplicaInput") -> tuple[tuple[int, int], ...]:
+def _rotten_stretches(given: ReplicaInput) -> tuple[tuple[int, int], ...]:
     """Offsets [start, end) of batches that fail their checksum, as far as their headers can be believed."""
     return tuple(
         sorted(
@@ -72,13 +69,13 @@ def _rotten_stretches(given: "ReplicaInput") -> tuple[tuple[int, int], ...]:
     )
 
 
-def _readable_end(given: "ReplicaInput") -> int | None:
+def _readable_end(given: ReplicaInput) -> int | None:
     ends = [part.last_offset + 1 for _, part in ranges(given) if part.batch_count]
     return max(ends, default=given.segments[-1].base_offset if given.segments else None)
 
 
 def replayed_from_snapshot(
-    given: "ReplicaInput", log_start: int, log_end: int, *, expiration: Expiration, compacted: bool
+    given: ReplicaInput, log_start: int, log_end: int, *, expiration: Expiration, compacted: bool
 ) -> ProducerReplay | None:
     """As a broker that stopped cleanly loads it: the newest good snapshot inside the log, then the batches behind it.
 

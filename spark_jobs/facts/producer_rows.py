@@ -8,12 +8,12 @@ show it.
 from typing import Final
 
 from spark_jobs.facts.comparison import ReadBatches
-from spark_jobs.facts.context import PartitionContext, Row
-from spark_jobs.facts.producer_state import UNKNOWN
-from spark_jobs.facts.producers import Transaction
+from spark_jobs.facts.context import PartitionContext
+from spark_jobs.facts.producer_state import UNKNOWN, Transaction
 from spark_jobs.facts.repeats import NOTHING_REPEATED, Repeated, repeated_batches
 from spark_jobs.facts.replica import ReplicaFacts
-from spark_jobs.facts.row_basics import capture, json_list, known, of_replica
+from spark_jobs.facts.rows import Row, json_list, known
+from spark_jobs.facts.shared_columns import capture, of_replica
 from spark_jobs.facts.transaction_versions import Telling, tellings
 
 _HOUR_MS: Final = 3_600_000

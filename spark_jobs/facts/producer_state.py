@@ -103,3 +103,26 @@ class ProducerEpoch:
     highest_sequence: int | None = None
     went_back: list[tuple[int, int]] = field(default_factory=list)
     """(offset, highest sequence before it) of each batch that repeats what was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastRun:
+    """A producer's last run of batches: how its last ones look, and the transaction that it is part of."""
+
+    producer_epoch: int
+    first_offset: int
+    last_offset: int
+    looks: tuple[int, ...]
+    transaction: Transaction | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeat:
+    """A run whose first batch looks like one of the last of the producer's run in an older epoch."""
+
+    producer_id: int
+    producer_epoch: int
+    offset: int
+    end_offset: int
+    before: LastRun
+    transaction: Transaction | None

@@ -17,13 +17,18 @@ from numpy.typing import NDArray
 
 from kafka_log.producer_snapshot import ProducerSnapshotEntry
 from spark_jobs.facts.expiration import CHECK_INTERVAL_MS, DEFAULT_EXPIRATION, PRODUCER_EXPIRATION_MS, Expiration, Idle
-from spark_jobs.facts.producer_state import UNKNOWN, EndMarker, ProducerEpoch, SequenceBreak, Transaction
-from spark_jobs.facts.repeats import LastRun, Repeat
+from spark_jobs.facts.producer_state import (
+    UNKNOWN,
+    EndMarker,
+    LastRun,
+    ProducerEpoch,
+    Repeat,
+    SequenceBreak,
+    Transaction,
+)
 from spark_jobs.facts.segment_summary import ABORT, COMMIT, FORWARD_LIMIT, LOOKS, MARKER, ROTTEN
 
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
-
-__all__ = ["PRODUCER_EXPIRATION_MS", "ProducerReplay", "Transaction", "seeded"]
 
 
 @dataclass(slots=True)
@@ -101,11 +106,8 @@ class ProducerReplay:
         """Smallest first offset of an open transaction, or of one whose marker is not below the high watermark."""
         unstable = [t.first_offset for t in self.open_transactions]
         if high_watermark is not None:
-            unstable += [
-                t.first_offset
-                for t in self.completed
-                if t.marker_offset is not None and t.marker_offset >= high_watermark
-            ]
+            ended = [(t.marker_offset, t.first_offset) for t in self.completed if t.marker_offset is not None]
+            unstable += [first_offset for marker_offset, first_offset in ended if marker_offset >= high_watermark]
         return min(unstable, default=None)
 
     def _epoch(self, event: dict[str, Any]) -> ProducerEpoch:
@@ -114,12 +116,9 @@ class ProducerReplay:
         entry = self.epochs.get(key)
         if entry is None:
             entry = self.epochs[key] = ProducerEpoch(
-                producer_id=key[0],
-                producer_epoch=key[1],
-                first_offset=event["first_offset"],
-                last_offset=event["last_offset"],
-                last_timestamp=event["last_timestamp"],
-            )
+                producer_id=key[0], producer_epoch=key[1], first_offset=event["first_offset"],
+                last_offset=event["last_offset"], last_timestamp=event["last_timestamp"],
+            )  # fmt: skip
         entry.last_offset = max(entry.last_offset, event["last_offset"])
         entry.last_timestamp = max(entry.last_timestamp, event["last_timestamp"])
         return entry

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 
 from kafka_log.coordinator_records import OffsetCommit
 from spark_jobs.facts.commit_falls import CommitCourse
-from spark_jobs.facts.context import PartitionContext, Row
+from spark_jobs.facts.context import PartitionContext
 from spark_jobs.facts.coordinator_history import NO_EPOCH
 from spark_jobs.facts.epochs import EpochVector
 from spark_jobs.facts.replica import ReplicaFacts
+from spark_jobs.facts.rows import Row
 
 NOTHING_TOLD: Row = {
     "read_leader_epoch": None,

@@ -10,7 +10,8 @@ Source: MetadataVersion, of releases 3.9 and 4.4.
 from bisect import bisect_right
 from typing import Final
 
-from spark_jobs.facts.context import Release
+Release = tuple[int, int]
+"""A release of Kafka, major and minor: they compare as they follow each other."""
 
 _FIRST_LEVELS: Final[tuple[tuple[int, Release], ...]] = (
     (1, (3, 0)),

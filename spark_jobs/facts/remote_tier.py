@@ -14,10 +14,10 @@ from itertools import pairwise
 from typing import Any, Final
 
 from kafka_log.coordinator_records import REMOTE_SEGMENT_STATES, RemoteSegment
-from spark_jobs.facts.context import PartitionContext, Row
+from spark_jobs.facts.context import PartitionContext
 from spark_jobs.facts.epochs import EpochVector
 from spark_jobs.facts.replica_set import ReplicaSet
-from spark_jobs.facts.row_basics import json_list
+from spark_jobs.facts.rows import Row, json_list
 from spark_jobs.facts.upkeep_context import UpkeepContext
 
 COPY_STARTED, COPY_FINISHED, DELETE_STARTED, DELETE_FINISHED = REMOTE_SEGMENT_STATES

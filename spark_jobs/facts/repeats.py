@@ -16,17 +16,15 @@ without records can tell.
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from numpy.typing import NDArray
 
 from kafka_log.batch import COMPRESSION_MASK, CONTROL_BIT, RECORDS_AT
 from kafka_log.crc32c import crc32c, shifted
-
-if TYPE_CHECKING:
-    from spark_jobs.facts.comparison import ReadBatches
-    from spark_jobs.facts.producer_state import Transaction
-    from spark_jobs.facts.replica import ReplicaFacts
+from spark_jobs.facts.comparison import ReadBatches
+from spark_jobs.facts.producer_state import Repeat
+from spark_jobs.facts.replica import ReplicaFacts
 
 COMPARED_AT_MOST: Final = 16
 """Repetitions of one replica that are read and compared."""
@@ -36,29 +34,6 @@ _FARTHEST: Final = 100_000
 """Offsets between the two, above which they are not called neighbours."""
 
 _COVERED: Final = struct.Struct(">hiqqqhii")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastRun:
-    """A producer's last run of batches: how its last ones look, and the transaction that it is part of."""
-
-    producer_epoch: int
-    first_offset: int
-    last_offset: int
-    looks: tuple[int, ...]
-    transaction: "Transaction | None"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repeat:
-    """A run whose first batch looks like one of the last of the producer's run in an older epoch."""
-
-    producer_id: int
-    producer_epoch: int
-    offset: int
-    end_offset: int
-    before: LastRun
-    transaction: "Transaction | None"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +49,7 @@ class Repeated:
 NOTHING_REPEATED: Final = Repeated(batches=0, offset=None, repeats_offset=None, unverified=0)
 
 
-def repeated_batches(replica: "ReplicaFacts", *, read: "ReadBatches") -> Mapping[tuple[int, int], Repeated]:
+def repeated_batches(replica: ReplicaFacts, *, read: ReadBatches) -> Mapping[tuple[int, int], Repeated]:
     """By producer id and epoch, what its batches repeat."""
     found: dict[tuple[int, int], Repeated] = {}
     visible = [r for r in replica.replay.repeats if _visible(r)]

@@ -11,20 +11,18 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
-from kafka_log.checkpoints import EpochEntry, LeaderEpochCheckpoint
-from kafka_log.corruption import Corruption, Damage
+from kafka_log.checkpoints import EpochEntry
+from kafka_log.corruption import Damage
 from kafka_log.internal_topics import CLUSTER_METADATA
-from kafka_log.producer_snapshot import ProducerSnapshot, ProducerSnapshotEntry
-from kafka_log.properties import PartitionMetadata
-from kafka_log.transaction_index import TransactionIndex
+from kafka_log.producer_snapshot import ProducerSnapshotEntry
 from spark_jobs.facts.cleaned_aborts import check_aborts_kept
-from spark_jobs.facts.derived_files import IndexSpacing, LaterAppends, check_transaction_index
+from spark_jobs.facts.derived_files import LaterAppends, check_transaction_index
 from spark_jobs.facts.epochs import EpochVector, epoch_vector
 from spark_jobs.facts.expiration import Expiration
 from spark_jobs.facts.index_file_facts import IndexFileFacts
 from spark_jobs.facts.producer_replays import StatesAt, ranges, replayed, replayed_from_snapshot
 from spark_jobs.facts.producers import ProducerReplay
-from spark_jobs.facts.record_check import RecordCheck
+from spark_jobs.facts.replica_input import IndexedFile, IndexedSegment, ReplicaInput
 from spark_jobs.facts.segment_summary import (
     FINDING_KINDS,
     NEWEST_FORMAT,
@@ -40,104 +38,10 @@ CLEANED_END_UNKNOWN: Final = "cleaner-offset-checkpoint not copied"
 CHAIN_DAMAGE: Final = frozenset({Damage.LENGTH, Damage.TORN_TAIL})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexedFile:
-    """A derived file beside a segment: its path, size, and what the index step found in it."""
-
-    path: str
-    size_bytes: int
-    facts: IndexFileFacts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexedSegment:
-    """One segment after the index step: its summaries, cut at the producer snapshots' offsets, and its damage.
-
-    `valid_bytes`, `valid_end_offset`: the prefix before the first break of the chain of batches, and the offset after
-    it (None: no batch in it). `path` and sizes are the log's; `stored_path` is that of the file at hand.
-    """
-
-    path: str
-    stored_path: str
-    base_offset: int
-    size_bytes: int
-    valid_bytes: int
-    valid_end_offset: int | None
-    corruptions: tuple[Corruption, ...]
-    ranges: tuple[tuple[int, SegmentSummary], ...]
-    indexes: tuple[IndexedFile, ...]
-    bytes_read: int
-    records: RecordCheck | None = None
-    """None: the snapshot holds no records of it."""
-    index_spacing: IndexSpacing | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotFile:
-    """A producer snapshot file: path, size, the offset in its name, and its content."""
-
-    path: str
-    size_bytes: int
-    offset: int
-    content: ProducerSnapshot
-
-
 INDEXES_GONE: Final = "the offset index is gone, too: Kafka builds both anew"
 """A segment without its offset index is recovered when the log is loaded, with all of its indexes, and none is ever
 without one while a broker runs (LogLoader#loadSegmentFiles, LogSegment#sanityCheck, #recover).
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionIndexFile:
-    """A `.txnindex` file."""
-
-    path: str
-    size_bytes: int
-    content: TransactionIndex
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaInput:
-    """All that is known of one replica's directory. Checkpointed offsets are None where no checkpoint lists it."""
-
-    broker_id: int
-    log_dir: str
-    directory: str
-    topic: str
-    partition: int
-    is_future: bool
-    segments: tuple[IndexedSegment, ...]
-    snapshots: tuple[SnapshotFile, ...]
-    transaction_indexes: Mapping[int, TransactionIndexFile]
-    epoch_checkpoint: LeaderEpochCheckpoint | None
-    partition_metadata: PartitionMetadata | None
-    high_watermark: int | None
-    recovery_point_offset: int | None
-    checkpoint_log_start_offset: int | None
-    cleaner_offset: int | None
-    clean_shutdown: bool
-    broker_quiet: bool
-    checkpoint_older_than_log: bool | None
-    log_read_at_ms: tuple[int, int] | None
-    ignore_sequences: bool
-    epoch_checkpoints_copied: bool = True
-    """Other replicas of the log dir have their leader-epoch-checkpoint; else the copying may have left it out."""
-    cleaner_offsets_copied: bool = True
-    """The log dir has a cleaner-offset-checkpoint: a log that it does not list was never cleaned."""
-    log_starts_copied: bool = True
-    """The log dir has a log-start-offset-checkpoint: a log that it does not list starts with its first segment."""
-    producer_snapshots_copied: bool = True
-    """Other replicas of the log dir have producer snapshots; else the copying may have left them out."""
-    later_epoch_checkpoint: LeaderEpochCheckpoint | None = None
-    """What leader-epoch-checkpoint held when it was read once more, behind the log; None if it was not."""
-    unread_bases: tuple[int, ...] = ()
-    """Base offsets of segments that are there and could not be read: what is missing with them is not lost."""
-
-    @property
-    def topic_id(self) -> str | None:
-        """By its own partition.metadata; None where that is not there or says none."""
-        return self.partition_metadata.topic_id if self.partition_metadata is not None else None
 
 
 @dataclass(slots=True, kw_only=True)

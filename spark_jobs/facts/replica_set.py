@@ -12,7 +12,8 @@ from spark_jobs.facts.commitment import Commitment, commitment
 from spark_jobs.facts.comparison import ReadBatches
 from spark_jobs.facts.context import PartitionContext
 from spark_jobs.facts.divergence import Divergence, diverge
-from spark_jobs.facts.replica import ReplicaFacts, ReplicaInput, replica_facts
+from spark_jobs.facts.replica import ReplicaFacts, replica_facts
+from spark_jobs.facts.replica_input import ReplicaInput
 from spark_jobs.facts.snapshot_witnesses import count_witnessed
 from spark_jobs.facts.succession import of_an_earlier_moment
 from spark_jobs.facts.watermarks import HighWatermarkBounds, ReplicaOffsets, high_watermark_bounds

@@ -205,3 +205,22 @@ def _covered(intervals: Iterable[Interval], start: int) -> int:
             total += last - first + 1
             end = last
     return total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedShare:
+    """A share partition's history, and where in `__share_group_state` it was found.
+
+    `read_committed`: the group reads, or has read, committed records only; None where the metadata log does not tell.
+    """
+
+    group: str
+    topic_id: str
+    partition: int
+    state_partition: int
+    expected_state_partition: int | None
+    names_hashed: bool
+    delivery_count_limit: int
+    read_committed: bool | None
+    broker_quiet: bool
+    history: ShareHistory

@@ -6,38 +6,18 @@ count from.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
-from spark_jobs.facts.context import PartitionContext, Row
+from spark_jobs.facts.context import PartitionContext
 from spark_jobs.facts.readers import NOTHING_TOLD, reading_columns
 from spark_jobs.facts.replica import ReplicaFacts
-from spark_jobs.facts.row_basics import json_list
-from spark_jobs.facts.share_history import ShareHistory
+from spark_jobs.facts.rows import Row, json_list
+from spark_jobs.facts.share_history import PlacedShare
 from spark_jobs.facts.succession import lineage_captured
 from spark_jobs.facts.watermarks import HighWatermarkBounds
 
 LARGEST_DELIVERY_COUNT_LIMIT: Final = 25
 """What group.share.max.delivery.count.limit may be set to at most (ShareGroupConfig)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacedShare:
-    """A share partition's history, and where in `__share_group_state` it was found.
-
-    `read_committed`: the group reads, or has read, committed records only; None where the metadata log does not tell.
-    """
-
-    group: str
-    topic_id: str
-    partition: int
-    state_partition: int
-    expected_state_partition: int | None
-    names_hashed: bool
-    delivery_count_limit: int
-    read_committed: bool | None
-    broker_quiet: bool
-    history: ShareHistory
 
 
 def share_rows(context: PartitionContext, reference: ReplicaFacts | None, bounds: HighWatermarkBounds) -> Iterable[Row]:

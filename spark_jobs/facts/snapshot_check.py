@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from spark_jobs.facts.context import PartitionChange
 from spark_jobs.facts.metadata import LoggedRecord, MetadataHistory
 from spark_jobs.facts.metadata_image import PRINCIPAL_KINDS, Difference, Key, MetadataImage, differences
+from spark_jobs.facts.partition_change import PartitionChange
 
 HEAD_GONE: Final = "the log that it stands for is gone"
 BEGINS_WITH_IT: Final = "the replay begins with it"

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from kafka_log.producer_snapshot import ProducerSnapshotEntry
 from spark_jobs.facts.expiration import CHECK_INTERVAL_MS
-from spark_jobs.facts.replica import ReplicaFacts, SnapshotFile
+from spark_jobs.facts.replica import ReplicaFacts
+from spark_jobs.facts.replica_input import SnapshotFile
 from spark_jobs.facts.snapshot_content import last_heard_of
 
 

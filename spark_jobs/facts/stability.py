@@ -5,9 +5,9 @@ speaks for the partition. The rule that must hold: a transaction is called stuck
 of the same producer, in both.
 """
 
-from spark_jobs.facts.context import Row
-from spark_jobs.facts.producers import Transaction
+from spark_jobs.facts.producer_state import Transaction
 from spark_jobs.facts.replica_set import ReplicaSet
+from spark_jobs.facts.rows import Row
 from spark_jobs.facts.watermarks import last_stable_offset
 
 

@@ -7,13 +7,12 @@ by relation. The rule that must hold: who cannot read records says why, and ever
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_jobs.facts.context import Row, Rows
 from spark_jobs.facts.key_comparison import key_comparison_rows
 from spark_jobs.facts.key_table import KeyTable
 from spark_jobs.facts.remote_tier import RemoteObjects, remote_segment_rows
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.replica_set import ReplicaSet
-from spark_jobs.facts.row_basics import whole
+from spark_jobs.facts.rows import Row, Rows, whole
 from spark_jobs.facts.upkeep import ReadKeys, upkeep_rows
 from spark_jobs.facts.upkeep_changes import upkeep_change_rows
 

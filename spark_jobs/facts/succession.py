@@ -9,7 +9,8 @@ lineage that was given up does not tell what the new one holds.
 from dataclasses import dataclass
 from typing import Final
 
-from spark_jobs.facts.context import PartitionChange, PartitionContext
+from spark_jobs.facts.context import PartitionContext
+from spark_jobs.facts.partition_change import PartitionChange
 from spark_jobs.facts.replica import ReplicaFacts
 
 GIVES_RECORDS_UP: Final = frozenset({"unclean", "last_known"})

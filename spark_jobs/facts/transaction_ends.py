@@ -13,11 +13,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from spark_jobs.facts.clocks import CLOCKS_APART_MS
-from spark_jobs.facts.context import PartitionContext, Row
+from spark_jobs.facts.context import PartitionContext
 from spark_jobs.facts.end_markers import Marker, MarkersByEpoch, end_markers
-from spark_jobs.facts.producer_state import UNKNOWN
-from spark_jobs.facts.producers import Transaction
+from spark_jobs.facts.producer_state import UNKNOWN, Transaction
 from spark_jobs.facts.replica import ReplicaFacts
+from spark_jobs.facts.rows import Row
 from spark_jobs.facts.shared_epochs import Found, share_out
 from spark_jobs.facts.transaction_versions import aborted_by_hand
 from spark_jobs.facts.transactional_ids import Decision

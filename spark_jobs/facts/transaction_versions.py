@@ -25,7 +25,8 @@ from typing import Final
 from spark_jobs.facts.clocks import CLOCKS_APART_MS
 from spark_jobs.facts.context import PartitionContext
 from spark_jobs.facts.end_markers import Marker, MarkersByEpoch, end_markers
-from spark_jobs.facts.producers import ProducerReplay, Transaction
+from spark_jobs.facts.producer_state import Transaction
+from spark_jobs.facts.producers import ProducerReplay
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.transactional_ids import COMPLETE_OF, Decision
 

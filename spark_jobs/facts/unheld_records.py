@@ -10,13 +10,13 @@ Sources: KIP-320 (a commit bears the leader epoch of the last record read), KIP-
 
 from collections.abc import Iterable, Sequence
 
-from spark_jobs.facts.context import Row
 from spark_jobs.facts.epochs import EpochVector
 from spark_jobs.facts.losses import loss_row
 from spark_jobs.facts.readers import read_to, readers_of
 from spark_jobs.facts.remote_tier import holes
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.replica_set import ReplicaSet
+from spark_jobs.facts.rows import Row
 from spark_jobs.facts.upkeep_context import UpkeepContext
 
 

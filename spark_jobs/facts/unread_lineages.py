@@ -14,11 +14,11 @@ from itertools import pairwise
 
 from kafka_log.internal_topics import CLUSTER_METADATA
 from spark_jobs.facts.comparison import ReadBatches, markers_between, records_between
-from spark_jobs.facts.context import Row
 from spark_jobs.facts.losses import election_cause, loss_row
 from spark_jobs.facts.readers import readers_of
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.replica_set import ReplicaSet, is_of_this_topic
+from spark_jobs.facts.rows import Row
 from spark_jobs.facts.succession import succession
 
 

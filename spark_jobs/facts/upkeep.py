@@ -14,13 +14,14 @@ from kafka_log.producer_snapshot import ProducerSnapshotEntry
 from spark_jobs.facts.clocks import CLOCKS_APART_MS
 from spark_jobs.facts.comparison import blind_stretches
 from spark_jobs.facts.config_history import EVER, Since
-from spark_jobs.facts.context import PartitionContext, Row
+from spark_jobs.facts.context import PartitionContext
 from spark_jobs.facts.key_table import KeyTable, duplicates_between, key_count
 from spark_jobs.facts.metadata import COMPACT
 from spark_jobs.facts.remote_tier import first_hole, remote_end
 from spark_jobs.facts.replica import ReplicaFacts, SegmentRow
 from spark_jobs.facts.replica_set import ReplicaSet
-from spark_jobs.facts.row_basics import capture, of_replica
+from spark_jobs.facts.rows import Row
+from spark_jobs.facts.shared_columns import capture, of_replica
 from spark_jobs.facts.upkeep_context import POLICY, RETENTION_BYTES, RETENTION_MS, LogSettings, UpkeepContext
 
 ReadKeys = Callable[[ReplicaFacts], KeyTable | str]

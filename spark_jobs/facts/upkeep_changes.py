@@ -13,13 +13,13 @@ from typing import Final
 from kafka_log.internal_topics import CLUSTER_METADATA
 from spark_jobs.facts.clocks import CLOCKS_APART_MS
 from spark_jobs.facts.config_history import Since
-from spark_jobs.facts.context import Row
 from spark_jobs.facts.epochs import truncation
 from spark_jobs.facts.key_table import KeyChange, change
 from spark_jobs.facts.metadata import COMPACT
 from spark_jobs.facts.replica import ReplicaFacts
 from spark_jobs.facts.replica_set import ReplicaSet
-from spark_jobs.facts.row_basics import capture, of_replica
+from spark_jobs.facts.rows import Row
+from spark_jobs.facts.shared_columns import capture, of_replica
 from spark_jobs.facts.upkeep import NOT_COMPACTED, ReadKeys, elapsed_ms, is_damaged, size_of, works_on
 from spark_jobs.facts.upkeep_context import (
     CLEANABLE_RATIO,

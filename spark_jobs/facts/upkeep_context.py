@@ -11,8 +11,8 @@ from typing import Final
 
 from kafka_log.coordinator_records import RemoteSegment
 from spark_jobs.facts.config_history import EVER, SettingCourse, SettingStep, Since
-from spark_jobs.facts.context import Release
 from spark_jobs.facts.metadata import COMPACT, TOPIC_RESOURCE, MetadataHistory, default_of
+from spark_jobs.facts.releases import Release
 from spark_jobs.facts.settings import Settings
 
 POLICY: Final = "cleanup.policy"

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from kafka_log.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from kafka_log.transaction_index import AbortedTransaction
-from spark_jobs.facts.producer_state import UNKNOWN
-from spark_jobs.facts.producers import Transaction
+from spark_jobs.facts.producer_state import UNKNOWN, Transaction
 from spark_jobs.facts.segment_summary import ABORT, COMMIT
 
 

@@ -16,7 +16,8 @@ from kafka_log.producer_snapshot import ProducerSnapshotEntry
 from kafka_log.scan import scan_buffer
 from spark_jobs.facts.epochs import epoch_vector
 from spark_jobs.facts.producers import ProducerReplay
-from spark_jobs.facts.replica import ReplicaFacts, ReplicaInput, SnapshotFile, replica_facts
+from spark_jobs.facts.replica import ReplicaFacts, replica_facts
+from spark_jobs.facts.replica_input import ReplicaInput, SnapshotFile
 from spark_jobs.replica_files import replica_input
 from tests.oracle.kafka import Answer, Job
 from tests.spark_jobs.pipeline import Derived

@@ -1,12 +1,14 @@
 """The repository itself: what a reader would stumble over is found here first."""
 
 import ast
+import graphlib
 import re
 import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -171,3 +173,10 @@ def test_every_setting_that_is_read_is_listed():
 
 def _settings_in(path: Path) -> set[str]:
     return set(re.findall(r"""["'](TIDEGAUGE_[A-Z_]+)["']""", path.read_text()))
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    graph = grimp.build_graph(*PACKAGES, cache_dir=None)  # Imports for types alone, and inside of functions, too.
+    arrows = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    assert len(arrows) > 500
+    graphlib.TopologicalSorter(arrows).prepare()  # Raises CycleError, which names the circle.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kafka_log.scan import scan_buffer
 from snapshots.holes import read_written
-from spark_jobs.facts.context import Row
+from spark_jobs.facts.rows import Row
 from tests.spark_jobs.pipeline import Derived
 
 _COUNTED: Final = {

@@ -12,8 +12,8 @@ from typing import Any
 
 from snapshots.adopt import open_snapshot
 from snapshots.manifest import LeftOut, Manifest
-from spark_jobs.facts.context import Row, Rows
 from spark_jobs.facts.replica import ReplicaFacts, replica_facts
+from spark_jobs.facts.rows import Row, Rows
 from spark_jobs.gather import SnapshotContext
 from spark_jobs.in_process import derive_here
 from spark_jobs.missing_evidence import Missing, unread_segments

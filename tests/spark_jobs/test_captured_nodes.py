@@ -18,7 +18,7 @@ from snapshots.manifest import Consistency, Mode
 from snapshots.sources import broker_sources
 from snapshots.throttle import Throttle
 from snapshots.verification import verify
-from spark_jobs.facts.context import Row
+from spark_jobs.facts.rows import Row
 from tests.conftest import Golden
 from tests.sampling import one_in
 from tests.spark_jobs.apart import METADATA, add_controller, metadata_apart, say, whole_copy

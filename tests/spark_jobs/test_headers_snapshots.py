@@ -21,7 +21,7 @@ from kafka_log.scan import scan_buffer
 from snapshots.adopt import open_snapshot
 from snapshots.manifest import MANIFEST_NAME
 from snapshots.topic_names import TopicNames
-from spark_jobs.facts.context import Row
+from spark_jobs.facts.rows import Row
 from spark_jobs.relations import RELATIONS
 from tests.conftest import Golden
 from tests.sampling import one_in

@@ -20,8 +20,7 @@ from tests.spark_jobs.apart import METADATA, whole_copy
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import derived, derived_once
 from tests.spark_jobs.test_captured_nodes import judged
-from tidegauge.earlier import captured_at
-from tidegauge.latest import resolve
+from tidegauge.latest import captured_at, resolve
 
 NOT_KNOWN = "the instant of the capture is not known"
 

@@ -14,7 +14,7 @@ from expectations.catalogue.registry import CATALOGUE
 from expectations.verdicts import Breach, InvariantResult, fold
 from kafka_log.metadata_records import MetadataRecord
 from kafka_log.schemas import FieldValue
-from spark_jobs.facts.context import Row
+from spark_jobs.facts.rows import Row
 from tests.conftest import Golden
 from tests.sampling import one_in
 from tests.spark_jobs.damage import batches, copy_of, edit, place, segments

@@ -12,7 +12,7 @@ import pytest
 
 from expectations.catalogue.registry import CATALOGUE
 from expectations.verdicts import Breach, InvariantResult, fold
-from spark_jobs.facts.context import Row
+from spark_jobs.facts.rows import Row
 from tests.conftest import Golden
 from tests.sampling import one_in
 from tests.spark_jobs.damage import batches, edit, place, sealed, segments

@@ -10,9 +10,11 @@ from kafka_log.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from kafka_log.checkpoints import EpochEntry, LeaderEpochCheckpoint
 from kafka_log.corruption import Corruption
 from kafka_log.scan import BATCH_HEADER
-from spark_jobs.facts.context import PartitionChange, PartitionContext
+from spark_jobs.facts.context import PartitionContext
 from spark_jobs.facts.expiration import Expiration
-from spark_jobs.facts.replica import IndexedSegment, ReplicaFacts, ReplicaInput, replica_facts
+from spark_jobs.facts.partition_change import PartitionChange
+from spark_jobs.facts.replica import ReplicaFacts, replica_facts
+from spark_jobs.facts.replica_input import IndexedSegment, ReplicaInput
 from spark_jobs.facts.segment_fold import summarise
 
 ABORT, COMMIT = 0, 1

@@ -21,9 +21,9 @@ from snapshots.cluster_answers import (
 )
 from spark_jobs.facts.answers import Recomputed, cluster_answer_rows
 from spark_jobs.facts.asked import MARGIN_MS
-from spark_jobs.facts.context import Row
 from spark_jobs.facts.metadata import LoggedRecord, MetadataHistory
 from spark_jobs.facts.metadata_replay import replay
+from spark_jobs.facts.rows import Row
 from tests.spark_jobs.facts.metadata_logs import TOPIC_ID, change, orders, record
 
 AT_MS = 1_000_000

@@ -12,9 +12,10 @@ from kafka_log.corruption import Corruption, Damage
 from kafka_log.internal_topics import CLUSTER_METADATA
 from kafka_log.properties import PartitionMetadata
 from spark_jobs.facts.changes import Pairing, changes_of
-from spark_jobs.facts.context import OwnView, PartitionContext, Row
+from spark_jobs.facts.context import OwnView, PartitionContext
 from spark_jobs.facts.partition import Earlier, gone_rows
 from spark_jobs.facts.replica_set import ReplicaSet, replica_set
+from spark_jobs.facts.rows import Row
 from tests.spark_jobs.facts.logs import (
     Disks,
     batch,

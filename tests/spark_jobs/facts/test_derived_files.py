@@ -12,7 +12,7 @@ from kafka_log.transaction_index import AbortedTransaction, TransactionIndex
 from spark_jobs.facts.derived_files import LaterAppends, SegmentIndexCheck, check_transaction_index
 from spark_jobs.facts.expiration import SOONEST_EXPIRATION_MS
 from spark_jobs.facts.index_file_facts import IndexFileFacts
-from spark_jobs.facts.producers import Transaction
+from spark_jobs.facts.producer_state import Transaction
 from spark_jobs.facts.snapshot_content import check_producer_snapshot
 from tests.spark_jobs.facts.logs import batch, headers
 

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from spark_jobs.facts.commitment import Commitment, commitment
 from spark_jobs.facts.comparison import markers_between, records_between
-from spark_jobs.facts.context import OwnView, PartitionChange, PartitionContext
+from spark_jobs.facts.context import OwnView, PartitionContext
 from spark_jobs.facts.divergence import Divergence, diverge
 from spark_jobs.facts.losses import losses_of
+from spark_jobs.facts.partition_change import PartitionChange
 from spark_jobs.facts.segment_summary import BUCKET_OFFSETS
 from tests.spark_jobs.facts.logs import Disks, batch, change, checkpoint, context, headers, marker, replica
 

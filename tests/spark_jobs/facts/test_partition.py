@@ -6,8 +6,8 @@ import pytest
 
 from kafka_log.coordinator_records import OffsetCommit
 from kafka_log.properties import PartitionMetadata
-from spark_jobs.facts.context import Rows
 from spark_jobs.facts.partition import partition_rows
+from spark_jobs.facts.rows import Rows
 from spark_jobs.relations import COMMON, LOSSES, RELATIONS
 from tests.conftest import Golden
 from tests.spark_jobs.facts.logs import (

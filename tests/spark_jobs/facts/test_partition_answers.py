@@ -7,8 +7,8 @@ import pytest
 
 from snapshots.cluster_answers import PartitionAnswer, ProducerAnswer
 from spark_jobs.facts.asked import AnswerTimes, PartitionAnswers
-from spark_jobs.facts.context import Row
 from spark_jobs.facts.partition_answers import partition_answer_rows
+from spark_jobs.facts.rows import Row
 from tests.spark_jobs.facts.logs import batch, change, context, marker, replica
 
 BEFORE_MS, AFTER_MS = 1_000_000, 1_100_000

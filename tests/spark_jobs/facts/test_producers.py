@@ -6,8 +6,8 @@ import pytest
 from numpy.typing import NDArray
 
 from kafka_log.producer_snapshot import ProducerSnapshotEntry
-from spark_jobs.facts.producer_state import UNKNOWN
-from spark_jobs.facts.producers import ProducerReplay, Transaction, seeded
+from spark_jobs.facts.producer_state import UNKNOWN, Transaction
+from spark_jobs.facts.producers import ProducerReplay, seeded
 from spark_jobs.facts.segment_fold import summarise
 from tests.spark_jobs.facts.logs import ABORT, COMMIT, EXPIRATION_MS, batch, headers, marker
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from kafka_log.corruption import Corruption, Damage
-from spark_jobs.facts.replica import IndexedSegment, ReplicaFacts, replica_facts
+from spark_jobs.facts.replica import ReplicaFacts, replica_facts
+from spark_jobs.facts.replica_input import IndexedSegment
 from spark_jobs.facts.segment_fold import summarise
 from tests.spark_jobs.facts.logs import EXPIRATION, batch, checkpoint, headers, replica, replica_input, segment
 

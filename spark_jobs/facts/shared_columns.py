@@ -3,34 +3,10 @@
 In: one partition's context and a replica's facts. Out: the columns that name the replica and its capture.
 """
 
-import json
-from collections.abc import Iterable, Mapping
-from typing import Any
-
-from spark_jobs.facts.context import PartitionContext, Row
+from spark_jobs.facts.context import PartitionContext
 from spark_jobs.facts.metadata import LogFiles
 from spark_jobs.facts.replica import ReplicaFacts
-from spark_jobs.relations import DETAIL_LIMIT, RELATIONS
-
-
-def json_list(values: Iterable[Mapping[str, Any]]) -> str:
-    """A `json` column: at most `DETAIL_LIMIT` objects."""
-    return json.dumps(list(values)[:DETAIL_LIMIT], separators=(",", ":"))
-
-
-def json_text(value: Mapping[str, Any]) -> str:
-    """A `json` column of one object."""
-    return json.dumps(dict(value), separators=(",", ":"))
-
-
-def whole(relation: str, row: Row) -> Row:
-    """A row with every column of its relation; None where it says nothing."""
-    return {column.name: None for column in RELATIONS[relation].columns} | row
-
-
-def known(value: int) -> int | None:
-    """-1 on disk and in summaries means "none"."""
-    return value if value >= 0 else None
+from spark_jobs.facts.rows import Row
 
 
 def record_place(files: LogFiles | None, offset: int | None, *, from_snapshot: bool = False) -> Row:

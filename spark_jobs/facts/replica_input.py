@@ -1,0 +1,111 @@
+"""All that is at hand of one replica's directory, after its segments were indexed and its small files parsed.
+
+In: nothing; `gather` and the index step fill these values. Out: `ReplicaInput`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafka_log.checkpoints import LeaderEpochCheckpoint
+from kafka_log.corruption import Corruption
+from kafka_log.producer_snapshot import ProducerSnapshot
+from kafka_log.properties import PartitionMetadata
+from kafka_log.transaction_index import TransactionIndex
+from spark_jobs.facts.derived_files import IndexSpacing
+from spark_jobs.facts.index_file_facts import IndexFileFacts
+from spark_jobs.facts.record_check import RecordCheck
+from spark_jobs.facts.segment_summary import SegmentSummary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedFile:
+    """A derived file beside a segment: its path, size, and what the index step found in it."""
+
+    path: str
+    size_bytes: int
+    facts: IndexFileFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedSegment:
+    """One segment after the index step: its summaries, cut at the producer snapshots' offsets, and its damage.
+
+    `valid_bytes`, `valid_end_offset`: the prefix before the first break of the chain of batches, and the offset after
+    it (None: no batch in it). `path` and sizes are the log's; `stored_path` is that of the file at hand.
+    """
+
+    path: str
+    stored_path: str
+    base_offset: int
+    size_bytes: int
+    valid_bytes: int
+    valid_end_offset: int | None
+    corruptions: tuple[Corruption, ...]
+    ranges: tuple[tuple[int, SegmentSummary], ...]
+    indexes: tuple[IndexedFile, ...]
+    bytes_read: int
+    records: RecordCheck | None = None
+    """None: the snapshot holds no records of it."""
+    index_spacing: IndexSpacing | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotFile:
+    """A producer snapshot file: path, size, the offset in its name, and its content."""
+
+    path: str
+    size_bytes: int
+    offset: int
+    content: ProducerSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionIndexFile:
+    """A `.txnindex` file."""
+
+    path: str
+    size_bytes: int
+    content: TransactionIndex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaInput:
+    """All that is known of one replica's directory. Checkpointed offsets are None where no checkpoint lists it."""
+
+    broker_id: int
+    log_dir: str
+    directory: str
+    topic: str
+    partition: int
+    is_future: bool
+    segments: tuple[IndexedSegment, ...]
+    snapshots: tuple[SnapshotFile, ...]
+    transaction_indexes: Mapping[int, TransactionIndexFile]
+    epoch_checkpoint: LeaderEpochCheckpoint | None
+    partition_metadata: PartitionMetadata | None
+    high_watermark: int | None
+    recovery_point_offset: int | None
+    checkpoint_log_start_offset: int | None
+    cleaner_offset: int | None
+    clean_shutdown: bool
+    broker_quiet: bool
+    checkpoint_older_than_log: bool | None
+    log_read_at_ms: tuple[int, int] | None
+    ignore_sequences: bool
+    epoch_checkpoints_copied: bool = True
+    """Other replicas of the log dir have their leader-epoch-checkpoint; else the copying may have left it out."""
+    cleaner_offsets_copied: bool = True
+    """The log dir has a cleaner-offset-checkpoint: a log that it does not list was never cleaned."""
+    log_starts_copied: bool = True
+    """The log dir has a log-start-offset-checkpoint: a log that it does not list starts with its first segment."""
+    producer_snapshots_copied: bool = True
+    """Other replicas of the log dir have producer snapshots; else the copying may have left them out."""
+    later_epoch_checkpoint: LeaderEpochCheckpoint | None = None
+    """What leader-epoch-checkpoint held when it was read once more, behind the log; None if it was not."""
+    unread_bases: tuple[int, ...] = ()
+    """Base offsets of segments that are there and could not be read: what is missing with them is not lost."""
+
+    @property
+    def topic_id(self) -> str | None:
+        """By its own partition.metadata; None where that is not there or says none."""
+        return self.partition_metadata.topic_id if self.partition_metadata is not None else None
