@@ -6,7 +6,7 @@
 Prints tables: what should have been caught by each invariant and was, what was a false alarm, what no file tells. The
 worlds are audited in one Spark run and one validation, as `tidegauge score` does. `--explore` audits every state of
 the five models with two replicas, too; `--largest` those with three as well, which takes minutes: most disks are the
-same. `--write` keeps the figures in docs/score.json, from which `python docs/generate.py` renews the README. Exit
+same. `--write` keeps the figures in docs/score.json, from which `python docs/generate.py` renews docs/accuracy.md. Exit
 status 1 if anything was missed, or an alarm was false.
 """
 

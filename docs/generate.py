@@ -1,7 +1,7 @@
 """The parts of the documents that the code already says: catalogue, settings, commands, relations.
 
 In: `CATALOGUE`, `VARIABLES`, the command line, `RELATIONS`, the store's views. Out: the text between
-`<!-- generated: NAME -->` and `<!-- end of NAME -->` in README.md and docs/reference.md, and the pages of
+`<!-- generated: NAME -->` and `<!-- end of NAME -->` in the documents of `PARTS`, and the pages of
 docs/invariants/. The rule that must hold: everything outside these marks and that folder is left as it is, and running
 it twice changes nothing.
 
@@ -14,13 +14,12 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from itertools import groupby, takewhile
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
 import click
 
-from expectations.catalogue.model import Invariant
 from expectations.catalogue.registry import CATALOGUE
 from expectations.data_docs import FAMILIES
 from sim_engine.rendering import truth_schema
@@ -49,30 +48,16 @@ def table(*columns: str) -> Callable[[Iterator[tuple[str, ...]]], Iterator[str]]
     return lines
 
 
-def invariants() -> Iterator[str]:
-    """Every invariant by family, its name leading to its runbook."""
-    count = len(CATALOGUE)
-    critical = sum(1 for i in CATALOGUE.values() if i.severity == "critical")
-    yield f"{count} invariants, {critical} of them critical. A name leads to its page, with its runbook."
-    for family, group in groupby(CATALOGUE.values(), key=lambda i: i.code[0]):
-        members = list(group)
-        yield ""
-        yield f"<details><summary><b>{family}: {FAMILIES[family]}</b> ({len(members)})</summary>"
-        yield ""
-        yield from table("code", "invariant", "severity", "what must hold")(map(_invariant_row, members))
-        yield ""
-        yield "</details>"
+def families() -> Iterator[str]:
+    """A row for each family of invariants: how many there are, and how many of them are critical."""
+    yield from table("family", "invariants", "critical")(_family_rows())
 
 
-def coverage() -> Iterator[str]:
-    """How much of the published list of invariants is judged, family by family."""
-    columns = ("family", "listed", "judged", "not judged", "judged beside", "critical / warning / info")
-    yield from table(*columns)(invariant_pages.coverage())
-
-
-def _invariant_row(invariant: Invariant) -> tuple[str, ...]:
-    link = f"[{invariant.name}]({PAGES}/{invariant_pages.page_name(invariant)})"
-    return (invariant.code, link, invariant.severity.value, _plain(invariant.statement))
+def _family_rows() -> Iterator[tuple[str, ...]]:
+    for family, title in (*FAMILIES.items(), ("", "all")):
+        members = [invariant for code, invariant in CATALOGUE.items() if code.startswith(family)]
+        critical = sum(1 for invariant in members if invariant.severity == "critical")
+        yield f"{family}: {title}".removeprefix(": "), str(len(members)), str(critical)
 
 
 def _plain(text: str) -> str:
@@ -203,7 +188,8 @@ def _folded(title: str, lines: Iterator[str]) -> Iterator[str]:
 _UNSEEN: Final = "What no file tells, whoever looks"
 
 PARTS: Final[Mapping[str, Mapping[str, Callable[[], Iterator[str]]]]] = {
-    "README.md": {"coverage": coverage, "invariants": invariants, "settings": settings, "score": score},
+    "README.md": {"families": families},
+    "docs/accuracy.md": {"score": score},
     "docs/reference.md": {
         "commands": commands,
         "relations": relations,

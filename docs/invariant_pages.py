@@ -33,6 +33,14 @@ def page_name(invariant: Invariant) -> str:
     return f"{invariant.code}-{invariant.name}.md"
 
 
+def _coverage() -> Iterator[str]:
+    """How much of the published list is judged, family by family."""
+    yield ""
+    yield "| family | listed | judged | not judged | judged beside | critical / warning / info |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    yield from (f"| {' | '.join(cells)} |" for cells in coverage())
+
+
 def coverage() -> Iterator[tuple[str, ...]]:
     """Rows: family, how many the published list has and how many are judged, which are not, what is judged beside."""
     total = listed_total = beside_total = 0
@@ -166,6 +174,7 @@ def _index() -> Iterator[str]:
     yield ""
     yield f"{len(CATALOGUE)} invariants, a page each, made from the catalogue by `python docs/generate.py`."
     yield "[Which breach follows from which](implications.md) is a page of its own."
+    yield from _coverage()
     for family, title in FAMILIES.items():
         members = [i for i in CATALOGUE.values() if i.code[0] == family]
         if not members:

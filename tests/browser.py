@@ -132,6 +132,8 @@ def _unpack(target: Path) -> None:
                 (target / "chromium").chmod(0o755)
             else:
                 with tarfile.open(fileobj=BytesIO(data)) as inner:
-                    inner.extractall(target, filter="data")
+                    # Pythons before 3.11.4 know no filter, and take no argument of this name.
+                    inner.extraction_filter = getattr(tarfile, "data_filter", None)
+                    inner.extractall(target)  # noqa: S202 - a pinned package's own archive
     archives[0].unlink()
     (target / "own-fonts.conf").write_text(FONTS)

@@ -9,7 +9,8 @@ import os
 import shutil
 import tarfile
 import tempfile
-from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 
 
 def unpack(archive: Path, directory: Path) -> Path:
@@ -23,7 +24,9 @@ def unpack(archive: Path, directory: Path) -> Path:
     partial = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
     try:
         with tarfile.open(archive) as tar:
-            tar.extractall(partial, filter=_closed)  # noqa: S202 - the filter is that of PEP 706
+            # Before 3.11.4 nobody heeds a filter (PEP 706), so what is dangerous never gets as far as that.
+            tar.extraction_filter = lambda member, path: member
+            tar.extractall(partial, members=_harmless(tar))  # noqa: S202 - see _harmless
         partial.chmod(0o750)
         os.rename(_only_child(partial), directory)
     except OSError:
@@ -34,10 +37,17 @@ def unpack(archive: Path, directory: Path) -> Path:
     return directory
 
 
-def _closed(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
-    """What may be unpacked (PEP 706), as far as others have nothing to see in it."""
-    found = tarfile.data_filter(member, path)
-    return found.replace(mode=0o750 if member.isdir() else member.mode & 0o750)
+def _harmless(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """Files and directories inside of the directory, the asker's own, closed to others. Raises `TarError` at any other
+    member: log directories have neither links nor devices.
+    """
+    for member in tar:
+        name = PurePosixPath(member.name)
+        if name.is_absolute() or ".." in name.parts or not (member.isreg() or member.isdir()):
+            raise tarfile.ExtractError(f"{member.name!r} is no file or directory below the archive's root")
+        member.mode = 0o750 if member.isdir() else member.mode & 0o750
+        member.uid, member.gid, member.uname, member.gname = os.geteuid(), os.getegid(), "", ""
+        yield member
 
 
 def _only_child(directory: Path) -> Path:

@@ -18,7 +18,15 @@ ROOT: Final = Path(__file__).parents[2]
 DOCUMENTS: Final = tuple(
     sorted(
         str(path.relative_to(ROOT))
-        for pattern in ("*.md", "docs/*.md", "docs/guides/*.md", "helm/*.md", "grafana/*.md", "benchmarks/*.md")
+        for pattern in (
+            "*.md",
+            "docs/*.md",
+            "docs/concepts/*.md",
+            "docs/guides/*.md",
+            "helm/*.md",
+            "grafana/*.md",
+            "benchmarks/*.md",
+        )
         for path in ROOT.glob(pattern)
     )
 )

@@ -28,7 +28,9 @@ DOCUMENTS = (
     "CONTRIBUTING.md",
     "STYLE.md",
     "CHANGELOG.md",
+    "docs/accuracy.md",
     "docs/reference.md",
+    "docs/concepts/evidence.md",
     "benchmarks/README.md",
 )
 LINKED = (
@@ -39,7 +41,7 @@ LINKED = (
     "grafana/README.md",
     *sorted(
         str(path.relative_to(ROOT))
-        for pattern in ("*.md", "guides/*.md")
+        for pattern in ("*.md", "concepts/*.md", "guides/*.md")
         for path in (ROOT / "docs").glob(pattern)
         if path.name != "reference.md"
     ),
@@ -86,7 +88,7 @@ def test_a_changed_part_is_seen_and_made_anew_and_nothing_else_is_touched(genera
 
 def test_every_invariant_has_its_row():
     for code, invariant in CATALOGUE.items():
-        assert f"| {code} | [{invariant.name}](" in read("README.md")
+        assert f"| {code} | [{invariant.name}](" in read("docs/invariants/README.md")
 
 
 @pytest.mark.parametrize("name", LINKED)
@@ -155,10 +157,14 @@ def test_a_command_that_does_not_exist_is_seen():
     assert "no option --hurry" in (problem_with(["tidegauge", "snapshot", "adopt", "DIR", "--hurry"]) or "")
 
 
-def test_every_command_is_in_the_reference_and_those_for_people_in_the_readme(generate):
+def test_every_command_is_in_the_reference_and_those_for_people_in_a_guide(generate):
     paths = [" ".join(p) for p, c in generate.command_paths(cli.main, ("tidegauge",)) if not isinstance(c, click.Group)]
     assert [path for path in paths if f"### `{path}" not in read("docs/reference.md")] == []
-    told = {" ".join(words) for words in commands_in(read("README.md"))} | {"tidegauge demo", "tidegauge job"}
+    pages = ["README.md", "docs/tutorial.md", *(name for name in LINKED if name.startswith("docs/guides/"))]
+    told = {" ".join(words) for name in pages for words in commands_in(read(name))} | {
+        "tidegauge demo",
+        "tidegauge job",
+    }
     assert [path for path in paths if not any(words.startswith(path) for words in told)] == []
 
 
@@ -190,7 +196,13 @@ def exists(name: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/reference.md"])
+def test_the_readme_is_short():
+    text = read("README.md")
+    assert len(text.splitlines()) <= 150
+    assert len(text.encode()) <= 8192
+
+
+@pytest.mark.parametrize("name", ["docs/guides/audit.md", "docs/reference.md"])
 def test_exit_codes_are_the_ones_in_use(name):
     told = set(map(int, re.findall(r"^\| (\d+) \| ", read(name), re.MULTILINE)))
     assert told == {0, cli.EXIT_BREACHES, cli.EXIT_UNUSABLE, cli.EXIT_ENVIRONMENT, cli.EXIT_OUR_FAULT}

@@ -55,3 +55,18 @@ def test_nobody_else_can_read_what_was_unpacked(tmp_path: Path) -> None:
         tar.add(tmp_path / "a", "a")
     found = unpack(tmp_path / "a.tar.gz", tmp_path / "out")
     assert {p.stat().st_mode & 0o007 for p in (found, *found.rglob("*"))} == {0}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("a/../../b", tarfile.REGTYPE), ("/b", tarfile.REGTYPE), ("a/b", tarfile.SYMTYPE), ("a/b", tarfile.LNKTYPE),
+     ("a/b", tarfile.FIFOTYPE), ("a/b", tarfile.CHRTYPE)],
+)  # fmt: skip
+def test_nothing_but_files_and_directories_below_its_root_is_unpacked(tmp_path: Path, name: str, kind: bytes) -> None:
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as tar:
+        member = tarfile.TarInfo(name)
+        member.type, member.linkname = kind, "/etc/passwd"
+        tar.addfile(member)
+    with pytest.raises(tarfile.TarError, match="no file or directory below"):
+        unpack(tmp_path / "a.tar.gz", tmp_path / "out" / "it")
+    assert [path.name for path in tmp_path.rglob("*")] == ["a.tar.gz", "out"]
