@@ -278,10 +278,13 @@ def cannot_become_nobody() -> str | None:
     import sys
 
     probe = "import pyspark, psycopg2, tidegauge.cli"
-    done = subprocess.run(
-        [sys.executable, "-c", probe], user=NOBODY, group=NOBODY, extra_groups=(), cwd="/", check=False,
-        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(REPOSITORY), "HOME": "/nonexistent"},
-    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", probe], user=NOBODY, group=NOBODY, extra_groups=(), cwd="/", check=False,
+            capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(REPOSITORY), "HOME": "/nonexistent"},
+        )  # fmt: skip
+    except PermissionError as error:  # An interpreter below a home that is closed.
+        return f"user nobody cannot run {error.filename}: take a Python outside of closed directories"
     return f"user nobody cannot run this Python: {done.stderr.strip().splitlines()[-1]}" if done.returncode else None
 
 

@@ -34,6 +34,7 @@ PATIENCE_S: Final = 600
 """An audit that is not done by then hangs."""
 _GRACE_S: Final = 30
 """So long may what a command told to end take until it has ended."""
+_FOR_UNAVOIDABLE_S: Final = 5
 _RUN: Final = "from tidegauge.cli import run; run()"
 NOBODY: Final = 65534
 _OPEN: "Final[list[Place]]" = []
@@ -132,10 +133,15 @@ class Place:
                     found.setdefault(_kind(process), []).append(process)
         return found
 
-    def left(self) -> set[str]:
-        """What is still there that should not be, once what is ending has had time for it."""
-        last = time.monotonic() + _GRACE_S
-        while (running := self.processes()) and time.monotonic() < last:
+    def left(self, unavoidable: frozenset[str] = frozenset()) -> set[str]:
+        """What is still there that should not be, once what is ending has had time for it. For what is `unavoidable`
+        alone nobody waits so long.
+        """
+        now = time.monotonic()
+        while running := self.processes():
+            patience_s = _GRACE_S if {f"process {kind}" for kind in running} - unavoidable else _FOR_UNAVOIDABLE_S
+            if time.monotonic() > now + patience_s:
+                break
             time.sleep(0.2)
         found = {f"process {kind}" for kind in running}
         found |= {f"temporary {_sort(path.name)}" for path in self.tmp.iterdir()} if self.tmp.is_dir() else set()
