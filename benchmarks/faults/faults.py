@@ -23,6 +23,7 @@ import psutil
 
 from benchmarks.faults.place import NOBODY, Ended, Place, Running, taken
 from benchmarks.faults.place import ROOT as REPOSITORY
+from benchmarks.faults.shifted import LIBRARIES, shifting
 from tidegauge import postgres
 from tidegauge.postgres_place import known_place
 
@@ -30,7 +31,6 @@ PHASES: Final = ("index:", "derive:", "evaluate:", "publish:")
 """What an audit says when it begins with each; what comes before the first is Postgres's and Spark's start."""
 GOLDEN: Final = REPOSITORY / "tests" / "golden"
 LOST: Final = GOLDEN / "deaf-unclean.tar.gz"
-OTHER: Final = GOLDEN / "racks-unclean.tar.gz"
 ENVIRONMENT: Final = 3
 _SHIFTED: Final = "import runpy; runpy.run_module('benchmarks.faults.shifted', run_name='__main__', alter_sys=True)"
 _DAY_S: Final = 86_400
@@ -210,10 +210,21 @@ def _postgres_gone(place: Place, rng: Random, calm: Calm) -> Met:
     return Met(ended=[ended], how=f"{how}, {phase}" if alive else how)
 
 
+def _faketime() -> str | None:
+    return next((library for library in LIBRARIES if os.path.exists(library)), None)
+
+
+def _no_faketime() -> str | None:
+    return None if _faketime() else "libfaketime is not installed (on Debian and Ubuntu: apt install faketime)"
+
+
 def _clock(days: int) -> Callable[[Place, Random, Calm], Met]:
     def meet(place: Place, rng: Random, calm: Calm) -> Met:
         seconds = (1 if days > 0 else -1) * rng.randrange(2 * _DAY_S, abs(days) * _DAY_S)
-        running = place.started(_SHIFTED, seconds, "audit", place.snapshot, "--out", place.out)
+        library = _faketime()
+        assert library is not None, "else it is impossible here"
+        before = shifting(library, seconds)
+        running = place.started(_SHIFTED, "audit", place.snapshot, "--out", place.out, before=before)
         return Met(ended=[running.ended()], how="ahead" if days > 0 else "back")
 
     return meet
@@ -260,7 +271,7 @@ def _undisturbed(place: Place, rng: Random, calm: Calm) -> Met:
 
 def _three_at_once(place: Place, rng: Random, calm: Calm) -> Met:
     """Two of one snapshot and one of another, of the same cluster, at the same instant into one home and store."""
-    other = taken(OTHER, place.root / "other")
+    other = taken(LOST, place.root / "other", snapshot_id="other")
     asked = [(place.snapshot, place.out), (place.snapshot, place.root / "out2"), (other, place.root / "out3")]
     rng.shuffle(asked)
     running = []
@@ -315,9 +326,9 @@ def faults() -> tuple[Fault, ...]:
         Fault(name="Postgres gone", what="a store of the user's own is stopped, fast or at once", meet=_postgres_gone,
               codes=environment, unavoidable=tries),
         Fault(name="clock ahead", what="the command's clock is up to 400 days ahead", meet=_clock(400),
-              codes=frozenset(), unavoidable=tries),
+              codes=frozenset(), unavoidable=tries, impossible=_no_faketime),
         Fault(name="clock back", what="the command's clock is up to 4000 days behind", meet=_clock(-4000),
-              codes=frozenset({2}), unavoidable=tries),
+              codes=frozenset({2}), unavoidable=tries, impossible=_no_faketime),
         Fault(name="read-only", what="the home, the store's data, the run directory or the snapshot is read-only",
               meet=_read_only, codes=environment, impossible=no_root, unavoidable=tries),
         Fault(name="another owner", what="the run directory, the server's directory or the logs are closed to who asks",

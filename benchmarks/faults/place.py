@@ -242,10 +242,10 @@ def end_all() -> None:
         place.end()
 
 
-def taken(archive: Path, directory: Path) -> Path:
-    """An archive of log directories as a snapshot of the cluster `faults`, called after the archive."""
+def taken(archive: Path, directory: Path, *, snapshot_id: str | None = None) -> Path:
+    """An archive of log directories as a snapshot of the cluster `faults`, by default called after the archive."""
     unpack(archive, directory)
-    name = archive.name.removesuffix(".tar.gz")
+    name = snapshot_id or archive.name.removesuffix(".tar.gz")
     adopt(directory, cluster=CLUSTER, consistency=Consistency.FUZZY, snapshot_id=name)
     for path in (directory, *directory.rglob("*")):
         path.chmod(path.stat().st_mode | (0o055 if path.is_dir() else 0o044))

@@ -1,35 +1,38 @@
-"""A command whose clock is wrong: seconds in, by which it is ahead (below 0: behind); the command, unaware of it.
+"""A command whose clock is wrong, unaware of it.
 
-    python -m benchmarks.faults.shifted SECONDS audit …
+    env LD_PRELOAD=… FAKETIME=… python -m benchmarks.faults.shifted audit …
 
-The clock of this process alone: Postgres, the JVM and its Python workers have the machine's, as they might on
-another machine. Our code asks `time.time_ns` and `datetime.now` what time it is; libraries ask `time.time`.
+libfaketime moves the clock of this process alone, for Python and for every library in it: what it starts (Postgres, the
+JVM, Spark's workers) has the machine's clock, as it might on another machine.
 """
 
-import datetime
-import sys
+import os
+import select
 import time
-from typing import Any
+from typing import Final
 
-_true_time, _true_time_ns = time.time, time.time_ns
-_TrueDatetime = datetime.datetime
+from tidegauge.cli import run
+
+LIBRARIES: Final = (
+    "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+    "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
+    "/usr/lib64/faketime/libfaketimeMT.so.1",
+)
 
 
-def shift(seconds: int) -> None:
-    """Moves the clock, for all that is imported from here on."""
+def shifting(library: str, seconds: int) -> tuple[str, ...]:
+    """The command that runs another one with a clock that is ahead by some seconds (below 0: behind)."""
+    variables = {"LD_PRELOAD": library, "FAKETIME": f"{seconds:+d}", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                 "NO_FAKE_STAT": "1"}  # fmt: skip
+    return ("env", *(f"{name}={value}" for name, value in variables.items()))
 
-    class Shifted(_TrueDatetime):
-        @classmethod
-        def now(cls, tz: Any = None) -> Any:
-            return _TrueDatetime.now(tz) + datetime.timedelta(seconds=seconds)
 
-    time.time = lambda: _true_time() + seconds
-    time.time_ns = lambda: _true_time_ns() + seconds * 1_000_000_000
-    datetime.datetime = Shifted  # type: ignore[misc]
+def slept(seconds: float) -> None:
+    """`time.sleep`: libfaketime 0.9.10 refuses to wait for an instant of the monotonic clock, as Python's own does."""
+    select.select([], [], [], max(0.0, seconds))
 
 
 if __name__ == "__main__":
-    shift(int(sys.argv.pop(1)))
-    from tidegauge.cli import run
-
+    os.environ.pop("LD_PRELOAD")  # The other variables are read again and again, and mean nothing without it.
+    time.sleep = slept  # type: ignore[assignment]
     run()
