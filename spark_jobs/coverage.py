@@ -7,25 +7,32 @@ hold: a file that could not be read is named with the reason; nothing is left ou
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow.dataset as ds
 
+from snapshots.errors import SnapshotError
 from snapshots.manifest import LeftOut
 from spark_jobs.failures import Failure, reason_of
 from spark_jobs.gather import SnapshotContext
 from spark_jobs.missing_evidence import kept, unread_segments
 from spark_jobs.run import ReadSnapshot
 
+_LOGS: Final = (".log", ".headers")
+"""How the name of a segment's file ends, in a full copy and in one without records."""
+
 
 def coverage_of(
     snapshot: ReadSnapshot, context: SnapshotContext, segments: Iterable[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """All but the batches. `segments`: the index step's rows of this snapshot, with `path`, `directory`, `error`,
-    `bytes_read`.
+    `bytes_read`. Raises `SnapshotError` if there are replicas, and not one log of theirs could be read: of such a copy
+    every verdict would be "not known", and the audit would end as one that found nothing.
     """
     rows = list(segments)
     unread = [*context.unread, *(LeftOut(path=r["path"], reason=r["error"]) for r in rows if r["error"])]
+    if any(context.replicas.values()) and all(row["error"] for row in rows):
+        raise SnapshotError(_no_log_read(snapshot, unread))
     return {
         "brokers": len(context.nodes.brokers),
         "controllers": len(context.nodes.controllers),
@@ -38,6 +45,20 @@ def coverage_of(
         "evidence": [{"evidence": each.evidence.value, "what": each.what} for each in context.evidence],
         "unread": [{"path": each.path, "reason": each.reason} for each in unread],
     }
+
+
+def _no_log_read(snapshot: ReadSnapshot, unread: Sequence[LeftOut]) -> str:
+    logs = [each for each in unread if each.path.endswith(_LOGS)]
+    if not logs:
+        return (
+            f"{snapshot.key} has directories of replicas and not one log in them, so nothing can be said. Copy the "
+            ".log files too."
+        )
+    return (
+        f"Not one of the {len(logs):,} logs of {snapshot.key} could be read, so nothing can be said about it. "
+        f"{logs[0].path}: {logs[0].reason}. Make them readable for who audits, on every machine that works on it, or "
+        "copy them again."
+    )
 
 
 def write_coverage(target: Path, coverage: Mapping[str, Any], failed: Sequence[Failure] = ()) -> None:
