@@ -78,6 +78,7 @@ def missing(known: Gathered) -> Iterator[Missing]:
     yield from _logs(known.files)
     yield from _checkpoints(known)
     yield from _producer_snapshots(known)
+    yield from _indexes(known)
     without = [d.directory for d in known.files.log_dirs if known.checkpoints[id(d)].meta is None]
     if without:
         why = f"{_some(without)} has no readable meta.properties"
@@ -233,6 +234,23 @@ def _producer_snapshots(known: Gathered) -> Iterator[Missing]:
         if wanting and not log_dir.has_producer_snapshots:
             why = f"no replica below {log_dir.directory} has a producer snapshot"
             yield Missing(evidence=Evidence.PRODUCER_SNAPSHOT, why=why, subjects=len(wanting))
+
+
+def _indexes(known: Gathered) -> Iterator[Missing]:
+    """Each segment has an offset index and a time index, be they empty (LogSegment#open)."""
+    for log_dir in _used(known):
+        segments = [segment for replica in log_dir.replicas if replica.state == "live" for segment in replica.segments]
+        gone = [
+            name
+            for name, of_segments in (
+                ("an offset index", [s.index for s in segments]),
+                ("a time index", [s.timeindex for s in segments]),
+            )
+            if not any(of_segments)
+        ]
+        if segments and gone:
+            why = f"no segment below {log_dir.directory} has {' or '.join(gone)}"
+            yield Missing(evidence=Evidence.INDEX, why=why, subjects=len(segments))
 
 
 def _ought_to_have_snapshots(log_dir: LogDirListing, replica: ReplicaFiles) -> bool:

@@ -137,6 +137,7 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
     replicas: dict[PartitionKey, list[ReplicaWork]] = {}
     rows: Rows = {"checkpoint_files": []}
     unread_logs = files.unread_logs()
+    transaction_indexes_copied = any(s.txnindex is not None for r in files.replicas() for s in r.segments)
     for log_dir in files.log_dirs:
         listed = checkpoints[id(log_dir)]
         broker_quiet = nodes.is_quiet(log_dir.broker_id)
@@ -151,6 +152,7 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
                 history=history,
                 broker_quiet=broker_quiet,
                 unread_bases=unread_logs.get(replica.directory, ()),
+                transaction_indexes_copied=transaction_indexes_copied,
             )
             replicas.setdefault((replica.topic, replica.partition), []).append(work)
             unread += _unreadable(snapshot.root, replica)
@@ -303,6 +305,7 @@ def _replica_work(
     history: MetadataHistory,
     broker_quiet: bool,
     unread_bases: tuple[int, ...],
+    transaction_indexes_copied: bool,
 ) -> ReplicaWork:
     key = (replica.topic, replica.partition)
     epochs, metadata = replica.named(LEADER_EPOCH_CHECKPOINT), replica.named(PARTITION_METADATA)
@@ -358,6 +361,7 @@ def _replica_work(
         cleaner_offsets_copied=CLEANER_OFFSET_CHECKPOINT in log_dir.files,
         log_starts_copied=log_dir.only_metadata or LOG_START_OFFSET_CHECKPOINT in log_dir.files,
         producer_snapshots_copied=log_dir.has_producer_snapshots,
+        transaction_indexes_copied=transaction_indexes_copied,
         unread_bases=unread_bases,
     )
 

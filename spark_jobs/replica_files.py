@@ -59,6 +59,7 @@ class ReplicaWork:
     cleaner_offsets_copied: bool
     log_starts_copied: bool
     producer_snapshots_copied: bool
+    transaction_indexes_copied: bool
     unread_bases: tuple[int, ...] = ()
 
 
@@ -106,6 +107,7 @@ def replica_input(root: Location, work: ReplicaWork, rows: Mapping[str, Mapping[
         cleaner_offsets_copied=work.cleaner_offsets_copied,
         log_starts_copied=work.log_starts_copied,
         producer_snapshots_copied=work.producer_snapshots_copied,
+        transaction_indexes_copied=work.transaction_indexes_copied,
         unread_bases=(
             *work.unread_bases,
             *(rows[p]["base_offset"] for p in work.segment_paths if p in rows and rows[p]["error"] is not None),

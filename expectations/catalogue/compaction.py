@@ -6,7 +6,7 @@ that must hold here: each broker cleans by itself, so two replicas may differ in
 
 from typing import Final
 
-from expectations.catalogue.lacking import INDEXES_GONE, POLICY_UNTOLD
+from expectations.catalogue.lacking import INDEXES_GONE, POLICY_UNTOLD, TRANSACTION_INDEXES_NOT_COPIED
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 NO_PAYLOAD: Final = Unknown(reason="no payload", when="key_incomparable_reason = 'no payload'")
@@ -279,6 +279,7 @@ ABORT_MARKER_KEPT = Invariant(
     applies_when="kind = 'txnindex' AND aborted_unlisted IS NOT NULL",
     unknown=(
         INDEXES_GONE,
+        TRANSACTION_INDEXES_NOT_COPIED,
         Unknown(reason="log damaged", when=f"uncheckable_reason = 'the log is damaged' AND {_ABORTS_WRONG}"),
         Unknown(reason="copy skew", when=f"NOT broker_quiet AND {_ABORTS_WRONG}"),
     ),

@@ -23,6 +23,7 @@ class Evidence(StrEnum):
     SEGMENT = "segment"
     CHECKPOINT = "checkpoint"
     PRODUCER_SNAPSHOT = "producer_snapshot"
+    INDEX = "index"
     META_PROPERTIES = "meta_properties"
     SETTINGS = "settings"
     ANSWERS = "answers"
@@ -98,6 +99,10 @@ _BY_EVIDENCE: Final[Mapping[Evidence | None, str]] = {
     """,
     Evidence.PRODUCER_SNAPSHOT: """
         producer snapshots not copied
+    """,
+    Evidence.INDEX: """
+        the offset index is gone, too: Kafka builds both anew
+        transaction indexes not copied
     """,
     Evidence.META_PROPERTIES: """
         no meta.properties
@@ -199,7 +204,6 @@ _BY_EVIDENCE: Final[Mapping[Evidence | None, str]] = {
         the elected leader's log is not there, or no longer has that epoch
         the log cannot be replayed up to it
         the log is damaged
-        the offset index is gone, too: Kafka builds both anew
         the log's head is gone, or in the remote tier
         the topic was created again
         the topic was created again since
@@ -281,6 +285,8 @@ nothing at all is left to check, it is what is missing.
 SUBJECTS_ARE: Final[Mapping[str, Evidence]] = MappingProxyType(
     {
         "kind = 'snapshot'": Evidence.PRODUCER_SNAPSHOT,
+        "kind = 'index'": Evidence.INDEX,
+        "kind = 'timeindex'": Evidence.INDEX,
         "topic = '__cluster_metadata'": Evidence.METADATA_LOG,
     }
 )
@@ -337,6 +343,7 @@ WHY: Final[Mapping[Evidence, str]] = MappingProxyType({
     Evidence.SEGMENT: "a segment could not be read",
     Evidence.CHECKPOINT: "no checkpoint says it, or none is in the copy",
     Evidence.PRODUCER_SNAPSHOT: "producer snapshots are not in the copy",
+    Evidence.INDEX: "indexes are not in the copy",
     Evidence.META_PROPERTIES: "meta.properties is not in the copy, or says less",
     Evidence.SETTINGS: "no file of a log directory says what a broker's properties set",
     Evidence.ANSWERS: "the cluster was not asked, or did not answer",
@@ -362,6 +369,7 @@ REMEDIES: Final[Mapping[Evidence, str]] = MappingProxyType({
     Evidence.SEGMENT: "make the file readable for who audits, on every machine that works on it, or copy it again",
     Evidence.CHECKPOINT: "copy the *-checkpoint files of each log directory and each replica",
     Evidence.PRODUCER_SNAPSHOT: "copy the *.snapshot files too",
+    Evidence.INDEX: "copy the *.index, *.timeindex and *.txnindex files too",
     Evidence.META_PROPERTIES: "copy meta.properties of each log directory",
     Evidence.SETTINGS: "ask the cluster: tidegauge capture --bootstrap HOST:PORT",
     Evidence.ANSWERS: "ask the cluster: tidegauge capture --bootstrap HOST:PORT",

@@ -7,7 +7,7 @@ breach.
 
 from typing import Final
 
-from expectations.catalogue.lacking import INDEXES_GONE
+from expectations.catalogue.lacking import INDEXES_GONE, NO_TRANSACTION_INDEX_COPIED, TRANSACTION_INDEXES_NOT_COPIED
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _MAY_DIFFER_IN_A_COPY: Final = "NOT broker_quiet AND (is_active OR ever_compacted)"
@@ -161,8 +161,10 @@ TRANSACTION_INDEX_FORM = Invariant(
         "falls out "
         "of it is delivered to read_committed consumers."
     ),
-    applies_when="kind = 'txnindex' AND size_bytes > 0",
+    applies_when=f"kind = 'txnindex' AND (size_bytes > 0 OR {NO_TRANSACTION_INDEX_COPIED})",
     unknown=(
+        INDEXES_GONE,
+        TRANSACTION_INDEXES_NOT_COPIED,
         Unknown(
             reason="copy skew", when="form_errors = 1 AND mod(size_bytes, 34) <> 0 AND is_active AND NOT broker_quiet"
         ),
@@ -195,6 +197,7 @@ TRANSACTION_INDEX_COMPLETE = Invariant(
     applies_when="kind = 'txnindex'",
     unknown=(
         INDEXES_GONE,
+        TRANSACTION_INDEXES_NOT_COPIED,
         Unknown(reason="log damaged", when="NOT content_checkable AND NOT ever_compacted"),
         Unknown(reason="compacted", when=f"NOT content_checkable AND {_ABORTED_DIFFER}"),
         Unknown(reason="copy skew", when=f"{_ABORTED_DIFFER} AND {_MAY_DIFFER_IN_A_COPY}"),
@@ -239,8 +242,10 @@ TRANSACTION_INDEX_LAST_STABLE_OFFSET = Invariant(
         "range: "
         "if it is too high, later entries are never looked at, and aborted records come through."
     ),
-    applies_when="kind = 'txnindex' AND entries > 0",
+    applies_when=f"kind = 'txnindex' AND (entries > 0 OR {NO_TRANSACTION_INDEX_COPIED})",
     unknown=(
+        INDEXES_GONE,
+        TRANSACTION_INDEXES_NOT_COPIED,
         Unknown(
             reason="records below the log start are gone",
             when="log_start_offset > 0 OR local_log_start_offset > 0",

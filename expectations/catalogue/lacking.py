@@ -28,6 +28,14 @@ _BUILT_ANEW: Final = "the offset index is gone, too: Kafka builds both anew"
 INDEXES_GONE: Final = Unknown(reason=_BUILT_ANEW, when=f"uncheckable_reason = '{_BUILT_ANEW}'")
 """Nobody copied the segment's indexes, or somebody deleted them; a broker that loads the log writes all of them."""
 
+_NO_TRANSACTION_INDEX: Final = "transaction indexes not copied"
+TRANSACTION_INDEXES_NOT_COPIED: Final = Unknown(
+    reason=_NO_TRANSACTION_INDEX, when=f"uncheckable_reason = '{_NO_TRANSACTION_INDEX}'"
+)
+"""No segment of the snapshot has one, so who made the copy may have left them out."""
+NO_TRANSACTION_INDEX_COPIED: Final = f"uncheckable_reason IN ('{_BUILT_ANEW}', '{_NO_TRANSACTION_INDEX}')"
+"""Of a transaction index that the log asks for, and that is not there."""
+
 OLDER_COPY: Final = "its copy is older than the epoch that its broker led"
 """What it lacks then is no proof that the broker has not got it."""
 

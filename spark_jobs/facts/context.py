@@ -133,7 +133,3 @@ class PartitionContext:
         steps = [s for s in self.min_insync_course.in_force(since) if over is None or s.since_offset < over]
         known = self.min_insync_course.reaches(since) and all(not s.assumed and s.value.isdigit() for s in steps)
         return max((int(s.value) for s in steps), default=None) if known else None
-
-    def writer_release(self, leader_epoch: int) -> Release | None:
-        """The release of Kafka that wrote the batches of a leader epoch; None if it is not known."""
-        return self.writer_releases.get(leader_epoch)

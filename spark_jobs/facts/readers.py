@@ -12,7 +12,7 @@ committed offset proves anything.
 Sources: SubscriptionState.FetchPosition#offsetEpoch, LeaderEpochFileCache#endOffsetFor.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafka_log.coordinator_records import OffsetCommit
@@ -153,8 +153,3 @@ def read_to(context: PartitionContext) -> dict[int, int]:
 
 def _had_read(epoch: int | None, offset: int, start_offset: int, lost_epoch: int | None) -> bool:
     return offset > start_offset and (epoch is None or lost_epoch is None or epoch <= lost_epoch)
-
-
-def merged_readers(*groups: Iterable[str]) -> list[str]:
-    """In order, each once."""
-    return sorted(set().union(*groups))

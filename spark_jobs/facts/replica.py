@@ -42,6 +42,7 @@ INDEXES_GONE: Final = "the offset index is gone, too: Kafka builds both anew"
 """A segment without its offset index is recovered when the log is loaded, with all of its indexes, and none is ever
 without one while a broker runs (LogLoader#loadSegmentFiles, LogSegment#sanityCheck, #recover).
 """
+TRANSACTION_INDEXES_NOT_COPIED: Final = "transaction indexes not copied"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -350,6 +351,9 @@ def _index_files(
         if file is None and not any(i.facts.kind == "index" for i in row.segment.indexes):
             checked.content_checkable = False
             checked.uncheckable_reason = INDEXES_GONE
+        elif file is None and not given.transaction_indexes_copied:
+            checked.content_checkable = False
+            checked.uncheckable_reason = TRANSACTION_INDEXES_NOT_COPIED
         if facts.ever_compacted:
             check_aborts_kept(
                 checked,

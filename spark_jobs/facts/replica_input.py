@@ -100,6 +100,8 @@ class ReplicaInput:
     """The log dir has a log-start-offset-checkpoint: a log that it does not list starts with its first segment."""
     producer_snapshots_copied: bool = True
     """Other replicas of the log dir have producer snapshots; else the copying may have left them out."""
+    transaction_indexes_copied: bool = True
+    """Some segment of the snapshot has its transaction index; else the copying may have left them all out."""
     later_epoch_checkpoint: LeaderEpochCheckpoint | None = None
     """What leader-epoch-checkpoint held when it was read once more, behind the log; None if it was not."""
     unread_bases: tuple[int, ...] = ()

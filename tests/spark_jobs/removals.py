@@ -29,6 +29,7 @@ CHECKPOINTS: Final = (
     "cleaner-offset-checkpoint",
     "leader-epoch-checkpoint",
 )
+INDEXES: Final = ("*.index", "*.timeindex", "*.txnindex")
 _MIGRATION: Final = "ZkMigrationStateRecord"
 """How far a migration from a ZooKeeper has come, or that there was none. No simulated cluster says so."""
 _NOT_OF_A_NODE: Final = frozenset({"config", "dump-log", "elsewhere"})
@@ -65,6 +66,8 @@ def removals_of(capture: Path) -> Iterator[Removal]:
         place = str(log_dir.parent.relative_to(capture))
         yield Removal(name=place, take=partial(_without_directory, name=place))
     yield Removal(name="producer snapshots", take=partial(_without_files, patterns=("*.snapshot",)))
+    yield Removal(name="indexes", take=partial(_without_files, patterns=INDEXES))
+    yield Removal(name="transaction indexes", take=partial(_without_files, patterns=("*.txnindex",)))
     yield Removal(name="meta.properties", take=partial(_without_files, patterns=(META_PROPERTIES,)))
 
 
