@@ -9,6 +9,7 @@ import pytest
 
 from kafka_log.kernel_cache import kernel_cache_dir
 
+ROOT = Path(__file__).parents[2]
 NOWHERE = Path("/proc/self")
 """Nobody can make a file here, root neither."""
 
@@ -56,3 +57,18 @@ def test_kernels_compile_where_only_the_temporary_directory_can_be_written(tmp_p
     environment.pop("NUMBA_CACHE_DIR", None)
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str(tmp_path / f"tidegauge-kernels-{os.getuid()}")
+
+
+@pytest.mark.parametrize("first", ["kafka_log.scan_kernel", "numba", "spark_jobs.facts.batch_digests"])
+def test_no_settings_of_numbas_are_taken_from_where_the_process_stands(tmp_path: Path, first: str) -> None:
+    (tmp_path / ".numba_config.yaml").write_text("cache_dir: planted\ndisable_jit: 1\n")
+    script = (
+        f"import {first}, kafka_log.scan_kernel, numba; from numba.core.config import reload_config; reload_config();"
+        "print(repr(numba.config.CACHE_DIR), numba.config.DISABLE_JIT)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "'' 0"), done.stderr
