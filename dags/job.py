@@ -56,8 +56,6 @@ DEFAULTS: Final[Mapping[str, Any]] = {
 """Of every task: what the environment did is tried again, later and later."""
 
 _IMAGE_JOB: Final = "local:///opt/tidegauge/spark_jobs/job.py"
-_SECRET: Final = re.compile(r"secret|password|passphrase|token|credential|access[.]?key", re.IGNORECASE)
-"""Of a setting's name; Spark hides the values of such ones itself, where it shows settings (spark.redaction.regex)."""
 _POD_EXIT_CODE: Final = re.compile(r"exit code:\s*(\d+)", re.IGNORECASE)
 
 
@@ -147,8 +145,8 @@ class JobOperator(ProcessOperator):
         about = "-".join(filter(None, (ti.run_id, self.subject, ti.dag_id)))
         pod = pod_name(self.task_id, about, ti.try_number) if is_kubernetes(master) else None
         words = [*self.steps, *flat(self.arguments)]
-        with secret_settings(os.environ) as secrets:
-            command = spark_submit(master, words, os.environ, name=self.task_id, pod=pod, secrets=secrets)
+        with settings_file(os.environ) as given:
+            command = spark_submit(master, words, os.environ, name=self.task_id, pod=pod, given=given)
             self._killing = [command[0], "--master", master, "--kill", f"{_namespace(os.environ)}:{pod}"] if pod else []
             return outcome(self._run(command, pod_decides=pod is not None), may_breach=self.may_breach)
 
@@ -236,18 +234,20 @@ def tidegauge_command(environ: Mapping[str, str]) -> list[str]:
 
 
 @contextmanager
-def secret_settings(environ: Mapping[str, str]) -> Iterator[Path | None]:
-    """A file of its owner's alone with those settings of TIDEGAUGE_SPARK_CONF that are secrets, while it is needed;
-    None if there are none. A command line is shown to every user of the machine, and stands in the task's log.
+def settings_file(environ: Mapping[str, str]) -> Iterator[Path | None]:
+    """A file of its owner alone with the settings of TIDEGAUGE_SPARK_CONF, while it is needed; None if there are none.
+
+    A command line is shown to every user of the machine, and stands in the task's log. No name tells which setting is a
+    secret: an Azure account's key is called by the account, and a URL may have a password in it.
     """
-    secrets = [setting for setting in _settings(environ) if _is_secret(setting)]
-    if not secrets:
+    settings = _settings(environ)
+    if not settings:
         yield None
         return
     with TemporaryDirectory(prefix="tidegauge-") as directory:
-        path = Path(directory, "secret.properties")
+        path = Path(directory, "spark.properties")
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="latin-1") as file:
-            file.writelines(f"{_property(setting)}\n" for setting in secrets)
+            file.writelines(f"{_property(setting)}\n" for setting in settings)
         yield path
 
 
@@ -255,16 +255,16 @@ def _settings(environ: Mapping[str, str]) -> list[str]:
     return shlex.split(environ.get("TIDEGAUGE_SPARK_CONF") or "")
 
 
-def _is_secret(setting: str) -> bool:
-    return _SECRET.search(setting.partition("=")[0]) is not None
-
-
 def _property(setting: str) -> str:
-    """As java.util.Properties reads it: Latin-1, the rest escaped, and a value that keeps its first blanks."""
+    """As java.util.Properties reads it: what is no letter or digit escaped, so that blanks and signs are kept."""
     key, _, value = setting.partition("=")
-    units = value.encode("utf-16-be")
+    return f"{_escaped(key)}={_escaped(value)}"
+
+
+def _escaped(text: str) -> str:
+    units = text.encode("utf-16-be")
     characters = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
-    return f"{key}=" + "".join(chr(c) if chr(c).isascii() and chr(c).isalnum() else f"\\u{c:04x}" for c in characters)
+    return "".join(chr(c) if chr(c).isascii() and chr(c).isalnum() else f"\\u{c:04x}" for c in characters)
 
 
 def spark_submit(
@@ -274,14 +274,13 @@ def spark_submit(
     *,
     name: str,
     pod: str | None = None,
-    secrets: Path | None = None,
+    given: Path | None = None,
 ) -> list[str]:
     """The command line that submits `spark_jobs/job.py` to a master; `pod` names the driver's pod on Kubernetes,
-    `secrets` the file of the settings that stand on no command line.
+    `given` is the file of what TIDEGAUGE_SPARK_CONF says.
     """
-    settings = [setting for setting in _settings(environ) if not _is_secret(setting)]
-    given = {setting.partition("=")[0] for setting in _settings(environ)}
-    settings += [f"{key}={value}" for key, value in _safe_settings(master).items() if key not in given]
+    said = {setting.partition("=")[0] for setting in _settings(environ)}
+    settings = [f"{key}={value}" for key, value in _safe_settings(master).items() if key not in said]
     if pod:
         settings.append(f"spark.kubernetes.driver.pod.name={pod}")
     home = environ.get("SPARK_HOME")
@@ -289,7 +288,7 @@ def spark_submit(
     mode = "cluster" if is_kubernetes(master) else "client"
     return [
         binary, "--master", master, "--deploy-mode", mode, "--name", f"tidegauge-{name}",
-        *(("--properties-file", str(secrets), "--load-spark-defaults") if secrets else ()),
+        *(("--properties-file", str(given), "--load-spark-defaults") if given else ()),
         *(part for setting in settings for part in ("--conf", setting)),
         job_file(master, environ), *arguments,
     ]  # fmt: skip

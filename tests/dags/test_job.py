@@ -96,10 +96,13 @@ def test_on_a_cluster_that_makes_secrets_nobody_is_let_in_without(master):
 def test_what_was_set_is_not_set_otherwise():
     environ = ENVIRON | {"TIDEGAUGE_SPARK_CONF": "spark.ui.enabled=true spark.authenticate=false"}
     command = job.spark_submit("yarn", ["index"], environ, name="index")
-    assert [word for word in command if word.startswith(("spark.ui", "spark.auth"))] == [
-        "spark.ui.enabled=true",
-        "spark.authenticate=false",
-    ]
+    assert [word for word in command if word.startswith(("spark.ui", "spark.auth"))] == []
+    with job.settings_file(environ) as given:
+        assert given.read_text() == "spark\\u002eui\\u002eenabled=true\nspark\\u002eauthenticate=false\n"
+        assert given.stat().st_mode & 0o777 == 0o600
+        command = job.spark_submit("yarn", ["index"], environ, name="index", given=given)
+    assert command[command.index("--properties-file") + 1] == str(given)
+    assert not given.exists()
 
 
 READS_ITS_SETTINGS = """
@@ -109,20 +112,21 @@ pids = f"{os.getpid()},{os.getppid()}"
 line = subprocess.run(["ps", "-ww", "-o", "args=", "-p", pids], capture_output=True, text=True).stdout
 assert "SparkSubmit" in line, line
 conf = SparkSession.builder.getOrCreate().sparkContext.getConf()
-told = {key: conf.get(f"spark.hadoop.fs.s3a.{key}") for key in ("secret.key", "endpoint")}
+told = {key: conf.get(f"spark.hadoop.fs.{key}") for key in ("s3a.secret.key", "s3a.endpoint", "azure.account.key.me")}
 print("TOLD " + json.dumps([told, "s3cr" in line]), flush=True)
 """
 
 
 @pytest.mark.slow
-def test_a_setting_that_is_a_secret_is_on_no_command_line_and_in_no_log(tmp_path, monkeypatch, caplog):
+def test_no_setting_is_on_a_command_line_and_in_no_log(tmp_path, monkeypatch, caplog):
     (tmp_path / "job.py").write_text(READS_ITS_SETTINGS)
     secret = "s3cr\\e t=#!:é€\U0001f600"
     monkeypatch.setenv("TIDEGAUGE_JOB", str(tmp_path / "job.py"))
     monkeypatch.setenv("TIDEGAUGE_SPARK_MASTER", "local[1]")
     for name, value in submit_environment().items():
         monkeypatch.setenv(name, value)
-    settings = [f"spark.hadoop.fs.s3a.secret.key={secret}", "spark.hadoop.fs.s3a.endpoint=http://here"]
+    settings = [f"spark.hadoop.fs.s3a.secret.key={secret}", "spark.hadoop.fs.s3a.endpoint=http://u:s3cr@here"]
+    settings.append("spark.hadoop.fs.azure.account.key.me=s3cr==")
     monkeypatch.setenv("TIDEGAUGE_SPARK_CONF", shlex.join(settings))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
@@ -132,9 +136,10 @@ def test_a_setting_that_is_a_secret_is_on_no_command_line_and_in_no_log(tmp_path
     with caplog.at_level("INFO"):
         assert task.execute(CONTEXT) == "done", lines
     (told,) = [json.loads(line.removeprefix("TOLD ")) for line in lines if line.startswith("TOLD ")]
-    assert told == [{"secret.key": secret, "endpoint": "http://here"}, False]
+    kept = {"s3a.secret.key": secret, "s3a.endpoint": "http://u:s3cr@here", "azure.account.key.me": "s3cr=="}
+    assert told == [kept, False]
     assert "s3cr" not in caplog.text
-    assert list(tmp_path.rglob("secret.properties")) == []
+    assert list(tmp_path.rglob("spark.properties")) == []
 
 
 def test_on_a_cluster_settings_go_along():
@@ -142,14 +147,12 @@ def test_on_a_cluster_settings_go_along():
         **ENVIRON,
         "TIDEGAUGE_SPARK_CONF": "spark.executor.memory=4g 'spark.executor.extraJavaOptions=-Da=b -Dc=d'",
     }
-    command = job.spark_submit("spark://master:7077", ["derive"], environ, name="derive")
+    with job.settings_file(environ) as given:
+        command = job.spark_submit("spark://master:7077", ["derive"], environ, name="derive", given=given)
+        lines = given.read_text().encode().decode("unicode_escape").splitlines()
     assert command[1:5] == ["--master", "spark://master:7077", "--deploy-mode", "client"]
-    assert command[7:11] == [
-        "--conf",
-        "spark.executor.memory=4g",
-        "--conf",
-        "spark.executor.extraJavaOptions=-Da=b -Dc=d",
-    ]
+    assert command[7:10] == ["--properties-file", str(given), "--load-spark-defaults"]
+    assert lines == ["spark.executor.memory=4g", "spark.executor.extraJavaOptions=-Da=b -Dc=d"]
 
 
 def test_on_kubernetes_the_driver_is_a_pod_with_a_name_of_its_own():
