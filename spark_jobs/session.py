@@ -54,6 +54,10 @@ _LOCAL: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 
+_CLUSTER: Final = {"spark.ui.enabled": "false"}
+"""There the driver has to be reached from other machines; its pages, which ask nobody who they are, need not be."""
+_AUTHENTICATED: Final = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
+
 # Jobs here are short and their work is done in Python: the first compiler tier and the plainest collector start
 # fastest.
 _LOCAL_JAVA_OPTIONS: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
@@ -167,8 +171,20 @@ def is_local(master: str) -> bool:
 def settings(master: str) -> dict[str, str]:
     """Spark's configuration for a master, but for what must be known before the JVM starts."""
     if not is_local(master):
-        return dict(_EVERYWHERE)
+        makes_secrets = master == "yarn" or master.startswith("k8s://")  # For a standalone cluster somebody has to.
+        return {**_EVERYWHERE, **_CLUSTER, **(_AUTHENTICATED if makes_secrets else {})}
     return {**_EVERYWHERE, **_LOCAL, "spark.sql.shuffle.partitions": str(_local_cores(master))}
+
+
+def _given(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What TIDEGAUGE_SPARK_CONF sets. Raises `SparkError` for what is no `key=value`, which it does not show."""
+    found = []
+    for number, setting in enumerate(shlex.split(environ.get("TIDEGAUGE_SPARK_CONF") or ""), 1):
+        key, is_one, value = setting.partition("=")
+        if not is_one:
+            raise SparkError(f"TIDEGAUGE_SPARK_CONF: its word {number} is no key=value. Quote it as for a shell.")
+        found.append((key, value))
+    return found
 
 
 def java_options(master: str, java: Java) -> str:
@@ -191,6 +207,7 @@ def start(master: str = LOCAL, *, name: str = "tidegauge", extra: Mapping[str, s
     logging.getLogger().addFilter(_is_not_py4js)
     configuration = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
     configuration.setAll([*settings(master).items(), *(extra or {}).items()])
+    given = [] if is_local(master) else _given(os.environ)
     # PySpark takes Ctrl-C for itself: its answer asks the JVM, which may have heard it, too, and be gone.
     with TemporaryFile() as log, held_back():
         try:
@@ -199,6 +216,7 @@ def start(master: str = LOCAL, *, name: str = "tidegauge", extra: Mapping[str, s
             # Told to the JVM that runs: what it is started with stands on its command line, for everybody to read.
             for name, value in _store_settings(os.environ).items():
                 configuration.setIfMissing(name, value)
+            configuration.setAll(given)
             session = SparkSession.builder.config(conf=configuration).getOrCreate()
             _quiet_when_the_jvm_goes(session)
             return session

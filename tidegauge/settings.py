@@ -145,7 +145,8 @@ VARIABLES: Final = (
     Variable(
         name="TIDEGAUGE_SPARK_CONF",
         default="",
-        meaning="`key=value` settings for a DAG's spark-submit, separated by spaces, quoted as for a shell.",
+        meaning="`key=value` settings for a DAG's spark-submit, and for `tidegauge audit` on a Spark cluster, "
+        "separated by spaces, quoted as for a shell. They stand on no command line.",
     ),
 )
 

@@ -67,7 +67,7 @@ def test_a_local_session_listens_on_this_machine_only():
 
 def test_a_cluster_keeps_its_own_flags_and_addresses():
     assert session.java_options("spark://h:7077", JAVA) == ""
-    assert not [key for key in session.settings("yarn") if key.startswith(("spark.driver", "spark.ui.enabled"))]
+    assert not [key for key in session.settings("yarn") if key.startswith("spark.driver")]
     assert set(session.environment(JAVA, "yarn")) == {"JAVA_HOME", "PYTHONSAFEPATH"}
 
 
@@ -86,6 +86,21 @@ def test_spark_submit_gets_the_same_settings():
     pairs = dict(pair.split("=", 1) for pair in shlex.split(environ["TIDEGAUGE_SPARK_CONF"]))
     assert session.settings("local[2]").items() <= pairs.items()
     assert environ["PYSPARK_PYTHON"] == sys.executable
+
+
+@pytest.mark.parametrize("master", ["spark://master:7077", "yarn", "k8s://https://api:6443"])
+def test_on_a_cluster_nobody_is_shown_anything_and_nobody_let_in_where_spark_makes_secrets(master):
+    found = session.settings(master)
+    assert found["spark.ui.enabled"] == "false"
+    secrets = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
+    assert (secrets.items() <= found.items()) is (master != "spark://master:7077")
+
+
+def test_a_setting_that_is_none_is_told_by_its_number(monkeypatch):
+    monkeypatch.setenv("TIDEGAUGE_SPARK_CONF", "spark.a=b s3cret")
+    with pytest.raises(SparkError, match="its word 2 is no key=value") as told:
+        session.start("spark://127.0.0.1:1")
+    assert "s3cret" not in str(told.value)
 
 
 def test_the_spark_home_holds_no_zipped_pyspark():
