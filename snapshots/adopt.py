@@ -37,6 +37,7 @@ from snapshots.manifest import (
 from snapshots.other_directories import is_log_dir, is_metadata_log_dir, log_dirs_below, what_it_holds
 from snapshots.settled import settled
 from snapshots.signing import Trusted, signature_name
+from snapshots.tree import DEEPEST, directories, is_directory
 
 _BROKER_PREFIX: Final = "broker-"
 _BROKER_DIR: Final = re.compile(r"broker-(0|[1-9][0-9]{0,9})")
@@ -292,30 +293,28 @@ def _holds_nothing(directory: Path, left_out: list[LeftOut]) -> str:
 
 
 def walk(root: Path, directory: Path, left_out: list[LeftOut]) -> Iterator[Path]:
-    """Regular files below a directory, sorted; links and unreadable directories are named in `left_out`."""
+    """Regular files below a directory, sorted; what is not read of it is named in `left_out`: links, directories that
+    are closed or too deep, pipes and devices.
+    """
 
-    def failed(error: OSError) -> None:
-        path = Path(error.filename) if error.filename else directory
-        left_out.append(
-            LeftOut(path=path.relative_to(root).as_posix(), reason=f"cannot be read: {error.strerror or error}")
-        )
+    def left(path: Path, reason: str) -> None:
+        left_out.append(LeftOut(path=path.relative_to(root).as_posix(), reason=reason))
 
-    for parent, directories, names in os.walk(directory, onerror=failed, followlinks=False):
-        directories.sort()
-        for name in list(directories):
-            path = Path(parent, name)
-            if path.is_symlink():
-                directories.remove(name)
-                left_out.append(LeftOut(path=path.relative_to(root).as_posix(), reason="a link; not followed"))
-        for name in sorted(names):
-            path = Path(parent, name)
-            relative = path.relative_to(root).as_posix()
-            if path.is_symlink():
-                left_out.append(LeftOut(path=relative, reason="a link; not followed"))
-            elif not path.is_file():
-                left_out.append(LeftOut(path=relative, reason="not a regular file"))
+    for parent, entries in directories(
+        directory,
+        failed=lambda path, error: left(path, f"cannot be read: {error.strerror or error}"),
+        too_deep=lambda path: left(path, f"not read: more than {DEEPEST} directories lie in one another here"),
+    ):
+        for entry in entries:
+            path = parent / entry.name
+            if entry.is_symlink():
+                left(path, "a link; not followed")
+            elif is_directory(entry):
+                continue
+            elif not entry.is_file(follow_symlinks=False):
+                left(path, "not a regular file")
             elif not os.access(path, os.R_OK):
-                left_out.append(LeftOut(path=relative, reason="cannot be read: Permission denied"))
+                left(path, "cannot be read: Permission denied")
             else:
                 yield path
 

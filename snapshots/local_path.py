@@ -4,16 +4,20 @@ In: a path that was resolved once, when the snapshot was named. Out: `LocalPath`
 and write regular files only. The rule that must hold: between the root of the file system and the file no component
 is a link. One that is was put there after the path was resolved, or is part of the snapshot, and leads out of it.
 
-Sources: open(2), O_NOFOLLOW and O_PATH (Linux), O_NOFOLLOW_ANY (macOS).
+What `pathlib` asks of a path differs from one Python to the next (3.13 asks `os.path`, which follows links, where 3.11
+asks `stat`), so each question that is asked of a snapshot is answered here.
+
+Sources: open(2), O_NOFOLLOW and O_PATH (Linux), O_NOFOLLOW_ANY (macOS); pathlib.Path of 3.11, 3.12 and 3.13.
 """
 
 import errno
 import io
 import os
 import stat
+from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path, PosixPath
-from typing import IO, Any, Final, cast
+from typing import IO, Any, Final, Self, cast
 
 LARGEST_FILE_READ_WHOLE: Final = 64 << 20
 """Bytes of the largest file that `read_bytes` takes into memory: Kafka's own checkpoints, indexes and producer
@@ -26,6 +30,8 @@ _ANY_LINK: Final = getattr(os, "O_NOFOLLOW_ANY", 0)
 _FOR_PASSING: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """A pipe that nobody writes to would else be waited for."""
+_LISTED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NOTHING_THERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP})
 
 
 class LocalPath(PosixPath):
@@ -65,6 +71,50 @@ class LocalPath(PosixPath):
         """Of the path itself: a link's own where it is one, whatever is asked."""
         return os.stat(self, follow_symlinks=False)
 
+    def exists(self, *, follow_symlinks: bool = True) -> bool:
+        """Whether anything is there, a link that leads nowhere too."""
+        return self._mode() is not None
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        """Whether it is a directory, and no link to one."""
+        return stat.S_ISDIR(self._mode() or 0)
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        """Whether it is a regular file, and no link to one."""
+        return stat.S_ISREG(self._mode() or 0)
+
+    def _mode(self) -> int | None:
+        """None where nothing is. Raises `OSError` where that cannot be known, as `pathlib` up to 3.12."""
+        try:
+            return self.stat().st_mode
+        except ValueError:  # a zero byte in its name
+            return None
+        except OSError as error:
+            if error.errno in _NOTHING_THERE:
+                return None
+            raise
+
+    def iterdir(self) -> Generator[Self, None, None]:
+        """What is in the directory. Raises `OSError`: ELOOP where a component is a link."""
+        descriptor = _open_without_links(str(self), _LISTED)
+        try:
+            names = os.listdir(descriptor)
+        finally:
+            os.close(descriptor)
+        yield from (self.joinpath(name) for name in names)
+
+    def glob(self, pattern: str, **options: Any) -> Generator[Self, None, None]:
+        """What matches below it and is reached through no link; of a link itself, nothing."""
+        yield from (path for path in super().glob(pattern, **options) if self._reaches(path))
+
+    def rglob(self, pattern: str, **options: Any) -> Generator[Self, None, None]:
+        """As `glob`, at any depth."""
+        yield from (path for path in super().rglob(pattern, **options) if self._reaches(path))
+
+    def _reaches(self, path: Path) -> bool:
+        between = path.parents[: len(path.parts) - len(self.parts)]
+        return path == self or (self in between and all(stat.S_ISDIR(os.lstat(folder).st_mode) for folder in between))
+
 
 def must_be_readable(size: int, most: int = LARGEST_FILE_READ_WHOLE) -> None:
     """Raises `OSError` (EOVERFLOW) where a file of so many bytes is not read as a whole."""
@@ -84,16 +134,19 @@ def _open_regular(path: str, flags: int) -> int:
 def _open_without_links(path: str, flags: int) -> int:
     try:
         if _ANY_LINK:
-            _refuse_device(path, None)
+            if not flags & os.O_DIRECTORY:
+                _refuse_device(path, None)
             return os.open(path, flags | _ANY_LINK, 0o640)
-        *passed, name = Path(path).absolute().parts
-        at = os.open(passed[0], _FOR_PASSING)
+        root, *passed = Path(path).absolute().parts
+        name = passed.pop() if passed else "."
+        at = os.open(root, _FOR_PASSING)
         try:
-            for part in passed[1:]:
+            for part in passed:
                 below = os.open(part, _FOR_PASSING, dir_fd=at)
                 os.close(at)
                 at = below
-            _refuse_device(name, at)
+            if not flags & os.O_DIRECTORY:
+                _refuse_device(name, at)
             return os.open(name, flags, 0o640, dir_fd=at)
         finally:
             os.close(at)

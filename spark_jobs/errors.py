@@ -6,6 +6,7 @@ Each carries one text, so it comes through pickle (Spark's workers, Airflow's ta
 from snapshots.errors import AuditError, SnapshotError
 
 __all__ = [
+    "AddressError",
     "AuditError",
     "EvaluationError",
     "OwnError",
@@ -23,6 +24,10 @@ class UnavailableError(AuditError):
 
 class StoreError(UnavailableError):
     """Results could not be read or published, or the store could not be started. Retried."""
+
+
+class AddressError(StoreError):
+    """The store's address is no address of a Postgres (blame: whoever named it). Not worth a retry: it stays one."""
 
 
 class RefusedError(StoreError):

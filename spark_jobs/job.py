@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from snapshots.errors import AuditError, SnapshotError
 from spark_jobs import session
-from spark_jobs.errors import OwnError
+from spark_jobs.errors import AddressError, OwnError
 from spark_jobs.jobs import derive, index
 from spark_jobs.run import Run, load
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             spark.stop()
     except AuditError as error:
         print(f"{'+'.join(options.steps)}: {error}", file=sys.stderr)
-        return 70 if isinstance(error, OwnError) else 2 if isinstance(error, SnapshotError) else 3
+        return 70 if isinstance(error, OwnError) else 2 if isinstance(error, SnapshotError | AddressError) else 3
     for failure in run.failures.all():
         print(f"{failure.step}: {failure.snapshot} is left out: {failure.text}", file=sys.stderr)
     return 0

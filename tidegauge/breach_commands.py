@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from tidegauge.endings import progress, told
+from tidegauge.terminal import plain
 
 _DIRECTORY = click.Path(path_type=Path)
 
@@ -68,8 +69,10 @@ def salvage_command(
         progress(f"not compared, so it may hold records that are told as to be produced again: {reason}")
     span = f" [{saved.start_offset}, {saved.end_offset})" if saved.records else ""
     click.echo(
-        f"{saved.records} records of {topic}-{partition}{span} from broker {saved.broker_id} in {saved.directory}; "
-        f"{saved.surviving_elsewhere} of them another copy holds too."
+        plain(
+            f"{saved.records} records of {topic}-{partition}{span} from broker {saved.broker_id} in {saved.directory}; "
+            f"{saved.surviving_elsewhere} of them another copy holds too."
+        )
     )
     same = ", ".join(f"{count} by {by}" for by, count in saved.duplicates.items() if count)
     stay = ", ".join(map(str, saved.survivors)) or "nobody"

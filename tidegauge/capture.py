@@ -5,7 +5,6 @@ mapping. What is decided here is only what the options mean; the capture itself 
 """
 
 import functools
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +27,7 @@ from snapshots.signing import Signer
 from snapshots.sources import BrokerSource, broker_sources, check_name, must_not_hold
 from snapshots.throttle import Throttle
 from snapshots.topic_names import TopicNames
+from snapshots.tree import directories, is_directory
 from tidegauge.latest import newest
 
 _NONE: Final = "none"
@@ -130,10 +130,12 @@ def sources_bytes(sources: Sequence[BrokerSource]) -> int:
     total = 0
     for source in sources:
         for log_dir in source.log_dirs:
-            for parent, _, names in os.walk(log_dir.path):
-                for name in names:
+            for _, entries in directories(Path(log_dir.path)):
+                for entry in entries:
+                    if is_directory(entry):
+                        continue
                     try:
-                        status = os.lstat(os.path.join(parent, name))
+                        status = entry.stat(follow_symlinks=False)
                     except OSError:
                         continue  # Gone, or not ours to see: the capture names it.
                     total += min(status.st_size, status.st_blocks * 512)

@@ -5,7 +5,7 @@ mistake of ours.
 
     0   nothing at or above --fail-on
     1   breaches at or above it
-    2   usage, or a snapshot that cannot be used
+    2   usage, an address of a store that is none, or a snapshot that cannot be used
     3   the environment: store, Spark, disk
     70  an error of our own
     130, 143, 129  Ctrl-C, SIGTERM, SIGHUP
@@ -28,7 +28,7 @@ from typing import Any, Final
 import click
 
 from snapshots.errors import AuditError, SnapshotError
-from spark_jobs.errors import OwnError
+from spark_jobs.errors import AddressError, OwnError
 from tidegauge.terminal import paragraph
 
 EXIT_BREACHES: Final = 1
@@ -87,7 +87,7 @@ def _words(error: AuditError) -> str:
 def _code(error: AuditError) -> int:
     if isinstance(error, OwnError):
         return EXIT_OUR_FAULT
-    return EXIT_UNUSABLE if isinstance(error, SnapshotError) else EXIT_ENVIRONMENT
+    return EXIT_UNUSABLE if isinstance(error, SnapshotError | AddressError) else EXIT_ENVIRONMENT
 
 
 def _traceback() -> None:

@@ -13,7 +13,7 @@ from expectations.catalogue.registry import CATALOGUE
 from expectations.data_docs import runbook
 from expectations.verdicts import shown
 from tidegauge.explained import Explained, from_report
-from tidegauge.present import breach_lines, subject_line
+from tidegauge.present import breach_lines, shown_plainly, subject_line
 from tidegauge.terminal import plain
 
 _WIDTH: Final = 118
@@ -31,7 +31,7 @@ def explain(breach_id: str, directory: Path) -> Iterator[str]:
 
 def lines(found: Explained) -> Iterator[str]:
     """A breach, wherever it was found."""
-    breach = found.breach
+    breach = shown_plainly(found.breach)
     yield from breach_lines({**breach, "next": ""})
     yield "  Evidence:"
     for name in _evidence_names(breach):
@@ -44,7 +44,7 @@ def lines(found: Explained) -> Iterator[str]:
     yield from _timeline(found)
     if breach["implied_by"]:
         yield f"  It follows from {breach['implied_by']}."
-    for consequence in found.consequences[:_CONSEQUENCES_SHOWN]:
+    for consequence in map(shown_plainly, found.consequences[:_CONSEQUENCES_SHOWN]):
         about = subject_line(consequence["subject"])
         yield f"  From it follows {consequence['code']} {consequence['name']} [{consequence['breach_id']}]: {about}"
     if len(found.consequences) > _CONSEQUENCES_SHOWN:

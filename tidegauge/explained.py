@@ -7,12 +7,13 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from snapshots.errors import SnapshotError
+from snapshots.location import local
 
 Row = Mapping[str, Any]
 
@@ -44,7 +45,7 @@ def from_report(breach_id: str, directory: Path) -> Explained:
     if not reports:
         raise SnapshotError(f"{directory} holds no report.json. Name the --out directory of an audit.")
     for path in reports:
-        report: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        report = _report(path)
         for breach in report["breaches"]:
             if breach["breach_id"] == breach_id:
                 return _with_facts(breach, report, path.parent / "facts")
@@ -52,6 +53,18 @@ def from_report(breach_id: str, directory: Path) -> Explained:
         f"{directory} holds no breach {breach_id}. Breach ids stand in brackets in what an audit prints, "
         "and as breach_id in report.json."
     )
+
+
+def _report(path: Path) -> Mapping[str, Any]:
+    try:
+        report = json.loads(local(path.parent).joinpath(path.name).read_text(encoding="utf-8"))
+        if isinstance(report["breaches"], list):
+            return cast(Mapping[str, Any], report)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    except OSError as error:
+        raise SnapshotError(f"{path} cannot be read: {error.strerror or error}. Check who laid it there.") from None
+    raise SnapshotError(f"{path} is no report of an audit. Name the --out directory of one.")
 
 
 def in_order(consequences: Iterable[Row]) -> list[Row]:

@@ -9,6 +9,7 @@ import json
 import click
 
 from tidegauge.endings import told
+from tidegauge.terminal import plain
 
 
 @click.command("metadata")
@@ -42,4 +43,4 @@ def metadata_command(
         click.echo(json.dumps(metadata.as_json(shown), indent=2))
     else:
         for line in metadata.as_lines(shown):
-            click.echo(line)
+            click.echo(plain(line))

@@ -3,7 +3,7 @@
     <directory>/data/        the cluster, or a link to it; made by initdb on first use (see `postgres_place`)
     <directory>/users.lock   whoever uses the server holds a shared lock on it; the kernel lets go when a process dies
     <directory>/start.lock   held while one of them starts the server
-    <directory>/initdb.running   there while the cluster is made
+    <directory>/initdb.running   there while the cluster is made; it says in which directory, so no other is emptied
 
 The rules that must hold: several processes may use one directory at once, the first starts the server, the last to
 leave stops it, and a killed one leaves nothing that keeps the next from working. It listens on a Unix socket only, in a
@@ -23,18 +23,21 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from snapshots.local_path import LocalPath
 from spark_jobs.errors import StoreError
 from spark_jobs.signals import held_back
+from tidegauge.postgres_directory import made, state_file
 from tidegauge.postgres_place import PREFIX, SOCKET_NAME, SOCKET_PORT, Place, known_place, open_place, removed
 
 _A_STORE_FOR_ONE_MACHINE: Final = ("max_connections=64", "jit=off")
 _WHO_MAY: Final = "local all all peer map=owner\n"
 _PATIENCE_S: Final = 90
+_LONGEST_NOTE: Final = 64
 _PID_FILE_LINES: Final = 8
 """Of postmaster.pid (Postgres's pidfile.h): the first is the process, the fifth the socket's directory."""
 
@@ -103,14 +106,13 @@ def store(directory: Path) -> Iterator[str]:
 def _join(directory: Path) -> int:
     """A file descriptor that counts as one user for as long as it is open."""
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
-            users = os.open(directory / "users.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            made(directory)
+            users = state_file(directory, "users.lock")
             fcntl.flock(users, fcntl.LOCK_SH)  # waits while the last user stops the server
             if _is_the_file(users, directory / "users.lock"):
                 return users
             os.close(users)  # removed meanwhile
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"The embedded Postgres cannot use the directory {directory}: {error}") from error
 
@@ -118,14 +120,17 @@ def _join(directory: Path) -> int:
 @contextmanager
 def _alone(directory: Path) -> Iterator[int]:
     """Gives a lock's descriptor; while the block lasts, nobody else starts the server or makes a database."""
-    with (directory / "start.lock").open("w") as lock:
+    lock = state_file(directory, "start.lock")
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield lock.fileno()
+        yield lock
+    finally:
+        os.close(lock)
 
 
 def _is_the_file(descriptor: int, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
     except FileNotFoundError:
         return False
 
@@ -168,11 +173,13 @@ def _ensure_cluster(directory: Path, place: Place, lock: int) -> None:
     An initdb whose caller was killed goes on: it holds the lock until it is done, so nobody works beside it.
     """
     half_made = directory / "initdb.running"
-    if half_made.exists():
-        place.empty()
+    if os.path.lexists(half_made):
+        _half_made_emptied(directory, place)
     elif (place.data / "PG_VERSION").exists():
         return
-    half_made.touch()
+    with os.fdopen(state_file(directory, half_made.name), "w") as note:
+        note.truncate()
+        note.write(place.identity())
     settings = [word for setting in _A_STORE_FOR_ONE_MACHINE for word in ("-c", setting)]
     place.run(
         "initdb",
@@ -185,6 +192,20 @@ def _ensure_cluster(directory: Path, place: Place, lock: int) -> None:
         holding=lock,
     )
     half_made.unlink()
+
+
+def _half_made_emptied(directory: Path, place: Place) -> None:
+    """Empties what an initdb that was killed left in the directory that it was begun in; never another one."""
+    with os.fdopen(state_file(directory, "initdb.running")) as note:
+        begun_in = note.read(_LONGEST_NOTE)
+    if begun_in == place.identity():
+        place.empty()
+    elif not place.is_empty():
+        raise StoreError(
+            f"The embedded Postgres does not empty {place.data}: {directory / 'initdb.running'} says that a database "
+            "was being made there, and not in this very directory. Look into it; if nothing in it is wanted, remove "
+            f"both, else remove {directory / 'initdb.running'} alone."
+        )
 
 
 def _started(place: Place) -> Path:
@@ -292,7 +313,7 @@ def _is_beginning(data: Path) -> bool:
 
 def _pid_file(data: Path) -> list[str]:
     try:
-        return (data / "postmaster.pid").read_text().splitlines()
+        return LocalPath(data / "postmaster.pid").read_text(errors="replace").splitlines()
     except FileNotFoundError:
         return []
 
@@ -300,9 +321,9 @@ def _pid_file(data: Path) -> list[str]:
 def _stop(directory: Path) -> None:
     try:
         place = known_place(directory)
+        told = _postmaster(place.data) if place is not None else None
     except (OSError, KeyError, ImportError) as error:
         raise StoreError(f"The embedded Postgres in {directory} cannot be stopped: {error}") from error
-    told = _postmaster(place.data) if place is not None else None
     if place is None or told is None:
         return
     try:
@@ -321,10 +342,10 @@ def _without_socket(directory: Path) -> None:
 
 
 def _cannot_start(directory: Path, error: BaseException) -> str:
-    log = directory / "data" / "log"
     tail = ""
-    if log.is_file():
-        tail = " Its log ends: " + " / ".join(log.read_text(errors="replace").splitlines()[-3:])
+    with suppress(OSError):  # There may be none. A link in its place is the account's, and root would follow it.
+        said = LocalPath((directory / "data").resolve() / "log").read_text(errors="replace")
+        tail = " Its log ends: " + " / ".join(said.splitlines()[-3:])
     return (
         f"The embedded Postgres in {directory} did not start on {platform.system()} {platform.machine()}: "
         f"{type(error).__name__}: {error}.{tail} "

@@ -1,8 +1,8 @@
 """Where the embedded Postgres lies, and as whom it runs: a directory in, a `Place` out.
 
 In: the directory that a user of the server names. Out: data directory, socket directory, account, programs. The rule
-that must hold: no mode and no owner of anything that was there before is changed, and nobody but the account and root
-gets to the data or the socket.
+that must hold: no mode and no owner of anything that was there before is changed, nobody but the account and root
+gets to the data or the socket, and nothing is written or removed where a link leads that somebody else may have laid.
 
 Postgres refuses to run as root. There a system user `pgserver` runs it, which is made if it is missing; what root
 keeps is closed to that user, as it should be, so the data lie below TIDEGAUGE_ROOT_POSTGRES, and `<directory>/data` is
@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from spark_jobs.errors import StoreError
 from tidegauge import settings
+from tidegauge.postgres_directory import check_owner, folder
 
 ACCOUNT_FOR_ROOT: Final = "pgserver"
 PREFIX: Final = "tidegauge-postgres-"
@@ -83,15 +84,28 @@ class Place:
         path.unlink(missing_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
             file.write(text)
-        _give(path, self.account)
+            if self.account is not None:  # By its descriptor: what stands at the path by now may be another's.
+                os.fchown(file.fileno(), self.account.pw_uid, self.account.pw_gid)
+
+    def identity(self) -> str:
+        """What tells the data directory from any other that may lie at its path later."""
+        return str(self.data.lstat().st_ino)
+
+    def is_empty(self) -> bool:
+        """Whether nothing is in the data directory."""
+        return not any(self.data.iterdir())
 
     def empty(self) -> None:
-        """Removes what is in the data directory."""
-        for path in self.data.iterdir():
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
+        """Removes what is in the data directory, which has to be its owner's and no link. Raises `StoreError`."""
+        at = folder(self.data, os.geteuid() if self.account is None else self.account.pw_uid)
+        try:
+            for name in os.listdir(at):
+                if stat.S_ISDIR(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode):
+                    shutil.rmtree(name, dir_fd=at)
+                else:
+                    os.unlink(name, dir_fd=at)
+        finally:
+            os.close(at)
 
 
 def _give(path: Path, account: pwd.struct_passwd | None) -> None:
@@ -105,21 +119,22 @@ def open_place(directory: Path, *, passing: bool) -> Place:
     `passing`: the data are wanted for a while only. Raises `StoreError` where another user could have put something
     there, or where there is no account to run the server, and `OSError`.
     """
-    _check_owner(directory)
+    check_owner(directory)
     data = directory / "data"
     if os.geteuid() != 0:
-        data.mkdir(mode=0o700, exist_ok=True)
-        return Place(data=data.resolve(), account=None, programs=_programs())
+        if not data.is_symlink():
+            data.mkdir(mode=0o700, exist_ok=True)
+        return Place(data=_data_of(data, None), account=None, programs=_programs())
     account = _account()
     programs = _reachable_programs(account)
     if not data.is_symlink() and data.exists():
-        return _of_before(Place(data=data.resolve(), account=account, programs=programs))
+        return _of_before(Place(data=_data_of(data, account), account=account, programs=programs))
     if not data.exists():  # A link that leads nowhere is of a place that somebody removed.
         own = _own_place(directory, passing=passing)
         _give(own, account)
         data.unlink(missing_ok=True)
         data.symlink_to(own)
-    return Place(data=data.resolve(strict=True), account=account, programs=programs)
+    return Place(data=_data_of(data, account), account=account, programs=programs)
 
 
 def known_place(directory: Path) -> Place | None:
@@ -128,22 +143,36 @@ def known_place(directory: Path) -> Place | None:
 
 
 def removed(directory: Path) -> None:
-    """Removes a directory and the data that it leads to."""
+    """Removes a directory and the data that it leads to. Raises `StoreError` where it leads to what is not ours."""
     data = directory / "data"
-    if data.is_symlink():
-        shutil.rmtree(data.resolve(), ignore_errors=True)
+    if data.is_symlink() and data.exists():
+        check_owner(directory)
+        shutil.rmtree(_data_of(data, _account() if os.geteuid() == 0 else None), ignore_errors=True)
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def _check_owner(directory: Path) -> None:
-    """Raises `StoreError` where somebody else may have laid what is in the directory."""
-    found = directory.stat()
-    if found.st_uid != os.geteuid() or (stat.S_IMODE(found.st_mode) & stat.S_IWOTH):
-        raise StoreError(
-            f"The embedded Postgres does not use {directory}: it belongs to user {found.st_uid} with mode "
-            f"{stat.S_IMODE(found.st_mode):o}, so somebody else can put files there. Take it from them (chown, chmod "
-            "o-w), choose another TIDEGAUGE_HOME, or name a Postgres of yours (TIDEGAUGE_STORE_URL)."
-        )
+def _data_of(data: Path, account: pwd.struct_passwd | None) -> Path:
+    """Where the data are, which whoever runs the server has to own. Raises `StoreError` where a link that we did not
+    lay leads to them, or leads where root keeps none, and `OSError`.
+    """
+    found = data.resolve(strict=True)
+    if data.is_symlink():
+        by = data.lstat().st_uid
+        if by not in (0, os.geteuid()) or (account is not None and not _is_of_root(found)):
+            raise StoreError(
+                f"The embedded Postgres does not follow {data}, a link of user {by} to {found}: it takes a link of "
+                f"yours alone, and as root one that leads below {settings.root_postgres()}. See who laid it there; "
+                "then remove it, which begins anew, or name a Postgres of yours (TIDEGAUGE_STORE_URL)."
+            )
+    os.close(folder(found, os.geteuid() if account is None else account.pw_uid))
+    return found
+
+
+def _is_of_root(found: Path) -> bool:
+    """Whether a directory is among those of root's data: below root's own, or for a while in the temporary one."""
+    if found.parent == Path(tempfile.gettempdir()).resolve():
+        return found.name.startswith(PREFIX)
+    return _for_root().resolve() in found.parents
 
 
 def _own_place(directory: Path, *, passing: bool) -> Path:
@@ -160,7 +189,7 @@ def _for_root() -> Path:
     if not place.exists():
         place.mkdir(parents=True)
         place.chmod(0o755)  # whatever the process's mask is
-    _check_owner(place)
+    check_owner(place)
     return place
 
 

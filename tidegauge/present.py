@@ -8,12 +8,12 @@ import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import click
 
 from expectations.causes import CAUSES
-from tidegauge.terminal import plain
+from tidegauge.terminal import plain, plain_values
 
 _COLOURS: Final = {"critical": "red", "warning": "yellow", "info": "cyan", "unknown": "magenta"}
 _WIDTH: Final = 118
@@ -27,6 +27,8 @@ _HIDING: Final = frozenset({"metadata_log", "metadata_log_start", "broker", "log
 
 _TRANSACTIONS_SHOWN: Final = 10
 _RISKS_SHOWN: Final = 5
+
+_PARAGRAPHS: Final = frozenset({"explanation"})
 
 Report = Mapping[str, Any]
 
@@ -43,6 +45,7 @@ def print_report(report_path: Path, data_docs_path: Path | None) -> None:
 
 def lines(report: Report) -> Iterator[str]:
     """The report, line by line."""
+    report = shown_plainly(report)
     run = report["run"]
     yield click.style(f"Cluster {plain(run['cluster'])}, snapshot {plain(run['snapshot_id'])}", bold=True)
     if restricted := run.get("restricted_to"):
@@ -151,6 +154,7 @@ def _breaches(report: Report) -> Iterator[str]:
 
 def breach_lines(breach: Mapping[str, Any]) -> Iterator[str]:
     """One breach as an argument, the next command at its end."""
+    breach = shown_plainly(breach)
     title = f"{breach['code']} {breach['name']}  {subject_line(breach['subject'])}"
     severity = click.style(breach["severity"], fg=_COLOURS[breach["severity"]])
     yield f"{click.style(title, bold=True)}  {severity}  [{breach['breach_id']}]"
@@ -159,6 +163,11 @@ def breach_lines(breach: Mapping[str, Any]) -> Iterator[str]:
     yield from _diagnosis(breach)
     if breach["next"]:
         yield f"  Next: {plain(breach['next'])}"
+
+
+def shown_plainly(told: Mapping[str, Any]) -> dict[str, Any]:
+    """A report or a part of one, which anybody may have written: nothing in it can steer a terminal."""
+    return cast(dict[str, Any], plain_values(told, paragraphs=_PARAGRAPHS))
 
 
 def _diagnosis(breach: Mapping[str, Any]) -> Iterator[str]:

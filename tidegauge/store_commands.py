@@ -67,7 +67,7 @@ def retain_command(
         with_snapshots=snapshots,
         dry_run=dry_run,
     ):
-        click.echo(line)
+        click.echo(plain(line))
 
 
 @store_group.command("names")

@@ -9,6 +9,7 @@ import json
 import click
 
 from tidegauge.endings import told
+from tidegauge.terminal import plain
 
 
 @click.command("visibility")
@@ -37,4 +38,4 @@ def visibility_command(
         click.echo(json.dumps(seen.as_json()))
         return
     for line in seen.lines():
-        click.echo(line)
+        click.echo(plain(line))

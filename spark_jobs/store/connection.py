@@ -12,9 +12,9 @@ import psycopg2
 import psycopg2.extensions
 from sqlalchemy.dialects.postgresql import psycopg2 as dialect
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
-from spark_jobs.errors import RefusedError, StoreError
+from spark_jobs.errors import AddressError, RefusedError, StoreError
 
 CONNECT_TIMEOUT_SECONDS: Final = 10
 
@@ -25,14 +25,18 @@ _ADVICE: Final = (
 
 
 def normalised(url: str) -> URL:
-    """The URL with the one driver that is used here. Raises `StoreError` if it names no Postgres."""
+    """The URL with the one driver that is used here. Raises `AddressError` if it names no Postgres."""
+    parsed: URL | None
     try:
         parsed = make_url(url)
-    except ArgumentError:  # its text repeats the URL, and with it the password
+        _, named = dialect.dialect().create_connect_args(parsed)  # type: ignore[no-untyped-call]
+        if b"\0" in "".join(map(str, named.values())).encode("utf-8"):
+            parsed = None  # libpq's words end there
+    except (SQLAlchemyError, ValueError):  # its text repeats the URL, and with it the password
         parsed = None
     if parsed is None or parsed.get_backend_name() not in ("postgresql", "postgres"):
         kind = f"{parsed.get_backend_name()!r} is no Postgres" if parsed is not None else "it cannot be read as a URL"
-        raise StoreError(
+        raise AddressError(
             f"The store's address is not usable: {kind}. Give postgresql+psycopg2://USER@HOST:PORT/DATABASE."
         )
     return parsed.set(drivername="postgresql+psycopg2")

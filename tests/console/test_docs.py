@@ -1,10 +1,12 @@
 """Data docs on disk: found by their reports, and nothing else is served."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from snapshots.local_path import LARGEST_FILE_READ_WHOLE, LARGEST_TEXT_READ_WHOLE
 from tidegauge.console.docs import Docs
 
 RUN = {"run_id": "r1", "cluster": "c", "snapshot_id": "s", "finished_at": "2026-11-21T03:00:00.000Z"}
@@ -30,7 +32,7 @@ def test_runs_are_found_by_their_reports(root: Path) -> None:
     assert (docs.runs()["r1"].cluster, docs.runs()["r1"].date) == ("c", "2026-11-21")
     found = docs.file("r1", "c", "2026-11-21", "index.html")
     assert found is not None
-    assert found[0].read_text() == "pages"
+    assert found == (b"pages", "text/html; charset=utf-8")
 
 
 @pytest.mark.parametrize(
@@ -79,4 +81,56 @@ def test_of_two_audits_that_came_to_one_run_each_leads_to_its_own(root: Path) ->
         assert docs.file(found.run_id, found.cluster, found.date, "index.html") is not None
     newest = docs.file("r1", "c", "2026-11-22", "index.html")
     assert newest is not None
-    assert newest[0].read_text() == "manual__2"
+    assert newest[0] == b"manual__2"
+
+
+@pytest.mark.parametrize("laid", ["a pipe", "a link", "a directory", "too large", "too deep", "half a character"])
+def test_a_report_that_is_none_is_passed_over(root: Path, laid: str) -> None:
+    run = root / "laid"
+    (run / "data_docs").mkdir(parents=True)
+    (run / "data_docs" / "index.html").touch()
+    report = run / "report.json"
+    if laid == "a pipe":
+        os.mkfifo(report)
+    elif laid == "a link":
+        (root / "secret").write_text(json.dumps({"run": RUN | {"run_id": "r2"}}))
+        report.symlink_to(root / "secret")
+    elif laid == "a directory":
+        report.mkdir()
+    elif laid == "too large":
+        with report.open("wb") as file:
+            file.truncate(LARGEST_TEXT_READ_WHOLE + 1)
+    elif laid == "too deep":
+        report.write_text("[" * 200_000)
+    else:
+        report.write_text(json.dumps({"run": RUN | {"run_id": "r2", "cluster": "\ud800"}}))
+    assert list(Docs([root]).runs()) == ["r1"]
+
+
+@pytest.mark.parametrize("laid", ["a pipe", "a link", "too large"])
+def test_a_page_that_is_none_is_not_served(root: Path, laid: str) -> None:
+    page = root / "manual__1" / "c" / "s" / "data_docs" / "laid.html"
+    if laid == "a pipe":
+        os.mkfifo(page)
+    elif laid == "a link":
+        page.symlink_to(page.with_name("index.html"))
+    else:
+        with page.open("wb") as file:
+            file.truncate(LARGEST_FILE_READ_WHOLE + 1)
+    assert Docs([root]).file("r1", "c", "2026-11-21", "laid.html") is None
+
+
+def test_pages_that_a_link_leads_to_are_not_served(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "index.html").write_text("of another")
+    (root / "laid").mkdir()
+    (root / "laid" / "report.json").write_text(json.dumps({"run": RUN | {"run_id": "r2"}}))
+    (root / "laid" / "data_docs").symlink_to(tmp_path / "elsewhere")
+    docs = Docs([root])
+    assert list(docs.runs()) == ["r1"]
+    assert docs.file("r2", "c", "2026-11-21", "index.html") is None
+
+
+def test_a_root_may_be_a_link(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "named").symlink_to(root)
+    assert list(Docs([tmp_path / "named"]).runs()) == ["r1"]

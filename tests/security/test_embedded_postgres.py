@@ -14,7 +14,7 @@ import pytest
 
 from spark_jobs.errors import StoreError
 from tests.security.embedded import programs, use
-from tidegauge import postgres
+from tidegauge import postgres, postgres_place
 
 
 def test_a_private_tree_stays_private(private: Path) -> None:
@@ -42,26 +42,90 @@ def test_a_path_too_long_for_a_socket_has_one_in_a_directory_of_its_own(private:
         assert not passing.exists()
 
 
-@pytest.mark.parametrize("how", ["anybody may write", "it is another user's"])
+@pytest.mark.parametrize("how", ["anybody may write", "a group may write", "it is another user's"])
 def test_a_directory_where_others_may_lay_files_is_refused(private: Path, how: str) -> None:
     directory = private / "postgres"
-    directory.mkdir()
+    directory.mkdir(mode=0o700)
     if how == "anybody may write":
         directory.chmod(0o777)
+    elif how == "a group may write":
+        directory.chmod(0o770)
     elif os.geteuid() == 0:
         os.chown(directory, 65534, 65534)
     else:
         directory = Path("/")
-    refused = "does not use" if directory != Path("/") else "cannot use"
-    with pytest.raises(StoreError, match=refused), postgres.running(directory):
+    with pytest.raises(StoreError, match="does not use"), postgres.running(directory):
         pass
+    assert directory == Path("/") or list(directory.iterdir()) == [], "it was looked at before anything was made in it"
+
+
+@pytest.mark.parametrize("name", ["users.lock", "start.lock", "initdb.running"])
+@pytest.mark.parametrize("laid", ["a link", "a link to nothing", "a pipe"])
+def test_a_lock_that_is_no_file_of_ours_is_neither_followed_nor_emptied(private: Path, name: str, laid: str) -> None:
+    directory, victim = private / "postgres", private / "victim"
+    directory.mkdir(mode=0o700)
+    if laid == "a pipe":
+        os.mkfifo(directory / name)
+    else:
+        (directory / name).symlink_to(victim)
+    if laid == "a link":
+        victim.write_text("precious")
+    with pytest.raises(StoreError, match=name), postgres.running(directory):
+        pass
+    assert victim.read_text() == "precious" if laid == "a link" else not victim.exists()
+
+
+def test_a_lock_keeps_what_is_in_it(private: Path) -> None:
+    directory = private / "postgres"
+    directory.mkdir(mode=0o700)
+    (directory / "start.lock").write_text("kept")
+    with postgres.running(directory):
+        assert (directory / "start.lock").read_text() == "kept"
+
+
+def test_only_the_directory_in_which_it_was_begun_is_emptied(private: Path) -> None:
+    directory, precious = private / "postgres", private / "precious"
+    directory.mkdir(mode=0o700)
+    precious.mkdir(mode=0o700)
+    (precious / "letters").write_text("kept")
+    (directory / "data").symlink_to(precious)
+    (directory / "initdb.running").touch()
+    with pytest.raises(StoreError, match=r"does not (empty|follow)"), postgres.running(directory):
+        pass
+    assert (precious / "letters").read_text() == "kept"
+
+
+def test_a_data_directory_that_is_exchanged_for_a_link_is_not_emptied(private: Path) -> None:
+    (private / "precious").mkdir()
+    (private / "precious" / "letters").write_text("kept")
+    (private / "data").symlink_to(private / "precious")
+    place = postgres_place.Place(data=private / "data", account=None, programs=programs())
+    with pytest.raises(OSError, match="data"):
+        place.empty()
+    assert (private / "precious" / "letters").read_text() == "kept"
+
+
+@pytest.mark.parametrize("laid", ["a link", "a pipe"])
+def test_what_a_server_says_of_itself_is_read_through_no_link(private: Path, laid: str) -> None:
+    with postgres.running(private / "postgres") as server:
+        data = (server.directory / "data").resolve()
+    for name in ("postmaster.pid", "log"):
+        (data / name).unlink(missing_ok=True)
+        if laid == "a link":
+            (private / "secret").write_text("a secret\n" * 9)
+            (data / name).symlink_to(private / "secret")
+        else:
+            os.mkfifo(data / name)
+    with pytest.raises(StoreError) as refused, postgres.running(private / "postgres"):
+        pass
+    assert "a secret" not in str(refused.value)
 
 
 def test_what_a_killed_initdb_left_is_made_anew(private: Path) -> None:
     with postgres.running(private / "postgres") as server:
         data = server.directory / "data"
     shutil.rmtree(data / "base")
-    (private / "postgres" / "initdb.running").touch()
+    (private / "postgres" / "initdb.running").write_text(str(data.stat().st_ino))
     with postgres.running(private / "postgres") as server:
         assert server.ensure_database()
 

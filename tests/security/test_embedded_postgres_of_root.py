@@ -1,5 +1,6 @@
 """Root's embedded Postgres: who runs it, who gets in, where it lies."""
 
+import os
 import pwd
 import shutil
 import stat
@@ -72,6 +73,42 @@ def test_data_of_before_are_used_where_the_account_reaches_them_and_never_opened
     reachable.chmod(0o711)
     with postgres.running(reachable) as server:
         use(server.url("kept"))
+
+
+@pytest.mark.parametrize("by", ["root", "another user"])
+def test_data_that_a_link_leads_to_elsewhere_are_refused_and_kept(private: Path, by: str) -> None:
+    directory, precious = private / "postgres", private / "precious"
+    directory.mkdir(mode=0o700)
+    precious.mkdir(mode=0o700)
+    (precious / "letters").write_text("kept")
+    account = pwd.getpwnam(postgres_place.ACCOUNT_FOR_ROOT)
+    os.chown(precious, account.pw_uid, account.pw_gid)
+    (directory / "data").symlink_to(precious)
+    (directory / "initdb.running").write_text(str(precious.stat().st_ino))
+    if by == "another user":
+        os.chown(directory / "data", 65534, 65534, follow_symlinks=False)
+    with pytest.raises(StoreError, match="does not follow"), postgres.running(directory):
+        pass
+    with pytest.raises(StoreError, match="does not follow"):
+        postgres_place.removed(directory)
+    assert (precious / "letters").read_text() == "kept"
+
+
+def test_data_of_another_user_below_roots_own_directory_are_refused(private: Path) -> None:
+    with postgres.running(private / "postgres"):
+        pass
+    os.chown((private / "postgres" / "data").resolve(), 65534, 65534)
+    with pytest.raises(StoreError, match="belongs to user 65534"), postgres.running(private / "postgres"):
+        pass
+
+
+def test_a_link_of_another_user_is_no_directory_of_roots(private: Path) -> None:
+    (private / "own").mkdir(mode=0o700)
+    (private / "postgres").symlink_to(private / "own")
+    os.chown(private / "postgres", 65534, 65534, follow_symlinks=False)
+    with pytest.raises(StoreError, match="a link of user 65534"), postgres.running(private / "postgres"):
+        pass
+    assert list((private / "own").iterdir()) == []
 
 
 def _asked_as_nobody(sockets: Path) -> str:

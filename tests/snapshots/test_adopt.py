@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from snapshots.adopt import adopt, open_snapshot, survey
 from snapshots.errors import SnapshotError
 from snapshots.manifest import MANIFEST_NAME, Consistency, Source
+from snapshots.sources import broker_sources
 from snapshots.verification import verify
 from tests.conftest import Golden
+from tidegauge.capture import sources_bytes
 
 CLUSTER = "AAAAAAAAAAAAAAAAAAAAAA"
 
@@ -150,6 +153,31 @@ def test_links_and_what_is_no_file_are_named_and_not_followed(copy: Path, tmp_pa
         "broker-1/orders-0/pipe": "not a regular file",
     }
     assert len(list(manifest.files())) == 8
+
+
+@pytest.fixture
+def deep(copy: Path) -> Iterator[Path]:
+    """The copy with 1,200 directories in one another, which are more than Python's stack has frames."""
+    folders = [copy / "broker-1" / "orders-0"]
+    for _ in range(1200):
+        folders.append(folders[-1] / "d")
+        folders[-1].mkdir()
+    (folders[-1] / "file").touch()
+    yield copy
+    (folders[-1] / "file").unlink()
+    for folder in reversed(folders[1:]):  # Whoever clears up after the test would stand on that stack.
+        folder.rmdir()
+
+
+def test_directories_without_end_are_named_and_not_entered(deep: Path) -> None:
+    found = adopt(deep, cluster="production")
+    (left,) = found.manifest.left_out
+    assert left.path == "broker-1/orders-0" + "/d" * 64
+    assert left.reason == "not read: more than 64 directories lie in one another here"
+    assert len(list(found.manifest.files())) == 8
+    assert verify(open_snapshot(deep)) == ()
+    sources, _ = broker_sources([f"1={deep / 'broker-1'}"])
+    assert sources_bytes(sources) > 0
 
 
 @pytest.mark.parametrize("names", [("d1", "d2"), ("kafka-logs-1", "kafka-logs-2"), ("data-1",)])

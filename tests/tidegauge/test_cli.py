@@ -52,6 +52,21 @@ def test_a_snapshot_of_zero_brokers(tmp_path):
     assert "cp -a --sparse=always" in result.output
 
 
+@pytest.mark.parametrize("command", [("store", "names"), ("store", "dump"), ("job", "snapshot", "--run")])
+def test_a_store_s_address_that_is_none(tmp_path, command):
+    if command != ("store", "names"):
+        command = (*command, tmp_path / "new")
+    if command[0] == "job":
+        replica = make_broker(tmp_path / "copy", 1) / "orders-0"
+        replica.mkdir()
+        (replica / "00000000000000000000.log").touch()
+        command = (*command, tmp_path / "copy")
+    result = run(*command, "--store", "postgresql://user:s3cret@host:s3cret/db")
+    assert result.exit_code == 2
+    assert "Give postgresql+psycopg2://USER@HOST:PORT/DATABASE" in result.output
+    assert "s3cret" not in result.output
+
+
 def test_a_manifest_that_is_no_manifest(tmp_path):
     make_broker(tmp_path, 1)
     (tmp_path / "MANIFEST.json").write_text('{"schema_version": 1, "cluster": 7}')

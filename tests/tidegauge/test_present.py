@@ -1,13 +1,16 @@
 """How a report reads on a terminal."""
 
 import json
+import os
 
 import click
 import pytest
 
+from snapshots.errors import SnapshotError
 from tidegauge import present
 from tidegauge.explain import explain
 
+WRITTEN = ("name", "subject", "explanation", "next")
 HOSTILE = "or\x1b[31mders\n\u202e"
 
 
@@ -100,6 +103,47 @@ def test_names_out_of_a_snapshot_cannot_write_to_the_terminal(report):
     assert "\x1b[31mders" not in text
     assert "\u202e" not in text
     assert "or\\x1b[31mders" in text
+
+
+def everywhere(value: object) -> object:
+    """The same value, with what steers a terminal in each text by which nothing is looked up."""
+    if isinstance(value, dict):
+        looked_up = {"code", "severity", "verdict", "points_to", "state", "failure", "implied_by"}
+        return {
+            f"{name}\x1b[8m" if name == "follower_id" else name: inner if name in looked_up else everywhere(inner)
+            for name, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [everywhere(inner) for inner in value]
+    return f"{value}\x1b[2J\x9b\u202e" if isinstance(value, str) else value
+
+
+def test_a_report_that_somebody_else_wrote_cannot_write_to_the_terminal(report):
+    text = said(everywhere(report))
+    assert all(c.isprintable() or c == "\n" for c in text)
+    assert "NoCommittedTruncation\\x1b[2J" in text
+
+
+def test_a_breach_of_a_report_that_somebody_else_wrote_is_explained_plainly(report, tmp_path):
+    first, second, _ = report["breaches"]
+    hostile = {**first, "breach_id": "D06-1", **{n: everywhere(v) for n, v in first.items() if n in WRITTEN}}
+    hostile |= {"implied_by": "\x1b]0;owned\x07", "severity": "critical", "evidence": {"a\x1b[31m": "b\x1b[31m"}}
+    report["breaches"] = [hostile, everywhere(second) | {"breach_id": "D02-1\x1b[2K\n", "implied_by": "D06-1"}]
+    (tmp_path / "report.json").write_text(json.dumps(report))
+    text = click.unstyle("\n".join(explain("D06-1", tmp_path)))
+    assert all(c.isprintable() or c == "\n" for c in text)
+    assert "It follows from \\x1b]0;owned\\x07." in text
+    assert "[D02-1\\x1b[2K\\x0a]" in text
+
+
+@pytest.mark.parametrize("laid", ["[" * 100_000, "{}", "[]", '{"breaches": 1}', "\xff", None])
+def test_a_report_that_is_none_is_said_to_be_none(tmp_path, laid):
+    if laid is None:
+        os.mkfifo(tmp_path / "report.json")
+    else:
+        (tmp_path / "report.json").write_text(laid, encoding="latin-1")
+    with pytest.raises(SnapshotError, match=r"report\.json"):
+        list(explain("D06-1", tmp_path))
 
 
 def test_a_breach_is_explained_with_its_evidence_and_what_follows(report, tmp_path):

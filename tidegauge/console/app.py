@@ -14,7 +14,7 @@ from typing import Final
 
 from fastapi import APIRouter, FastAPI, Request
 from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from spark_jobs.errors import StoreError
@@ -122,8 +122,8 @@ def _docs_file(request: Request) -> Response:
         found = asked.docs.file(asked.path["run"], asked.path["cluster"], asked.path["date"], asked.path["file"])
     if found is None:
         raise not_found("No data docs are kept under this address.")
-    path, kind = found
-    return FileResponse(path, media_type=kind, headers={"Content-Security-Policy": security.DOCS_POLICY})
+    page, kind = found
+    return Response(page, media_type=kind, headers={"Content-Security-Policy": security.DOCS_POLICY})
 
 
 def _docs_of(request: Request) -> Response:

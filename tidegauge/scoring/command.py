@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from tidegauge.endings import EXIT_BREACHES, progress, told
+from tidegauge.terminal import plain
 
 if TYPE_CHECKING:
     from tidegauge.scoring.run import Batch
@@ -97,7 +98,7 @@ def score_command(
         click.echo(json.dumps(found.to_json(), indent=1))
     else:
         for line in _report(found, out):
-            click.echo(line)
+            click.echo(plain(line))
     sys.exit(0 if found.perfect else EXIT_BREACHES)
 
 

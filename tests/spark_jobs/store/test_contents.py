@@ -3,7 +3,7 @@
 import json
 import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg2
@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spark_jobs import store
-from spark_jobs.errors import AuditError, EvaluationError, SnapshotError, StoreError
+from spark_jobs.errors import AddressError, AuditError, EvaluationError, SnapshotError, StoreError
+from spark_jobs.store.connection import without_secrets
 from spark_jobs.store.rows import NUL_SHOWN, json_text, storable_json, text_value
 from tests.spark_jobs.store.helpers import breach, key, opened, report, rows, table
 
@@ -142,6 +143,26 @@ def test_postgres_takes_any_text(scratch: Any, value: str) -> None:
 # -------------------------------------------------------------------------------------------------------------- errors
 
 
+NO_ADDRESSES = (
+    "postgresql://someone:s3cret@127.0.0.1:s3cret/nowhere",
+    "postgresql://someone:s3cret@[::1/nowhere",
+    f"postgresql://someone:s3cret@127.0.0.1:{'9' * 5000}/nowhere",
+    "postgresql://someone:s3cret@127.0.0.1/nowhere?port=s3cret",
+    "postgresql://someone:s3cret@/nowhere?host=127.0.0.1:5432&host=127.0.0.1:s3cret",
+    "postgresql://someone:s3cret%00@127.0.0.1/nowhere",
+    "postgresql://\ud800:s3cret@127.0.0.1/nowhere",
+)
+
+
+@pytest.mark.parametrize("address", NO_ADDRESSES)
+@pytest.mark.parametrize("reads", [store.normalised, without_secrets], ids=lambda reads: reads.__name__)
+def test_what_is_no_address_is_said_to_be_none(address: str, reads: Callable[[str], object]) -> None:
+    with pytest.raises(AddressError, match="Give postgresql") as raised:
+        reads(address)
+    assert "s3cret" not in str(raised.value)
+    assert raised.value.__context__ is None, "an error that repeats the address"
+
+
 @pytest.mark.parametrize(
     "broken",
     [
@@ -150,6 +171,7 @@ def test_postgres_takes_any_text(scratch: Any, value: str) -> None:
         "postgresql+psycopg2://someone@127.0.0.1:1/nowhere?password=s3cret",
         "mysql://someone:s3cret@127.0.0.1/nowhere",
         "s3cret",
+        *NO_ADDRESSES,
     ],
 )
 def test_an_unusable_store_is_named_without_its_password(broken: str) -> None:
