@@ -37,6 +37,7 @@ from snapshots.manifest import (
 from snapshots.other_directories import is_log_dir, is_metadata_log_dir, log_dirs_below, what_it_holds
 from snapshots.settled import settled
 from snapshots.signing import Trusted, signature_name
+from snapshots.whole_files import write_whole
 
 _BROKER_PREFIX: Final = "broker-"
 _BROKER_DIR: Final = re.compile(r"broker-(0|[1-9][0-9]{0,9})")
@@ -121,11 +122,8 @@ def adopt(
     manifest = survey(
         directory, cluster=cluster, consistency=consistency, snapshot_id=snapshot_id, digests=True, progress=progress
     )
-    partial = directory / f".{MANIFEST_NAME}.partial"
     try:
-        partial.unlink(missing_ok=True)  # Whatever lies there: what it points to is not ours to write to.
-        partial.write_text(to_json(manifest), encoding="utf-8")
-        os.replace(partial, target)
+        write_whole(target, to_json(manifest))
     except OSError as error:
         raise SnapshotError(f"{target} cannot be written: {error}. Adopt a copy that you may write to.") from error
     return Snapshot(root=directory, manifest=manifest)

@@ -11,7 +11,6 @@ rule that must hold: a step reads only what the steps before it wrote here, so t
 """
 
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,13 +21,15 @@ from snapshots.adopt import Snapshot
 from snapshots.errors import SnapshotError
 from snapshots.listing import has_replicas, listing
 from snapshots.location import Location, location
-from snapshots.manifest import Manifest, from_json, to_json
+from snapshots.manifest import LAST_INSTANT_MS, Fields, Manifest, from_json, to_json
 from snapshots.other_directories import log_dirs_below, what_it_holds
 from snapshots.signing import Trusted
 from snapshots.verification import open_verified
+from snapshots.whole_files import write_whole
 from spark_jobs.failures import Failures
-from spark_jobs.look import EVERYTHING, Look, Place, check_there
+from spark_jobs.look import EVERYTHING, Look, Place, check_there, look_of
 from spark_jobs.pairs import check_pair
+from spark_jobs.run_places import check_own, place_below
 
 FAILED: Final = "failed"
 """Below a run directory: notes of the snapshots that could not be audited."""
@@ -127,6 +128,7 @@ def new_run(
             f"--previous compares one snapshot with an earlier one, and {len(inputs)} are to be audited. "
             "Name one SNAPSHOT with it, or audit them one after the other."
         )
+    check_own(directory)
     named = {inputs[0]: previous} if isinstance(previous, str) else previous or {}
     opening = _Opening(cluster, trusted)
     pairs = _opened(inputs, named, opening, Failures(directory=str(directory / FAILED)))
@@ -259,9 +261,7 @@ def save(run: Run) -> None:
         ],
     }
     run.work.mkdir(parents=True, exist_ok=True)
-    partial = run.directory / f".{_RUN_FILE}.partial"
-    partial.write_text(json.dumps(value), encoding="utf-8")
-    os.replace(partial, run.directory / _RUN_FILE)
+    write_whole(run.directory / _RUN_FILE, json.dumps(value))
 
 
 def _address(store_url: str | None) -> str | None:
@@ -277,40 +277,57 @@ def _saved_previous(previous: ReadSnapshot | None) -> dict[str, Any] | None:
     return {"root": str(previous.root), "manifest": json.loads(to_json(previous.manifest))}
 
 
-def _loaded_previous(value: dict[str, Any] | None, where: Path) -> ReadSnapshot | None:
-    if value is None:
-        return None
-    manifest = from_json(json.dumps(value["manifest"]), where=str(where), settled=True)
-    return ReadSnapshot(root=location(value["root"]), manifest=manifest)
-
-
 def load(directory: Path) -> Run:
-    """Reads a run directory. Raises `SnapshotError` if it is none."""
+    """Reads a run directory. Raises `SnapshotError` if it is none, or not one that we wrote."""
+    check_own(directory)
     path = directory / _RUN_FILE
     try:
-        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
         raise SnapshotError(
             f"{directory} is not a run directory ({error}). "
             f"Begin with: tidegauge job snapshot --run {directory} SNAPSHOT"
         ) from error
+    try:
+        return _run_of(directory, Fields.of(value, "it"))
+    except (KeyError, TypeError, ValueError, RecursionError, SnapshotError) as error:
+        raise SnapshotError(
+            f"{path} is not what the step snapshot writes ({type(error).__name__}: {error}). "
+            f"Begin anew: tidegauge job snapshot --run {directory} SNAPSHOT"
+        ) from error
+
+
+def _run_of(directory: Path, value: Fields) -> Run:
+    """The run that `run.json` tells of. Who wrote it need not mean well: every field has its type, and no result goes
+    anywhere but below the run directory.
+    """
+    snapshots = tuple(_audited_of(directory, each) for each in value.objects("snapshots"))
+    if not snapshots:
+        raise ValueError("it names no snapshot")
     return Run(
         directory=directory,
-        snapshots=tuple(
-            AuditedSnapshot(
-                root=location(s["root"]),
-                target=directory / s["target"],
-                manifest=from_json(json.dumps(s["manifest"]), where=str(path), settled=True),
-                previous=_loaded_previous(s.get("previous"), path),
-            )
-            for s in value["snapshots"]
-        ),
-        store_url=value["store_url"],
-        fail_on=value["fail_on"],
-        started_at_ms=value["started_at_ms"],
-        data_docs=value["data_docs"],
-        look=Look(
-            partitions=frozenset((topic, partition) for topic, partition in value.get("partitions", ())),
-            invariants=tuple(value.get("invariants", ())),
-        ),
+        snapshots=snapshots,
+        store_url=value.text_or_none("store_url"),
+        fail_on=value.text("fail_on"),
+        started_at_ms=value.whole("started_at_ms", most=LAST_INSTANT_MS),
+        data_docs=value.flag("data_docs"),
+        look=look_of(value.values.get("partitions", ()), value.values.get("invariants", ())),
     )
+
+
+def _audited_of(directory: Path, value: Fields) -> AuditedSnapshot:
+    previous = value.values.get("previous")
+    return AuditedSnapshot(
+        root=location(value.text("root")),
+        target=place_below(directory, value.text("target")),
+        manifest=_manifest_of(value),
+        previous=None if previous is None else _read_of(Fields.of(previous, "previous")),
+    )
+
+
+def _read_of(value: Fields) -> ReadSnapshot:
+    return ReadSnapshot(root=location(value.text("root")), manifest=_manifest_of(value))
+
+
+def _manifest_of(value: Fields) -> Manifest:
+    return from_json(json.dumps(value.values["manifest"]), where="a snapshot's manifest in it", settled=True)

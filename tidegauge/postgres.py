@@ -35,6 +35,7 @@ from tidegauge.postgres_place import PREFIX, SOCKET_NAME, SOCKET_PORT, Place, kn
 _A_STORE_FOR_ONE_MACHINE: Final = ("max_connections=64", "jit=off")
 _WHO_MAY: Final = "local all all peer map=owner\n"
 _PATIENCE_S: Final = 90
+_LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _PID_FILE_LINES: Final = 8
 """Of postmaster.pid (Postgres's pidfile.h): the first is the process, the fifth the socket's directory."""
 
@@ -105,7 +106,7 @@ def _join(directory: Path) -> int:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
-            users = os.open(directory / "users.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            users = os.open(directory / "users.lock", _LOCK, 0o600)
             fcntl.flock(users, fcntl.LOCK_SH)  # waits while the last user stops the server
             if _is_the_file(users, directory / "users.lock"):
                 return users
@@ -118,9 +119,12 @@ def _join(directory: Path) -> int:
 @contextmanager
 def _alone(directory: Path) -> Iterator[int]:
     """Gives a lock's descriptor; while the block lasts, nobody else starts the server or makes a database."""
-    with (directory / "start.lock").open("w") as lock:
+    lock = os.open(directory / "start.lock", _LOCK, 0o600)
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield lock.fileno()
+        yield lock
+    finally:
+        os.close(lock)
 
 
 def _is_the_file(descriptor: int, path: Path) -> bool:
