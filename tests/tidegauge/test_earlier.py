@@ -126,3 +126,16 @@ def test_one_that_cannot_be_used_leaves_the_others_their_earlier_snapshot(
     found = earlier_of(given, url=store_url, cluster=tmp_path.name, say=said.append)
     assert found == {str(week[7]): str(week[6])}
     assert not_yet(given, url=store_url, cluster=tmp_path.name) == tuple(given), "told of where they are audited"
+
+
+def test_what_is_dated_in_the_future_is_nobody_s_earlier_one(
+    store_url: str, week: dict[int, Path], tmp_path: Path
+) -> None:
+    said: list[str] = []
+    now = datetime(2026, 1, 4, tzinfo=UTC)  # by which the fifth day and those after it are forged
+    of_a_store = earlier_of([str(week[7])], url=store_url, cluster=None, say=said.append, now=now)
+    assert of_a_store == {str(week[7]): str(week[4])}
+    assert "day-6 is passed over: it is dated 2026-01-06 00:00:00 UTC" in said
+    since = datetime(2026, 1, 7, tzinfo=UTC)
+    of_an_interval = earlier_of([str(week[7])], url=store_url, cluster=None, say=said.append, since=since, now=now)
+    assert of_an_interval == of_a_store
