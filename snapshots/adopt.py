@@ -21,8 +21,10 @@ from snapshots.errors import SnapshotError
 from snapshots.holes import sha256_of
 from snapshots.location import Location, local
 from snapshots.manifest import (
+    LARGEST_FILE_BYTES,
     LARGEST_NODE_ID,
     MANIFEST_NAME,
+    NO_TEXT,
     BrokerCapture,
     Consistency,
     FileEntry,
@@ -31,7 +33,10 @@ from snapshots.manifest import (
     Manifest,
     Mode,
     Source,
+    as_text,
+    check_words,
     from_json,
+    is_text,
     to_json,
 )
 from snapshots.other_directories import is_log_dir, is_metadata_log_dir, log_dirs_below, what_it_holds
@@ -122,6 +127,7 @@ def adopt(
     manifest = survey(
         directory, cluster=cluster, consistency=consistency, snapshot_id=snapshot_id, digests=True, progress=progress
     )
+    check_words(manifest, where=str(directory))
     try:
         write_whole(target, to_json(manifest))
     except OSError as error:
@@ -148,7 +154,7 @@ def survey(
         match = _BROKER_DIR.fullmatch(child.name)
         if match is None or int(match[1]) > LARGEST_NODE_ID:
             if child.name.startswith(_BROKER_PREFIX):
-                misnamed.append(LeftOut(path=child.name, reason="not read: it is not called broker-<node.id>"))
+                misnamed.append(LeftOut(path=as_text(child.name), reason="not read: it is not called broker-<node.id>"))
             continue
         if child.is_symlink() or not child.is_dir():
             left_out.append(LeftOut(path=child.name, reason="not a directory of the copy itself"))
@@ -162,7 +168,7 @@ def survey(
     if not any(b.files for b in brokers):
         raise SnapshotError(_holds_nothing(directory, left_out))
     found = Manifest(
-        cluster=directory.resolve().name,
+        cluster=as_text(directory.resolve().name),
         cluster_id=None,
         snapshot_id=snapshot_id or _default_id(directory, brokers),
         source=Source.SIMULATED if (directory / "TRUTH.json").exists() else Source.CAPTURED,
@@ -196,6 +202,9 @@ def _broker(
         relative = path.relative_to(root).as_posix()
         try:
             size = path.stat().st_size
+            if size > LARGEST_FILE_BYTES:
+                left_out.append(LeftOut(path=relative, reason="not read: Kafka writes no file of that size"))
+                continue
             digest = sha256_of(path) if digests else None
         except OSError as error:
             left_out.append(LeftOut(path=relative, reason=f"cannot be read: {error.strerror or error}"))
@@ -229,7 +238,7 @@ def _no_log_dir(root: Path, directory: Path) -> str:
     """Why a node's directory is not read, and what to do where its log dirs lie deeper."""
     likely = [path.relative_to(root).as_posix() for path in log_dirs_below(directory)]
     if likely:
-        return f"its log dirs lie deeper, at {', '.join(likely)}: put each at {directory.name}/<any name>"
+        return f"its log dirs lie deeper, at {as_text(', '.join(likely))}: put each at {directory.name}/<any name>"
     return f"no log dir of a broker: it {what_it_holds(directory)}"
 
 
@@ -239,7 +248,8 @@ def _size_of_log(path: Path, size: int) -> int | None:
         return None
     with path.open("rb") as file:
         file.seek(size - END_FRAME_BYTES)
-        return log_size_bytes(file.read(END_FRAME_BYTES))
+        told = log_size_bytes(file.read(END_FRAME_BYTES))
+    return told if told is not None and told <= LARGEST_FILE_BYTES else None
 
 
 def _children(directory: Path) -> list[Path]:
@@ -261,7 +271,7 @@ def _log_dir_names(directory: Path) -> tuple[str, ...]:
         children = sorted(directory.iterdir())
     except OSError:
         return own
-    below = (c.name for c in children if c.is_dir() and not c.is_symlink() and is_log_dir(c))
+    below = (c.name for c in children if is_text(c.name) and c.is_dir() and not c.is_symlink() and is_log_dir(c))
     return (*own, *below)
 
 
@@ -290,30 +300,33 @@ def _holds_nothing(directory: Path, left_out: list[LeftOut]) -> str:
 
 
 def walk(root: Path, directory: Path, left_out: list[LeftOut]) -> Iterator[Path]:
-    """Regular files below a directory, sorted; links and unreadable directories are named in `left_out`."""
+    """Regular files below a directory, sorted; links, names that no manifest can hold and unreadable directories are
+    named in `left_out`.
+    """
+
+    def leave(path: Path, reason: str) -> None:
+        left_out.append(LeftOut(path=as_text(path.relative_to(root).as_posix()), reason=reason))
 
     def failed(error: OSError) -> None:
-        path = Path(error.filename) if error.filename else directory
-        left_out.append(
-            LeftOut(path=path.relative_to(root).as_posix(), reason=f"cannot be read: {error.strerror or error}")
-        )
+        leave(Path(error.filename) if error.filename else directory, f"cannot be read: {error.strerror or error}")
 
     for parent, directories, names in os.walk(directory, onerror=failed, followlinks=False):
         directories.sort()
         for name in list(directories):
             path = Path(parent, name)
-            if path.is_symlink():
+            if path.is_symlink() or not is_text(name):
                 directories.remove(name)
-                left_out.append(LeftOut(path=path.relative_to(root).as_posix(), reason="a link; not followed"))
+                leave(path, "a link; not followed" if path.is_symlink() else NO_TEXT)
         for name in sorted(names):
             path = Path(parent, name)
-            relative = path.relative_to(root).as_posix()
             if path.is_symlink():
-                left_out.append(LeftOut(path=relative, reason="a link; not followed"))
+                leave(path, "a link; not followed")
+            elif not is_text(name):
+                leave(path, NO_TEXT)
             elif not path.is_file():
-                left_out.append(LeftOut(path=relative, reason="not a regular file"))
+                leave(path, "not a regular file")
             elif not os.access(path, os.R_OK):
-                left_out.append(LeftOut(path=relative, reason="cannot be read: Permission denied"))
+                leave(path, "cannot be read: Permission denied")
             else:
                 yield path
 

@@ -98,7 +98,7 @@ class Failures:
     def _keep(self, name: str, failure: Failure) -> None:
         folder = Path(self.directory, failure.step)
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{sha256(name.encode()).hexdigest()}.json"
+        path = folder / f"{sha256(os.fsencode(name)).hexdigest()}.json"
         if path.exists():
             return
         write_whole(path, json.dumps(asdict(failure)), by=str(os.getpid()))

@@ -20,7 +20,7 @@ from snapshots.adopt import Snapshot
 from snapshots.errors import SnapshotError
 from snapshots.listing import has_replicas, listing
 from snapshots.location import Location, location
-from snapshots.manifest import LAST_INSTANT_MS, Fields, Manifest, from_json, to_json
+from snapshots.manifest import LAST_INSTANT_MS, Fields, Manifest, as_text, check_words, from_json, is_text, to_json
 from snapshots.other_directories import log_dirs_below, what_it_holds
 from snapshots.signing import Trusted
 from snapshots.verification import open_verified
@@ -208,7 +208,17 @@ def _opened_pair(opening: "_Opening", given: str, before: str | None) -> tuple[S
     earlier = opening.of(before) if before is not None else None
     if earlier is not None:
         check_pair(snapshot.manifest, earlier.manifest)
+    for each in (snapshot, earlier):
+        if each is not None:
+            _must_be_kept(each)
     return snapshot, earlier
+
+
+def _must_be_kept(snapshot: Snapshot) -> None:
+    """`run.json` holds every snapshot of the run: one that it cannot hold would take the others along."""
+    if not is_text(str(snapshot.root)):
+        raise SnapshotError(f"{as_text(str(snapshot.root))} is a path that is no UTF-8. Name the snapshot by another.")
+    check_words(snapshot.manifest, where=str(snapshot.root))
 
 
 def _check_names(pair: tuple[Snapshot, Snapshot | None], taken: list[tuple[Snapshot, Snapshot | None]]) -> None:
