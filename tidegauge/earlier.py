@@ -11,6 +11,7 @@ what the one before it has last. A run says where its snapshot lay; one that lie
 others of its cluster are.
 """
 
+import errno
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -136,9 +137,14 @@ def _comparable(snapshot: Snapshot, candidate: _Candidate, home: Location, trust
     cluster = snapshot.manifest.cluster
     places = [candidate.place, str(home / cluster / candidate.snapshot_id)]
     for place in filter(None, places):
-        with suppress(SnapshotError):
+        try:
             earlier = open_snapshot(location(place), cluster=cluster, trusted=trusted)
             if earlier.manifest.snapshot_id == candidate.snapshot_id:
                 check_pair(snapshot.manifest, earlier.manifest)
                 return place
+        except SnapshotError:
+            continue
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:  # That is of a name which a manifest made up: nothing lies there.
+                raise
     return None

@@ -10,6 +10,7 @@ adjoining intervals; a day without a snapshot is an error, never another day's; 
 cluster's newest, since it would be for as long as that is. `all` names it all the same: an audit refuses it, by name.
 """
 
+import errno
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -194,8 +195,13 @@ def _captured(place: Location, written: float) -> datetime:
 
 def _manifests(root: Location) -> Iterator[tuple[float, str]]:
     """When each snapshot below was finished, and its directory's name."""
-    if not root.is_dir():
-        return
+    try:
+        if not root.is_dir():
+            return
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return  # A cluster's name that a manifest made up: nothing can lie there.
+        raise
     for directory in root.iterdir():
         try:
             finished_at = (directory / MANIFEST_NAME).stat().st_mtime

@@ -139,3 +139,23 @@ def test_what_is_dated_in_the_future_is_nobody_s_earlier_one(
     since = datetime(2026, 1, 7, tzinfo=UTC)
     of_an_interval = earlier_of([str(week[7])], url=store_url, cluster=None, say=said.append, since=since, now=now)
     assert of_an_interval == of_a_store
+
+
+@pytest.mark.parametrize("since", [None, datetime(2026, 1, 9, tzinfo=UTC)], ids=["auto", "before"])
+def test_a_cluster_s_name_too_long_for_a_directory_has_nothing_before_it(
+    store_url: str, week: dict[int, Path], tmp_path: Path, since: datetime | None
+) -> None:
+    odd = snapshot(tmp_path, "odd", 9)
+    made_up = "c" * 300
+    text = (odd / MANIFEST_NAME).read_text(encoding="utf-8")
+    (odd / MANIFEST_NAME).write_text(text.replace(f'"cluster": "{odd.parent.name}"', f'"cluster": "{made_up}"'))
+    run = store.NewRun(
+        key=store.RunKey(cluster=made_up, snapshot_id="before", ruleset_version="1"), consistency="fuzzy",
+        source="captured", started_at=datetime.now(UTC), captured_at=datetime(2026, 1, 8, tzinfo=UTC), place="/nowhere",
+    )  # fmt: skip
+    (run_id,) = store.open_runs(store_url, [run])
+    store.publish(store_url, run_id, report())
+    given = [str(odd), str(week[7])]
+    found = earlier_of(given, url=store_url, cluster=None, say=lambda _: None, since=since)
+    assert str(odd) not in found
+    assert str(week[7]) in found
