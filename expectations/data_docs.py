@@ -7,10 +7,9 @@ markup.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, Final
 
 from expectations.catalogue.model import Invariant
@@ -38,9 +37,8 @@ _MOST_BREACHES: Final = 200
 """Breaches that a page shows in full; the report holds all of them."""
 
 
-def write_data_docs(out_dir: Path, report: Mapping[str, Any], validations: Mapping[str, Validation]) -> Path:
-    """Writes the pages into `out_dir` (made if need be) and returns the path of the index. Raises OSError."""
-    out_dir.mkdir(parents=True, exist_ok=True)
+def pages_of(report: Mapping[str, Any], validations: Mapping[str, Validation]) -> Iterator[tuple[str, str]]:
+    """The pages, each with the name of its file; the index comes last, when the others are there."""
     templates = _templates()
     lines: Sequence[Mapping[str, Any]] = report["invariants"]
     common = {"run": report["run"], "report": report, "names": {line["code"]: line["name"] for line in lines}}
@@ -60,7 +58,7 @@ def write_data_docs(out_dir: Path, report: Mapping[str, Any], validations: Mappi
             implied_by_codes={b["breach_id"]: b["code"] for b in report["breaches"]},
             runbook=runbook_html(invariant),
         )
-        (out_dir / f"{invariant.code}.html").write_text(page, encoding="utf-8")
+        yield f"{invariant.code}.html", page
     roots = [b for b in report["breaches"] if b["implied_by"] is None]
     # A report of before this was told has none.
     missing = [piece for piece in report["coverage"].get("missing_evidence", ()) if piece["blinds"]]
@@ -83,10 +81,8 @@ def write_data_docs(out_dir: Path, report: Mapping[str, Any], validations: Mappi
         left_out=max(0, len(risks) - _MOST_BREACHES),
         postures=report.get("postures", ()),
     )
-    (out_dir / "risks.html").write_text(page, encoding="utf-8")
-    path = out_dir / "index.html"
-    path.write_text(index, encoding="utf-8")
-    return path
+    yield "risks.html", page
+    yield "index.html", index
 
 
 def runbook(invariant: Invariant) -> str:

@@ -21,8 +21,10 @@ from snapshots.errors import SnapshotError
 from snapshots.holes import sha256_of
 from snapshots.location import Location, local
 from snapshots.manifest import (
+    LARGEST_FILE_BYTES,
     LARGEST_NODE_ID,
     MANIFEST_NAME,
+    NO_TEXT,
     BrokerCapture,
     Consistency,
     FileEntry,
@@ -31,13 +33,17 @@ from snapshots.manifest import (
     Manifest,
     Mode,
     Source,
+    as_text,
+    check_words,
     from_json,
+    is_text,
     to_json,
 )
 from snapshots.other_directories import is_log_dir, is_metadata_log_dir, log_dirs_below, what_it_holds
 from snapshots.settled import settled
 from snapshots.signing import Trusted, signature_name
 from snapshots.tree import DEEPEST, directories, is_directory
+from snapshots.whole_files import write_whole
 
 _BROKER_PREFIX: Final = "broker-"
 _BROKER_DIR: Final = re.compile(r"broker-(0|[1-9][0-9]{0,9})")
@@ -122,11 +128,9 @@ def adopt(
     manifest = survey(
         directory, cluster=cluster, consistency=consistency, snapshot_id=snapshot_id, digests=True, progress=progress
     )
-    partial = directory / f".{MANIFEST_NAME}.partial"
+    check_words(manifest, where=str(directory))
     try:
-        partial.unlink(missing_ok=True)  # Whatever lies there: what it points to is not ours to write to.
-        partial.write_text(to_json(manifest), encoding="utf-8")
-        os.replace(partial, target)
+        write_whole(target, to_json(manifest))
     except OSError as error:
         raise SnapshotError(f"{target} cannot be written: {error}. Adopt a copy that you may write to.") from error
     return Snapshot(root=directory, manifest=manifest)
@@ -151,7 +155,7 @@ def survey(
         match = _BROKER_DIR.fullmatch(child.name)
         if match is None or int(match[1]) > LARGEST_NODE_ID:
             if child.name.startswith(_BROKER_PREFIX):
-                misnamed.append(LeftOut(path=child.name, reason="not read: it is not called broker-<node.id>"))
+                misnamed.append(LeftOut(path=as_text(child.name), reason="not read: it is not called broker-<node.id>"))
             continue
         if child.is_symlink() or not child.is_dir():
             left_out.append(LeftOut(path=child.name, reason="not a directory of the copy itself"))
@@ -165,7 +169,7 @@ def survey(
     if not any(b.files for b in brokers):
         raise SnapshotError(_holds_nothing(directory, left_out))
     found = Manifest(
-        cluster=directory.resolve().name,
+        cluster=as_text(directory.resolve().name),
         cluster_id=None,
         snapshot_id=snapshot_id or _default_id(directory, brokers),
         source=Source.SIMULATED if (directory / "TRUTH.json").exists() else Source.CAPTURED,
@@ -199,6 +203,9 @@ def _broker(
         relative = path.relative_to(root).as_posix()
         try:
             size = path.stat().st_size
+            if size > LARGEST_FILE_BYTES:
+                left_out.append(LeftOut(path=relative, reason="not read: Kafka writes no file of that size"))
+                continue
             digest = sha256_of(path) if digests else None
         except OSError as error:
             left_out.append(LeftOut(path=relative, reason=f"cannot be read: {error.strerror or error}"))
@@ -232,7 +239,7 @@ def _no_log_dir(root: Path, directory: Path) -> str:
     """Why a node's directory is not read, and what to do where its log dirs lie deeper."""
     likely = [path.relative_to(root).as_posix() for path in log_dirs_below(directory)]
     if likely:
-        return f"its log dirs lie deeper, at {', '.join(likely)}: put each at {directory.name}/<any name>"
+        return f"its log dirs lie deeper, at {as_text(', '.join(likely))}: put each at {directory.name}/<any name>"
     return f"no log dir of a broker: it {what_it_holds(directory)}"
 
 
@@ -242,7 +249,8 @@ def _size_of_log(path: Path, size: int) -> int | None:
         return None
     with path.open("rb") as file:
         file.seek(size - END_FRAME_BYTES)
-        return log_size_bytes(file.read(END_FRAME_BYTES))
+        told = log_size_bytes(file.read(END_FRAME_BYTES))
+    return told if told is not None and told <= LARGEST_FILE_BYTES else None
 
 
 def _children(directory: Path) -> list[Path]:
@@ -264,7 +272,7 @@ def _log_dir_names(directory: Path) -> tuple[str, ...]:
         children = sorted(directory.iterdir())
     except OSError:
         return own
-    below = (c.name for c in children if c.is_dir() and not c.is_symlink() and is_log_dir(c))
+    below = (c.name for c in children if is_text(c.name) and c.is_dir() and not c.is_symlink() and is_log_dir(c))
     return (*own, *below)
 
 
@@ -294,21 +302,25 @@ def _holds_nothing(directory: Path, left_out: list[LeftOut]) -> str:
 
 def walk(root: Path, directory: Path, left_out: list[LeftOut]) -> Iterator[Path]:
     """Regular files below a directory, sorted; what is not read of it is named in `left_out`: links, directories that
-    are closed or too deep, pipes and devices.
+    are closed or too deep, pipes, devices, and names that no manifest can hold.
     """
 
     def left(path: Path, reason: str) -> None:
-        left_out.append(LeftOut(path=path.relative_to(root).as_posix(), reason=reason))
+        left_out.append(LeftOut(path=as_text(path.relative_to(root).as_posix()), reason=reason))
 
     for parent, entries in directories(
         directory,
         failed=lambda path, error: left(path, f"cannot be read: {error.strerror or error}"),
         too_deep=lambda path: left(path, f"not read: more than {DEEPEST} directories lie in one another here"),
     ):
+        if not is_text(parent.relative_to(directory).as_posix()):
+            continue  # It is named already.
         for entry in entries:
             path = parent / entry.name
             if entry.is_symlink():
                 left(path, "a link; not followed")
+            elif not is_text(entry.name):
+                left(path, NO_TEXT)
             elif is_directory(entry):
                 continue
             elif not entry.is_file(follow_symlinks=False):

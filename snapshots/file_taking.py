@@ -16,7 +16,7 @@ from snapshots.copying import Meter, Rewrite, UnreadableError, copy_file
 from snapshots.headers import How, Treatment, write_treated
 from snapshots.headers import treatment as headers_treatment
 from snapshots.location import Location
-from snapshots.manifest import FileEntry, LeftOut, Mode
+from snapshots.manifest import NO_TEXT, FileEntry, LeftOut, Mode, as_text, is_text
 from snapshots.reuse import is_unchanged
 from snapshots.source_files import Seen, SourceDirectory, SourceFile, gone
 from snapshots.target import Target
@@ -92,6 +92,9 @@ class Taker:
 
         `held`: it may be known already. Raises `VanishedError`, and what the target raises.
         """
+        if not is_text(path):
+            self.leave(path, NO_TEXT)
+            return None
         treated = self.way.of(path)
         if treated.how is How.LEFT_OUT:
             self.leave(path, treated.reason or "", shown=treated.path)
@@ -161,7 +164,7 @@ class Taker:
 
     def leave(self, path: str, reason: str, *, shown: str | None = None) -> None:
         """Notes that something of the log dir is not in the snapshot."""
-        noted = LeftOut(path=self.prefix + (self.way.of(path).path if shown is None else shown), reason=reason)
+        noted = LeftOut(path=as_text(self.prefix + (self.way.of(path).path if shown is None else shown)), reason=reason)
         if noted not in self.left_out:
             self.left_out.append(noted)
 

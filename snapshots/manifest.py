@@ -7,7 +7,7 @@ unseen.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -188,6 +188,20 @@ def from_json(text: str, *, where: str, settled: bool = False) -> Manifest:
         ) from error
 
 
+def check_words(manifest: Manifest, *, where: str) -> None:
+    """Raises `SnapshotError` where the manifest holds what `from_json` refuses, files aside: such words come from a
+    copy's meta.properties or from a command line, and whatever keeps the manifest could not be read again.
+    """
+    bare = replace(manifest, brokers=tuple(replace(broker, files=()) for broker in manifest.brokers))
+    try:
+        from_json(to_json(bare), where=where, settled=True)
+    except SnapshotError as error:
+        raise SnapshotError(
+            f"{where} cannot be a snapshot ({error.__cause__}). Kafka writes no such names; mend what holds them, its "
+            "meta.properties or the name of a directory, or name another --cluster and --id."
+        ) from error
+
+
 def left_out_from(value: "Fields") -> LeftOut:
     """One `LeftOut` from its JSON object."""
     return LeftOut(path=value.text("path"), reason=value.text("reason"))
@@ -297,6 +311,26 @@ class Fields:
         if not isinstance(value, list):
             raise TypeError(f"{key} must be a list, not {_kind(value)}")
         return (Fields.of(each, f"each of {key}") for each in value)
+
+
+NO_TEXT: Final = "not read: its name is no UTF-8"
+"""Why a file is left out whose name is none."""
+
+
+def is_text(name: str) -> bool:
+    """Whether a manifest can hold a file's name: Linux takes any bytes, and Python has those that are no UTF-8 as
+    halves of surrogate pairs.
+    """
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in name
+
+
+def as_text(name: str) -> str:
+    r"""The same name, with `\xff` for each byte that is no UTF-8."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _kind(value: object) -> str:

@@ -16,6 +16,7 @@ from typing import IO, Any, Final, Protocol
 from snapshots.copying import Sink
 from snapshots.errors import AuditError
 from snapshots.location import Location, ObjectPath, store_errors
+from snapshots.whole_files import write_whole
 
 _ZEROS: Final = bytes(1 << 20)
 _JOURNAL_LINES: Final = 16
@@ -151,16 +152,7 @@ class LocalTarget:
         """Written beside, forced to disk, then renamed."""
         full = self._root / path
         full.parent.mkdir(parents=True, exist_ok=True)
-        partial = full.with_name(f".{full.name}.partial")
-        try:
-            with partial.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, full)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
+        write_whole(full, text, synced=True)
         _sync_directory(full.parent)
 
     def text(self, path: str) -> str | None:

@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 
 from snapshots.errors import SnapshotError
 from snapshots.manifest import LeftOut
+from snapshots.whole_files import write_whole
 from spark_jobs.failures import Failure, reason_of
 from spark_jobs.gather import SnapshotContext
 from spark_jobs.missing_evidence import kept, unread_segments
@@ -66,7 +67,7 @@ def write_coverage(target: Path, coverage: Mapping[str, Any], failed: Sequence[F
     segments = ds.dataset(str(target / "facts" / "segments"), format="parquet").to_table(columns=["batch_count"])
     batches = sum(segments.column("batch_count").to_pylist())
     told = _without(coverage, failed) if failed else coverage
-    (target / "coverage.json").write_text(json.dumps({**told, "batches": batches}), encoding="utf-8")
+    write_whole(target / "coverage.json", json.dumps({**told, "batches": batches}))
 
 
 def _without(coverage: Mapping[str, Any], failed: Sequence[Failure]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from snapshots.location import Location
+from snapshots.whole_files import write_whole
 from spark_jobs import own_pickles
 from spark_jobs.coverage import coverage_of, write_coverage
 from spark_jobs.fact_files import (
@@ -206,7 +207,7 @@ class Works:
         """Writes one snapshot's."""
         path = self._path(key)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(own_pickles.dumps(work))
+        write_whole(path, own_pickles.dumps(work))
 
     def of(self, key: str) -> SnapshotWork:
         """Reads one snapshot's; those last asked for are at hand."""

@@ -10,7 +10,7 @@ small snapshot what takes time is asking, not counting.
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,12 +22,13 @@ from expectations import errors as expectation_errors
 from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity
 from expectations.catalogue.registry import CATALOGUE, RULESET_VERSION
-from expectations.data_docs import write_data_docs
+from expectations.data_docs import pages_of
 from expectations.diagnosis import Copies, Place, diagnose
 from expectations.suites import Validation, by_relation, confirm, validate
 from expectations.verdicts import Breach, InvariantResult, breach_query, count_query, explain, fold, results
 from snapshots.errors import SnapshotError
 from snapshots.manifest import Source
+from snapshots.whole_files import write_whole
 from spark_jobs import report_file, store
 from spark_jobs.errors import EvaluationError, StoreError
 from spark_jobs.fact_files import batches_of, read_relation
@@ -114,12 +115,18 @@ def _evaluate(snapshots: Sequence[AuditedSnapshot], run: Run, url: str) -> None:
             report = _report(snapshot, run, run_id, judged[run_id])
             report_file.keep_judged(snapshot.target, report)
             if run.data_docs:
-                write_data_docs(snapshot.target / "data_docs", report, judged[run_id].validations)
+                _write_pages(snapshot.target / "data_docs", pages_of(report, judged[run_id].validations))
             report_file.write(snapshot.target / _STAGED, {"run_id": run_id})
         store.mark_judged(url, *run_ids)
     except BaseException:
         store.discard(url, *run_ids)
         raise
+
+
+def _write_pages(folder: Path, pages: Iterable[tuple[str, str]]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, page in pages:
+        write_whole(folder / name, page)
 
 
 def _forget_earlier_try(snapshots: Sequence[AuditedSnapshot], url: str) -> None:

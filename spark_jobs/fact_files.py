@@ -7,6 +7,7 @@ own part and nothing is there twice.
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from snapshots.whole_files import appearing, write_whole
 from spark_jobs.relations import LOSSES, RELATIONS, Relation
 
 _ALL: Mapping[str, Relation] = {**RELATIONS, LOSSES.name: LOSSES}
@@ -52,23 +54,24 @@ class PartWriter:
     def __init__(self, facts: Path, part: str) -> None:
         self._facts = facts
         self._part = part
-        self._writers: dict[str, tuple[pq.ParquetWriter, Path, Path]] = {}
+        self._writers: dict[str, pq.ParquetWriter] = {}
+        self._files = ExitStack()
 
     def write(self, relation: str, table: pa.Table) -> None:
         """Adds rows of one relation."""
         if relation not in self._writers:
             folder = self._facts / relation
             folder.mkdir(parents=True, exist_ok=True)
-            final = folder / f"part-{self._part}.parquet"
-            partial = folder / f".part-{self._part}-{os.getpid()}.partial"
-            self._writers[relation] = (pq.ParquetWriter(partial, table.schema, compression="zstd"), partial, final)
-        self._writers[relation][0].write_table(table)
+            part = appearing(folder / f"part-{self._part}.parquet", by=str(os.getpid()))
+            file = self._files.enter_context(part)
+            self._writers[relation] = pq.ParquetWriter(file, table.schema, compression="zstd")
+        self._writers[relation].write_table(table)
 
     def close(self) -> None:
         """Finishes the parts."""
-        for writer, partial, final in self._writers.values():
-            writer.close()
-            os.replace(partial, final)
+        with self._files:
+            for writer in self._writers.values():
+                writer.close()
         self._writers.clear()
 
 
@@ -78,7 +81,7 @@ def write_empty_relations(facts: Path) -> None:
         folder = facts / name
         folder.mkdir(parents=True, exist_ok=True)
         if not any(folder.glob("*.parquet")):
-            (folder / "part-none.parquet").write_bytes(_empty_part(name))
+            write_whole(folder / "part-none.parquet", _empty_part(name))
 
 
 @cache

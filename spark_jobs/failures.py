@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from snapshots.errors import AuditError, ClusterError, SnapshotError, StorageError
+from snapshots.whole_files import write_whole
 from spark_jobs.errors import EvaluationError, OwnError, RefusedError, UnavailableError
 
 STEPS: Final = ("snapshot", "index", "derive", "evaluate", "publish")
@@ -97,12 +98,10 @@ class Failures:
     def _keep(self, name: str, failure: Failure) -> None:
         folder = Path(self.directory, failure.step)
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{sha256(name.encode()).hexdigest()}.json"
+        path = folder / f"{sha256(os.fsencode(name)).hexdigest()}.json"
         if path.exists():
             return
-        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-        partial.write_text(json.dumps(asdict(failure)), encoding="utf-8")
-        os.replace(partial, path)
+        write_whole(path, json.dumps(asdict(failure)), by=str(os.getpid()))
 
     def all(self) -> tuple[Failure, ...]:
         """Every note of a whole snapshot, in the order of the steps, then of the names."""

@@ -42,11 +42,16 @@ def captured_at_ms(manifest: Manifest, summaries: ds.Dataset, *, key: str) -> in
     return controllers
 
 
+def is_ahead(at_ms: int, *, now_ms: int) -> bool:
+    """Whether what is dated so is dated in the future, by more than clocks may differ."""
+    return at_ms > now_ms + CLOCKS_APART_MS
+
+
 def check_clock(name: str, at_ms: int | None, *, now_ms: int) -> None:
     """Refuses what is dated in the future: it would count as the newest of its cluster for as long as that is, and what
     is audited after it would neither breach nor resolve anything. Raises `SnapshotError`.
     """
-    if at_ms is not None and at_ms > now_ms + CLOCKS_APART_MS:
+    if at_ms is not None and is_ahead(at_ms, now_ms=now_ms):
         raise SnapshotError(
             f"{name} says that it was captured at {_iso(at_ms)}, and here it is {_iso(now_ms)}. Set the clock that is "
             "wrong, this machine's or that of who captured it, and capture anew; nothing of it was judged."

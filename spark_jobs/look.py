@@ -71,6 +71,20 @@ class Look:
 EVERYTHING: Final = Look()
 
 
+def look_of(partitions: object, invariants: object) -> Look:
+    """From the values that a run keeps. Raises `TypeError` or `ValueError` for any others."""
+    if not isinstance(partitions, list | tuple) or not isinstance(invariants, list | tuple):
+        raise TypeError("partitions and invariants must be lists")
+    places = []
+    for topic, partition in partitions:
+        if not isinstance(topic, str) or not isinstance(partition, int):
+            raise TypeError(f"{topic!r}, {partition!r} is no partition")
+        places.append((topic, partition))
+    if unknown := [code for code in invariants if not isinstance(code, str) or code not in CATALOGUE]:
+        raise ValueError(f"{unknown[0]!r} is no invariant")
+    return Look(partitions=frozenset(places), invariants=tuple(invariants))
+
+
 def look(partitions: Sequence[str], invariants: Sequence[str]) -> Look:
     """From TOPIC-PARTITION and codes. Raises `SnapshotError` for what names nothing."""
     places = frozenset(map(_place, partitions))

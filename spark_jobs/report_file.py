@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from snapshots.whole_files import write_whole
+
 NAME: Final = "report.json"
 _JUDGED: Final = ".report.json.judged"
 
@@ -59,6 +61,4 @@ def forget(target: Path) -> None:
 
 def write(path: Path, value: object) -> None:
     """JSON, whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(value, indent=1, default=str) + "\n", encoding="utf-8")
-    os.replace(partial, path)
+    write_whole(path, json.dumps(value, indent=1, default=str) + "\n")

@@ -11,8 +11,6 @@ rule that must hold: a step reads only what the steps before it wrote here, so t
 """
 
 import json
-import os
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,13 +20,15 @@ from snapshots.adopt import Snapshot
 from snapshots.errors import SnapshotError
 from snapshots.listing import has_replicas, listing
 from snapshots.location import Location, location
-from snapshots.manifest import Manifest, from_json, to_json
+from snapshots.manifest import LAST_INSTANT_MS, Fields, Manifest, as_text, check_words, from_json, is_text, to_json
 from snapshots.other_directories import log_dirs_below, what_it_holds
 from snapshots.signing import Trusted
 from snapshots.verification import open_verified
+from snapshots.whole_files import write_whole
 from spark_jobs.failures import Failures
-from spark_jobs.look import EVERYTHING, Look, Place, check_there
+from spark_jobs.look import EVERYTHING, Look, Place, check_there, look_of
 from spark_jobs.pairs import check_pair
+from spark_jobs.run_places import check_own, folders, place_below
 
 FAILED: Final = "failed"
 """Below a run directory: notes of the snapshots that could not be audited."""
@@ -117,33 +117,29 @@ def new_run(
 ) -> Run:
     """Opens the snapshots and writes `run.json`. Raises `SnapshotError` for what cannot be audited.
 
-    Of several, one that cannot be used is noted as a failure of its own, and the others make the run. `cluster` names
-    the cluster of a plain copy; a snapshot whose manifest names another one cannot be used. `previous` is an earlier
-    snapshot of the same cluster, for a run of one snapshot; or one for each of the inputs that it names. `trusted`: by
-    whose keys each of them has to be signed; then every file of them is read here, against its digest.
+    Of several, one that cannot be used is noted as a failure of its own, and the others make the run; so is one of the
+    cluster and the id of another before it, since a run keeps and publishes by these. `cluster` names the cluster of a
+    plain copy; a snapshot whose manifest names another one cannot be used. `previous` is an earlier snapshot of
+    the same cluster, for a run of one snapshot; or one for each of the inputs that it names. `trusted`: by whose keys
+    each of them has to be signed; then every file of them is read here, against its digest.
     """
     if isinstance(previous, str) and len(inputs) != 1:
         raise SnapshotError(
             f"--previous compares one snapshot with an earlier one, and {len(inputs)} are to be audited. "
             "Name one SNAPSHOT with it, or audit them one after the other."
         )
+    check_own(directory)
     named = {inputs[0]: previous} if isinstance(previous, str) else previous or {}
     opening = _Opening(cluster, trusted)
     pairs = _opened(inputs, named, opening, Failures(directory=str(directory / FAILED)))
-    opened = [snapshot for snapshot, _ in pairs]
-    for key, times in Counter(f"{s.manifest.cluster}/{s.manifest.snapshot_id}" for s in opened).items():
-        if times > 1:
-            raise SnapshotError(
-                f"Two of the snapshots are both {key}. Name each once, or adopt them with different --id."
-            )
-    for _, earlier in pairs:
-        if earlier is not None:
-            _same_place(earlier, opened)
     if look.partitions:
         check_there(look, _held(pairs))
+    targets = [directory] if len(inputs) == 1 else _targets(directory, [snapshot for snapshot, _ in pairs])
     run = Run(
         directory=directory,
-        snapshots=tuple(_audited(directory, snapshot, earlier, alone=len(inputs) == 1) for snapshot, earlier in pairs),
+        snapshots=tuple(
+            _audited(target, snapshot, earlier) for target, (snapshot, earlier) in zip(targets, pairs, strict=True)
+        ),
         store_url=store_url,
         fail_on=fail_on,
         started_at_ms=started_at_ms,
@@ -188,16 +184,13 @@ def _opened(
 ) -> list[tuple[Snapshot, Snapshot | None]]:
     """Every snapshot that can be used, with its earlier one. Raises `SnapshotError` where there is none."""
     failures.begin("snapshot")
-    pairs = []
+    pairs: list[tuple[Snapshot, Snapshot | None]] = []
     refused: Exception | None = None
     for given in inputs:
         try:
-            snapshot = opening.of(given)
-            _must_hold_replicas(snapshot)
-            earlier = opening.of(previous[given]) if given in previous else None
-            if earlier is not None:
-                check_pair(snapshot.manifest, earlier.manifest)
-            pairs.append((snapshot, earlier))
+            pair = _opened_pair(opening, given, previous.get(given))
+            _check_names(pair, pairs)
+            pairs.append(pair)
         except Exception as error:
             if len(inputs) == 1:
                 raise
@@ -208,6 +201,58 @@ def _opened(
     return pairs
 
 
+def _opened_pair(opening: "_Opening", given: str, before: str | None) -> tuple[Snapshot, Snapshot | None]:
+    """A snapshot, and the earlier one that it is to be compared with, if any. Raises `SnapshotError`."""
+    snapshot = opening.of(given)
+    _must_hold_replicas(snapshot)
+    earlier = opening.of(before) if before is not None else None
+    if earlier is not None:
+        check_pair(snapshot.manifest, earlier.manifest)
+    for each in (snapshot, earlier):
+        if each is not None:
+            _must_be_kept(each)
+    return snapshot, earlier
+
+
+def _must_be_kept(snapshot: Snapshot) -> None:
+    """`run.json` holds every snapshot of the run: one that it cannot hold would take the others along."""
+    if not is_text(str(snapshot.root)):
+        raise SnapshotError(f"{as_text(str(snapshot.root))} is a path that is no UTF-8. Name the snapshot by another.")
+    check_words(snapshot.manifest, where=str(snapshot.root))
+
+
+def _check_names(pair: tuple[Snapshot, Snapshot | None], taken: list[tuple[Snapshot, Snapshot | None]]) -> None:
+    """A name stands for one snapshot of a run, which is audited once, and for one directory, which is read once.
+
+    Raises `SnapshotError` for a pair that would not leave that so; those that were taken before it stay.
+    """
+    snapshot, earlier = pair
+    for other, _ in taken:
+        if _key(other) == _key(snapshot):
+            raise SnapshotError(
+                f"{other.root} and {snapshot.root} are both {_key(snapshot)}, and the first of them is audited. "
+                "Name each once, or adopt them with different --id."
+            )
+    if earlier is not None and earlier.root != snapshot.root and _key(earlier) == _key(snapshot):
+        raise SnapshotError(_two_places(earlier, snapshot))
+    read = [each for before in taken for each in before if each is not None]
+    for own in (snapshot, earlier):
+        for other in read:
+            if own is not None and _key(own) == _key(other) and own.root != other.root:
+                raise SnapshotError(_two_places(own, other))
+
+
+def _key(snapshot: Snapshot) -> str:
+    return f"{snapshot.manifest.cluster}/{snapshot.manifest.snapshot_id}"
+
+
+def _two_places(one: Snapshot, other: Snapshot) -> str:
+    return (
+        f"{one.root} and {other.root} are both {_key(one)}. Compare with the one that is audited, or adopt one of them "
+        "with another --id."
+    )
+
+
 def _held(pairs: list[tuple[Snapshot, Snapshot | None]]) -> frozenset[Place]:
     """The partitions of which any of the snapshots holds a replica."""
     opened = [snapshot for pair in pairs for snapshot in pair if snapshot is not None]
@@ -215,28 +260,19 @@ def _held(pairs: list[tuple[Snapshot, Snapshot | None]]) -> frozenset[Place]:
     return frozenset((replica.topic, replica.partition) for log_dir in log_dirs for replica in log_dir.replicas)
 
 
-def _same_place(earlier: Snapshot, opened: list[Snapshot]) -> None:
-    """One name must not stand for two directories of a run: each snapshot is read once."""
-    key = earlier.manifest.cluster, earlier.manifest.snapshot_id
-    for other in opened:
-        if (other.manifest.cluster, other.manifest.snapshot_id) == key and other.root != earlier.root:
-            raise SnapshotError(
-                f"{earlier.root} and {other.root} are both {'/'.join(key)}. Compare with the one that is audited, or "
-                "adopt one of them with another --id."
-            )
+def _targets(directory: Path, snapshots: list[Snapshot]) -> list[Path]:
+    """Where each snapshot's results go, where there are several."""
+    ids: dict[str, list[str]] = {}
+    for snapshot in snapshots:
+        ids.setdefault(snapshot.manifest.cluster, []).append(snapshot.manifest.snapshot_id)
+    clusters = folders(ids)
+    below = {cluster: folders(of_cluster) for cluster, of_cluster in ids.items()}
+    return [directory / clusters[m.cluster] / below[m.cluster][m.snapshot_id] for m in (s.manifest for s in snapshots)]
 
 
-def _audited(directory: Path, snapshot: Snapshot, earlier: Snapshot | None, *, alone: bool) -> AuditedSnapshot:
-    manifest = snapshot.manifest
-    target = directory if alone else directory / _folder(manifest.cluster) / _folder(manifest.snapshot_id)
+def _audited(target: Path, snapshot: Snapshot, earlier: Snapshot | None) -> AuditedSnapshot:
     previous = ReadSnapshot(root=earlier.root, manifest=earlier.manifest) if earlier is not None else None
-    return AuditedSnapshot(root=snapshot.root, target=target, manifest=manifest, previous=previous)
-
-
-def _folder(name: str) -> str:
-    """A name as one folder's: nothing in it may lead out of the run directory."""
-    safe = name.replace("/", "_").replace("\\", "_").replace("\0", "_")
-    return safe if safe not in ("", ".", "..") else "_"
+    return AuditedSnapshot(root=snapshot.root, target=target, manifest=snapshot.manifest, previous=previous)
 
 
 def save(run: Run) -> None:
@@ -259,9 +295,7 @@ def save(run: Run) -> None:
         ],
     }
     run.work.mkdir(parents=True, exist_ok=True)
-    partial = run.directory / f".{_RUN_FILE}.partial"
-    partial.write_text(json.dumps(value), encoding="utf-8")
-    os.replace(partial, run.directory / _RUN_FILE)
+    write_whole(run.directory / _RUN_FILE, json.dumps(value))
 
 
 def _address(store_url: str | None) -> str | None:
@@ -277,40 +311,57 @@ def _saved_previous(previous: ReadSnapshot | None) -> dict[str, Any] | None:
     return {"root": str(previous.root), "manifest": json.loads(to_json(previous.manifest))}
 
 
-def _loaded_previous(value: dict[str, Any] | None, where: Path) -> ReadSnapshot | None:
-    if value is None:
-        return None
-    manifest = from_json(json.dumps(value["manifest"]), where=str(where), settled=True)
-    return ReadSnapshot(root=location(value["root"]), manifest=manifest)
-
-
 def load(directory: Path) -> Run:
-    """Reads a run directory. Raises `SnapshotError` if it is none."""
+    """Reads a run directory. Raises `SnapshotError` if it is none, or not one that we wrote."""
+    check_own(directory)
     path = directory / _RUN_FILE
     try:
-        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
         raise SnapshotError(
             f"{directory} is not a run directory ({error}). "
             f"Begin with: tidegauge job snapshot --run {directory} SNAPSHOT"
         ) from error
+    try:
+        return _run_of(directory, Fields.of(value, "it"))
+    except (KeyError, TypeError, ValueError, RecursionError, SnapshotError) as error:
+        raise SnapshotError(
+            f"{path} is not what the step snapshot writes ({type(error).__name__}: {error}). "
+            f"Begin anew: tidegauge job snapshot --run {directory} SNAPSHOT"
+        ) from error
+
+
+def _run_of(directory: Path, value: Fields) -> Run:
+    """The run that `run.json` tells of. Who wrote it need not mean well: every field has its type, and no result goes
+    anywhere but below the run directory.
+    """
+    snapshots = tuple(_audited_of(directory, each) for each in value.objects("snapshots"))
+    if not snapshots:
+        raise ValueError("it names no snapshot")
     return Run(
         directory=directory,
-        snapshots=tuple(
-            AuditedSnapshot(
-                root=location(s["root"]),
-                target=directory / s["target"],
-                manifest=from_json(json.dumps(s["manifest"]), where=str(path), settled=True),
-                previous=_loaded_previous(s.get("previous"), path),
-            )
-            for s in value["snapshots"]
-        ),
-        store_url=value["store_url"],
-        fail_on=value["fail_on"],
-        started_at_ms=value["started_at_ms"],
-        data_docs=value["data_docs"],
-        look=Look(
-            partitions=frozenset((topic, partition) for topic, partition in value.get("partitions", ())),
-            invariants=tuple(value.get("invariants", ())),
-        ),
+        snapshots=snapshots,
+        store_url=value.text_or_none("store_url"),
+        fail_on=value.text("fail_on"),
+        started_at_ms=value.whole("started_at_ms", most=LAST_INSTANT_MS),
+        data_docs=value.flag("data_docs"),
+        look=look_of(value.values.get("partitions", ()), value.values.get("invariants", ())),
     )
+
+
+def _audited_of(directory: Path, value: Fields) -> AuditedSnapshot:
+    previous = value.values.get("previous")
+    return AuditedSnapshot(
+        root=location(value.text("root")),
+        target=place_below(directory, value.text("target")),
+        manifest=_manifest_of(value),
+        previous=None if previous is None else _read_of(Fields.of(previous, "previous")),
+    )
+
+
+def _read_of(value: Fields) -> ReadSnapshot:
+    return ReadSnapshot(root=location(value.text("root")), manifest=_manifest_of(value))
+
+
+def _manifest_of(value: Fields) -> Manifest:
+    return from_json(json.dumps(value.values["manifest"]), where="a snapshot's manifest in it", settled=True)

@@ -17,13 +17,14 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from snapshots.whole_files import write_whole
 from spark_jobs.failures import Failures
 from spark_jobs.index import INDEX_SCHEMA, SegmentTask, by_bytes, index_rows
 
 
 def write_plan(path: Path, tasks: list[SegmentTask]) -> None:
     """Writes the plan that the option `plan` names."""
-    path.write_text(json.dumps([asdict(t) for t in tasks]), encoding="utf-8")
+    write_whole(path, json.dumps([asdict(t) for t in tasks]))
 
 
 def read_plan(path: Path) -> list[SegmentTask]:

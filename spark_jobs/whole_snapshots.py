@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from snapshots.listing import listing
 from snapshots.manifest import Manifest
+from snapshots.whole_files import write_whole
 from spark_jobs import own_pickles
 from spark_jobs.coverage import coverage_of, write_coverage
 from spark_jobs.fact_files import PartWriter, write_empty_relations
@@ -55,7 +56,7 @@ def derive_whole(spark: "SparkSession", run: Run) -> None:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     for number, snapshot in enumerate(run.snapshots):
-        (work / f"{number}.pickle").write_bytes(own_pickles.dumps(snapshot))
+        write_whole(work / f"{number}.pickle", own_pickles.dumps(snapshot))
     many = len(run.snapshots)
     tasks = min(many, _TASKS_A_CORE * spark.sparkContext.defaultParallelism)
     spark.range(0, many, 1, tasks).mapInArrow(_derive_each(str(work), run.failures), schema=_DONE_DDL).collect()

@@ -25,6 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from snapshots.whole_files import appearing, write_whole
 from spark_jobs.errors import UnavailableError
 
 _COMPONENTS: Final = ("api-server", "dag-processor", "scheduler")
@@ -166,7 +167,8 @@ def running(home: Path, environ: Mapping[str, str]) -> Iterator[Airflow]:
     airflow = Airflow(home, int(environ["AIRFLOW__API__PORT"]), password, datetime.now(UTC))
     try:
         for component in _COMPONENTS:
-            with (home / f"{component}.log").open("wb") as log:
+            (home / f"{component}.log").unlink(missing_ok=True)
+            with (home / f"{component}.log").open("xb") as log:
                 airflow._processes[component] = subprocess.Popen(
                     [_command(), component, *_NO_LOG_SERVER.get(component, ())], env=dict(environ),
                     stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
@@ -228,7 +230,7 @@ def migrate(home: Path, environ: Mapping[str, str], installed: str) -> bool:
     if done.returncode:
         said = " / ".join((done.stderr or done.stdout).decode(errors="replace").splitlines()[-3:])
         raise AirflowError(f"Airflow could not prepare its metadata database: {said}")
-    stamp.write_text(installed)
+    write_whole(stamp, installed)
     return True
 
 
@@ -252,9 +254,9 @@ def _signal(process: "subprocess.Popen[bytes]", number: int) -> None:
 def _write_password(home: Path, password: str) -> None:
     """Where Airflow's simple auth manager looks for its users' passwords."""
     home.mkdir(parents=True, exist_ok=True)
-    file = home / "simple_auth_manager_passwords.json.generated"
-    file.touch(mode=0o600)
-    file.write_text(json.dumps({"admin": password}))
+    with appearing(home / "simple_auth_manager_passwords.json.generated") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(json.dumps({"admin": password}).encode())
 
 
 def _free_port() -> int:

@@ -215,7 +215,11 @@ def _earlier(options: Options, root: Location, wanted: Capture, say: Callable[[s
     """The snapshot whose files may be linked: the one that is named, else the cluster's newest below --out."""
     if options.previous == _NONE:
         return None
-    where = location(options.previous) if options.previous is not None else newest(root / options.cluster)
+    where = (
+        location(options.previous)
+        if options.previous is not None
+        else newest(root / options.cluster, now=datetime.now(UTC), say=say)
+    )
     if where is None:
         return None
     try:

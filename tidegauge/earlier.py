@@ -11,11 +11,12 @@ what the one before it has last. A run says where its snapshot lay; one that lie
 others of its cluster are.
 """
 
+import errno
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from snapshots.adopt import Snapshot, open_snapshot
 from snapshots.errors import SnapshotError
@@ -24,7 +25,7 @@ from snapshots.signing import Trusted
 from spark_jobs.pairs import check_pair
 from spark_jobs.store import connect, migrate
 from tidegauge import settings
-from tidegauge.latest import captured, captured_at
+from tidegauge.latest import captured, captured_at, is_in_future
 
 _AUDITED = """
 SELECT DISTINCT ON (captured_at, snapshot_id) snapshot_id, place, captured_at FROM tidegauge.audit_run
@@ -51,13 +52,16 @@ def earlier_of(
     root: str | None = None,
     since: datetime | None = None,
     trusted: Trusted | None = None,
+    now: datetime | None = None,
 ) -> dict[str, str]:
     """Input -> directory or URL of the snapshot to compare it with, for those that can be opened. Raises `StoreError`.
 
     `root`: where the cluster's snapshots lie; by default TIDEGAUGE_SNAPSHOTS. `since`: when the interval begins that
-    these snapshots stand for. `trusted`: by whose keys they have to be signed.
+    these snapshots stand for. `trusted`: by whose keys they have to be signed. `now`: what is dated later, by more than
+    clocks differ, is nobody's earlier one.
     """
     home = location(root or settings.snapshots_root())
+    here = now or datetime.now(UTC)
     migrate(url)
     opened = {}
     for given in inputs:
@@ -85,6 +89,11 @@ def earlier_of(
         seen = []
         place = None
         for candidate in heapq.merge(known, lying, key=_newest_last, reverse=True):
+            if is_in_future(candidate.captured_at, here):
+                say(
+                    f"{candidate.snapshot_id} is passed over: it is dated {candidate.captured_at:%Y-%m-%d %H:%M:%S} UTC"
+                )
+                continue
             seen.append(candidate.snapshot_id)
             if (place := _comparable(snapshot, candidate, home, trusted)) is not None:
                 break
@@ -128,9 +137,14 @@ def _comparable(snapshot: Snapshot, candidate: _Candidate, home: Location, trust
     cluster = snapshot.manifest.cluster
     places = [candidate.place, str(home / cluster / candidate.snapshot_id)]
     for place in filter(None, places):
-        with suppress(SnapshotError):
+        try:
             earlier = open_snapshot(location(place), cluster=cluster, trusted=trusted)
             if earlier.manifest.snapshot_id == candidate.snapshot_id:
                 check_pair(snapshot.manifest, earlier.manifest)
                 return place
+        except SnapshotError:
+            continue
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:  # That is of a name which a manifest made up: nothing lies there.
+                raise
     return None

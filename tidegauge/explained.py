@@ -7,14 +7,17 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from expectations.catalogue.model import Severity
 from snapshots.errors import SnapshotError
 from snapshots.location import local
 
+_SEVERITIES: Final = frozenset(severity.value for severity in Severity)
 Row = Mapping[str, Any]
 
 _BREACH: Final = """
@@ -27,6 +30,22 @@ _CONSEQUENCES: Final = """
 SELECT breach_id, code, name, subject FROM tidegauge.finding
 WHERE run_id = %s AND implied_by = %s
 """
+
+
+_TEXT_OR_NONE: Final = (str, type(None))
+_WHOLE_OR_NONE: Final = (int, type(None))
+_FIELDS: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "breach_id": str, "code": str, "name": str, "severity": str, "subject": dict, "explanation": str, "evidence": dict,
+    "implied_by": _TEXT_OR_NONE, "next": _TEXT_OR_NONE, "points_to": _TEXT_OR_NONE, "diagnosis": _TEXT_OR_NONE,
+    "believe": list,
+}  # fmt: skip
+"""What is told of a breach, as a report has it (`expectations.verdicts.Breach`)."""
+_OF_LATER: Final = frozenset({"points_to", "diagnosis", "believe"})
+"""Of which an older report has none."""
+_ANCHORS: Final = (
+    "metadata_offset", "unclean_election_offset", "newer_epoch", "leader_last_leader_epoch", "last_leader_epoch",
+)  # fmt: skip
+"""Numbers, of subject or evidence, by which a breach is found in the metadata log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,26 +64,49 @@ def from_report(breach_id: str, directory: Path) -> Explained:
     if not reports:
         raise SnapshotError(f"{directory} holds no report.json. Name the --out directory of an audit.")
     for path in reports:
-        report = _report(path)
-        for breach in report["breaches"]:
+        breaches = _breaches_of(path)
+        for breach in breaches:
             if breach["breach_id"] == breach_id:
-                return _with_facts(breach, report, path.parent / "facts")
+                return _with_facts(breach, breaches, path.parent / "facts")
     raise SnapshotError(
         f"{directory} holds no breach {breach_id}. Breach ids stand in brackets in what an audit prints, "
         "and as breach_id in report.json."
     )
 
 
-def _report(path: Path) -> Mapping[str, Any]:
+def _breaches_of(path: Path) -> Sequence[Row]:
+    """The breaches of a report. Raises `SnapshotError` for a file that is no report of ours."""
     try:
         report = json.loads(local(path.parent).joinpath(path.name).read_text(encoding="utf-8"))
-        if isinstance(report["breaches"], list):
-            return cast(Mapping[str, Any], report)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        pass
-    except OSError as error:
-        raise SnapshotError(f"{path} cannot be read: {error.strerror or error}. Check who laid it there.") from None
-    raise SnapshotError(f"{path} is no report of an audit. Name the --out directory of one.")
+        breaches = report["breaches"]
+        if not isinstance(breaches, list):
+            raise TypeError("breaches must be a list")
+        for breach in breaches:
+            _check(breach)
+    except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise SnapshotError(
+            f"{path} is not a report that can be used ({type(error).__name__}: {error}). Name the --out directory of "
+            "an audit that went to its end, or audit the snapshot again."
+        ) from error
+    return breaches
+
+
+def _check(breach: Row) -> None:
+    """Raises `KeyError`, `TypeError` or `ValueError` for what is no breach as `expectations.verdicts.Breach` has it."""
+    told = {name: breach[name] for name in _FIELDS if name in breach or name not in _OF_LATER}
+    for name, value in told.items():
+        if not isinstance(value, _FIELDS[name]):
+            raise TypeError(f"{name} of a breach must not be a {type(value).__name__}")
+    if "points_to" in told:
+        _ = breach["believe"]
+    if breach["severity"] not in _SEVERITIES:
+        raise ValueError(f"{breach['severity']!r} is no severity")
+    for name in _ANCHORS:
+        for value in (breach["subject"].get(name), breach["evidence"].get(name)):
+            if not isinstance(value, _WHOLE_OR_NONE):
+                raise TypeError(f"{name} of a breach must not be a {type(value).__name__}")
+    _partition(breach["subject"])
+    _brokers(breach)
 
 
 def in_order(consequences: Iterable[Row]) -> list[Row]:
@@ -72,8 +114,8 @@ def in_order(consequences: Iterable[Row]) -> list[Row]:
     return sorted(consequences, key=lambda b: (b["code"], b["breach_id"]))
 
 
-def _with_facts(breach: Row, report: Mapping[str, Any], facts: Path) -> Explained:
-    consequences = in_order(b for b in report["breaches"] if b["implied_by"] == breach["breach_id"])
+def _with_facts(breach: Row, breaches: Sequence[Row], facts: Path) -> Explained:
+    consequences = in_order(b for b in breaches if b["implied_by"] == breach["breach_id"])
     place = _partition(breach["subject"])
     if place is None:
         return Explained(breach=breach, consequences=consequences, broker_changes=_of_brokers(facts, _brokers(breach)))
@@ -97,7 +139,10 @@ def _facts(facts: Path, relation: str, condition: pc.Expression) -> list[Row]:
     folder = facts / relation
     if not folder.is_dir():
         return []
-    rows: list[Row] = ds.dataset(str(folder), format="parquet").to_table(filter=condition).to_pylist()
+    try:
+        rows: list[Row] = ds.dataset(str(folder), format="parquet").to_table(filter=condition).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise SnapshotError(f"{folder} cannot be read ({error}). Audit the snapshot again.") from error
     return rows
 
 

@@ -5,12 +5,14 @@ snapshot; in an object store that is when the store took it. With instants, what
 as it says itself, whenever it was copied here: so a backfill of a day finds that day's own. TIDEGAUGE_SNAPSHOTS may be
 a directory or a URL.
 
-The rule that must hold: an interval is `since <= captured < before`, so that every snapshot is in exactly one of
-adjoining intervals; a day without a snapshot is an error, never another day's.
+The rules that must hold: an interval is `since <= captured < before`, so that every snapshot is in exactly one of
+adjoining intervals; a day without a snapshot is an error, never another day's; and what is dated in the future is no
+cluster's newest, since it would be for as long as that is. `all` names it all the same: an audit refuses it, by name.
 """
 
+import errno
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -21,13 +23,17 @@ from snapshots.adopt import Snapshot, open_snapshot
 from snapshots.errors import SnapshotError
 from snapshots.listing import listing
 from snapshots.location import Location, location
-from snapshots.manifest import MANIFEST_NAME, LeftOut
+from snapshots.manifest import LAST_INSTANT_MS, MANIFEST_NAME, LeftOut
 from snapshots.settled import settled
-from spark_jobs.instant import finished_at_ms
+from spark_jobs.instant import finished_at_ms, is_ahead
 from tidegauge import settings
+from tidegauge.endings import progress
 
 LATEST: Final = "latest"
 ALL: Final = "all"
+Say = Callable[[str], None]
+Dated = tuple[datetime, Location]
+"""A snapshot, with the instant of its capture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,29 +52,60 @@ class When:
 ANY_TIME: Final = When()
 
 
-def resolve(snapshot: str, cluster: str | None, *, as_of: str | None = None) -> str:
+def resolve(snapshot: str, cluster: str | None, *, as_of: str | None = None, now: datetime | None = None) -> str:
     """The directory or URL that `snapshot` names; for `latest`, the cluster's newest (as of an ISO 8601 instant, if one
     is given). Raises `SnapshotError`.
     """
-    return resolve_all((snapshot,), cluster, When(as_of=as_of))[0]
+    return resolve_all((snapshot,), cluster, When(as_of=as_of), now=now)[0]
 
 
-def newest(directory: Location) -> Location | None:
+def newest(directory: Location, *, now: datetime, say: Say = progress) -> Location | None:
     """The newest snapshot in a cluster's directory, by when it was written; None if it has none."""
-    found = max(_manifests(directory), default=None)
-    return directory / found[1] if found is not None else None
+    written = sorted(_manifests(directory), reverse=True)
+    dated = ((_captured(directory / name, at), directory / name) for at, name in written)
+    _, found = next(until(now, dated, say), (None, None))
+    return found
+
+
+def until(now: datetime, snapshots: Iterable[Dated], say: Say = progress) -> Iterator[Dated]:
+    """Those that are not dated in the future; the others are told of."""
+    for at, place in snapshots:
+        if is_in_future(at, now):
+            say(
+                f"{place} is passed over: it is dated {at:%Y-%m-%d %H:%M:%S} UTC, and here it is "
+                f"{now.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC. Set the clock that is wrong, or remove the snapshot."
+            )
+        else:
+            yield at, place
+
+
+def is_in_future(at: datetime, now: datetime) -> bool:
+    """Whether a snapshot is dated so far ahead that no audit takes it."""
+    return is_ahead(_ms(at), now_ms=_ms(now))
+
+
+def _ms(at: datetime) -> int:
+    return int(at.timestamp() * 1000)
 
 
 def resolve_all(
-    given: Sequence[str], cluster: str | None, when: When = ANY_TIME, *, root: str | None = None
+    given: Sequence[str],
+    cluster: str | None,
+    when: When = ANY_TIME,
+    *,
+    root: str | None = None,
+    now: datetime | None = None,
+    say: Say = progress,
 ) -> tuple[str, ...]:
     """Directories and URLs as they are named; for `latest` the cluster's newest, for `all` every one of the interval,
-    in the order of their capture. `root`: where to look instead of TIDEGAUGE_SNAPSHOTS. Raises `SnapshotError`.
+    in the order of their capture. `root`: where to look instead of TIDEGAUGE_SNAPSHOTS; `now`: what is dated later, by
+    more than clocks differ, is not the newest, and `say` tells so. Raises `SnapshotError`.
     """
-    return tuple(place for name in given for place in _places(name, cluster, when, root))
+    at = now or datetime.now(UTC)
+    return tuple(place for name in given for place in _places(name, cluster, when, root, at, say))
 
 
-def _places(name: str, cluster: str | None, when: When, root: str | None) -> list[str]:
+def _places(name: str, cluster: str | None, when: When, root: str | None, now: datetime, say: Say) -> list[str]:
     if name not in (LATEST, ALL):
         return [name]
     if not cluster:
@@ -76,11 +113,12 @@ def _places(name: str, cluster: str | None, when: When, root: str | None) -> lis
     directory = location(root or settings.snapshots_root()) / cluster
     since, before, as_of = (instant(w) for w in (when.since, when.before, when.as_of))
     if name == LATEST and not str(when):
-        last = newest(directory)
+        last = newest(directory, now=now, say=say)
         found = [] if last is None else [last]
     else:
-        chosen = (place for _, place in captured(directory, since=since, before=before, as_of=as_of))
-        found = list(islice(chosen, 1) if name == LATEST else chosen)
+        chosen = captured(directory, since=since, before=before, as_of=as_of)
+        taken = islice(until(now, chosen, say), 1) if name == LATEST else chosen
+        found = [place for _, place in taken]
     if not found:
         raise SnapshotError(
             f"No snapshot of {cluster} in {directory}{f', captured{when}' if str(when) else ''}. Name one, or put one "
@@ -118,8 +156,8 @@ def captured(
     since: datetime | None = None,
     before: datetime | None = None,
     as_of: datetime | None = None,
-) -> Iterator[tuple[datetime, Location]]:
-    """A cluster's snapshots with the instant of their capture, the newest first.
+) -> Iterator[Dated]:
+    """A cluster's snapshots with the instant of their capture, the newest first, those of the future among them.
 
     An object store notes when it was given a manifest, which was captured before: there, manifests are read from the
     last one down, and no more of them than it takes to know the next newest.
@@ -131,7 +169,7 @@ def captured(
             break
         while is_dated and waiting and -waiting[0][0] >= written:
             yield _popped(waiting, directory)
-        at = _captured(directory / name, written)
+        at = _captured(directory / name, written).timestamp()
         too_early = since is not None and at < since.timestamp()
         too_late = (before is not None and at >= before.timestamp()) or (as_of is not None and at > as_of.timestamp())
         if not too_early and not too_late:
@@ -140,24 +178,30 @@ def captured(
         yield _popped(waiting, directory)
 
 
-def _popped(waiting: list[tuple[float, str]], directory: Location) -> tuple[datetime, Location]:
+def _popped(waiting: list[tuple[float, str]], directory: Location) -> Dated:
     at, name = heapq.heappop(waiting)
     return datetime.fromtimestamp(-at, UTC), directory / name
 
 
-def _captured(place: Location, written: float) -> float:
+def _captured(place: Location, written: float) -> datetime:
     """When a snapshot was captured; one that cannot be opened counts as of its manifest, and is told of when used."""
     try:
         at = captured_at(open_snapshot(place, settle=False))
     except SnapshotError:
-        return written
-    return written if at is None else at.timestamp()
+        at = None
+    # A file's time may be one that no calendar has.
+    return datetime.fromtimestamp(min(written, LAST_INSTANT_MS / 1000), UTC) if at is None else at
 
 
 def _manifests(root: Location) -> Iterator[tuple[float, str]]:
     """When each snapshot below was finished, and its directory's name."""
-    if not root.is_dir():
-        return
+    try:
+        if not root.is_dir():
+            return
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return  # A cluster's name that a manifest made up: nothing can lie there.
+        raise
     for directory in root.iterdir():
         try:
             finished_at = (directory / MANIFEST_NAME).stat().st_mtime

@@ -2,7 +2,8 @@
 
 The rules that must hold: only what is ours is removed (a directory with a `run.json`, a snapshot with a manifest), and
 no link is followed; a run directory stays as long as its run is in the store; of each cluster the newest run directory
-and the newest snapshots stay, whatever their age; a snapshot goes manifest first, so that half of one is none.
+and the newest snapshots stay, whatever their age, and what is dated in the future is none of these: it lets no other
+go, and stays to be looked at; a snapshot goes manifest first, so that half of one is none.
 """
 
 import json
@@ -19,7 +20,8 @@ from snapshots.manifest import MANIFEST_NAME
 from spark_jobs.store import Removed, connect
 from spark_jobs.store import retain as retain_in_store
 from tidegauge import settings
-from tidegauge.latest import captured
+from tidegauge.endings import progress
+from tidegauge.latest import Say, captured, until
 
 _RUN_FILE: Final = "run.json"
 _DEPTH: Final = 3
@@ -30,13 +32,17 @@ _NEWEST_SNAPSHOTS: Final = 2
 def retain(
     url: str,
     *,
+    now: datetime,
     runs_before: datetime,
     facts_before: datetime,
     runs_root: Path | None,
     with_snapshots: bool,
     dry_run: bool,
+    say: Say = progress,
 ) -> Iterator[str]:
-    """Removes, and tells. Raises `StoreError`, and OSError for a directory that cannot be removed."""
+    """Removes, and tells; `say` tells what was passed over. Raises `StoreError`, and OSError for a directory that
+    cannot be removed.
+    """
     gone = "would be removed" if dry_run else "removed"
     removed = retain_in_store(url, runs_before=runs_before, facts_before=facts_before, dry_run=dry_run)
     for cluster, of_cluster in removed.items():
@@ -56,7 +62,7 @@ def retain(
         else:
             yield f"{directory.path} {gone}, {_mb(_remove(directory.path, dry_run))}"
     if with_snapshots:
-        for place in _old_snapshots(location(settings.snapshots_root()), runs_before):
+        for place in _old_snapshots(location(settings.snapshots_root()), runs_before, now, say):
             if not dry_run:
                 _remove_snapshot(place)
             yield f"{place} {gone}"
@@ -143,7 +149,7 @@ def _mb(size: int) -> str:
     return f"{size / 1e6:.1f} MB"
 
 
-def _old_snapshots(root: Location, before: datetime) -> Iterator[Location]:
+def _old_snapshots(root: Location, before: datetime, now: datetime, say: Say) -> Iterator[Location]:
     """The snapshots of every cluster that may go."""
     if not root.is_dir():
         return
@@ -151,8 +157,9 @@ def _old_snapshots(root: Location, before: datetime) -> Iterator[Location]:
         cluster = root / name
         if isinstance(cluster, Path) and cluster.is_symlink():
             continue
-        newest_first = list(captured(cluster))
-        linked = _linked_from([place for at, place in newest_first if at >= before])
+        found = list(captured(cluster))
+        linked = _linked_from([place for at, place in found if at >= before])
+        newest_first = list(until(now, found, say))
         for at, place in newest_first[_NEWEST_SNAPSHOTS:]:
             if at < before and str(place) not in linked:
                 yield place

@@ -33,6 +33,7 @@ from snapshots.adopt import Snapshot, open_snapshot
 from snapshots.errors import SnapshotError
 from snapshots.listing import listing
 from snapshots.location import Location
+from snapshots.whole_files import write_whole
 from spark_jobs.metadata_log import read_metadata
 from tidegauge.duplicates import Duplicate, Survivors, content_of, sequence_of, survivors_of
 from tidegauge.replica_batches import Identity, Outcomes, ReplicaBatches, identity, is_control
@@ -214,7 +215,7 @@ class _Writer:
             "unreadable": result.unreadable[:_UNREADABLE_NAMED],
             "survivors_unreadable": result.survivors_unreadable[:_UNREADABLE_NAMED],
         }
-        (self.out / "salvage.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        write_whole(self.out / "salvage.json", json.dumps(told, indent=1) + "\n")
         return result
 
     def _lines(self, batch: RecordBatch, row: np.void, outcomes: Outcomes) -> Iterator[dict[str, Any]]:
@@ -245,10 +246,10 @@ class _Writer:
     def _small_files(self, copy: ReplicaBatches, target: Path, epochs: dict[int, int]) -> None:
         """What a broker needs beside the batches: it builds everything else anew when it loads the log."""
         entries = _rising(EpochEntry(leader_epoch=e, start_offset=o) for e, o in epochs.items())
-        (target / LEADER_EPOCH_CHECKPOINT).write_bytes(write_leader_epoch_checkpoint(entries))
+        write_whole(target / LEADER_EPOCH_CHECKPOINT, write_leader_epoch_checkpoint(entries))
         metadata = copy.replica.named(PARTITION_METADATA)
         if metadata is not None:
-            (target / PARTITION_METADATA).write_bytes((copy.root / metadata.path).read_bytes())
+            write_whole(target / PARTITION_METADATA, (copy.root / metadata.path).read_bytes())
 
 
 class _Log:

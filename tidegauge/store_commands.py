@@ -61,6 +61,7 @@ def retain_command(
     now = datetime.now(UTC)
     for line in retain(
         _named(store),
+        now=now,
         runs_before=now - timedelta(days=keep_days),
         facts_before=now - timedelta(days=keep_days if facts_days is None else facts_days),
         runs_root=runs_root,

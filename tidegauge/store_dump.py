@@ -32,14 +32,12 @@ _VERSION: Final = re.compile(r"\(PostgreSQL\) (\d+)")
 def dump(url: str, file: Path) -> None:
     """Writes the store to a file, as it is at one instant; audits may go on meanwhile. Raises `StoreError`."""
     program = _programs("pg_dump", _server_major(url))[0]
-    unfinished = file.with_name(f"{file.name}.unfinished")
-    try:
-        unfinished.unlink(missing_ok=True)
+    # Where others may write beside the file, what pg_dump opens by its name could be a link of theirs.
+    with tempfile.TemporaryDirectory(prefix=f".{file.name[:100]}-", dir=file.parent) as own:
+        unfinished = Path(own) / "unfinished"
         unfinished.touch(mode=0o600)  # pg_dump keeps the mode of what is there.
         _run(url, program, "--format=custom", "--schema=tidegauge", f"--file={unfinished}", doing="be dumped")
         unfinished.replace(file)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def restore(url: str, file: Path) -> None:

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from expectations.catalogue.registry import CATALOGUE
-from expectations.data_docs import write_data_docs
+from expectations.data_docs import pages_of
 from expectations.suites import Validation
 
 HOSTILE = "<script>alert(1)</script>\"'>{{ 7*7 }}\u202e"
@@ -99,14 +98,14 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.texts).split())
 
 
-def pages(tmp_path: Path, content: Mapping[str, Any], **validations: Validation) -> Mapping[str, Page]:
-    index = write_data_docs(tmp_path / "docs", content, validations)
-    assert index == tmp_path / "docs" / "index.html"
-    return {path.name: Page(path.read_text(encoding="utf-8")) for path in index.parent.iterdir()}
+def pages(content: Mapping[str, Any], **validations: Validation) -> Mapping[str, Page]:
+    found = list(pages_of(content, validations))
+    assert found[-1][0] == "index.html", "whoever finds it finds all"
+    return {name: Page(page) for name, page in found}
 
 
-def test_every_invariant_has_a_page_that_says_what_why_and_what_to_do(tmp_path: Path) -> None:
-    found = pages(tmp_path, report())
+def test_every_invariant_has_a_page_that_says_what_why_and_what_to_do() -> None:
+    found = pages(report())
     assert found.keys() == {"index.html", "risks.html", *(f"{code}.html" for code in CATALOGUE)}
     for code, invariant in CATALOGUE.items():
         page = found[f"{code}.html"]
@@ -116,9 +115,9 @@ def test_every_invariant_has_a_page_that_says_what_why_and_what_to_do(tmp_path: 
         assert f"{code} {invariant.name}" in found["index.html"].text
 
 
-def test_every_link_leads_somewhere_and_nothing_is_loaded(tmp_path: Path) -> None:
+def test_every_link_leads_somewhere_and_nothing_is_loaded() -> None:
     breaches = [breach("D06"), breach("D05", implied_by="D06-0000000000")]
-    found = pages(tmp_path, report(breaches=breaches))
+    found = pages(report(breaches=breaches))
     for name, page in found.items():
         assert not {"script", "img", "iframe", "link", "object", "form"} & set(page.tags)
         for link in page.links:
@@ -126,7 +125,7 @@ def test_every_link_leads_somewhere_and_nothing_is_loaded(tmp_path: Path) -> Non
             assert anchor in found[target or name].ids | {""}, (name, link)
 
 
-def test_names_that_others_chose_are_text(tmp_path: Path) -> None:
+def test_names_that_others_chose_are_text() -> None:
     hostile = report(
         breaches=[
             breach(
@@ -142,7 +141,7 @@ def test_names_that_others_chose_are_text(tmp_path: Path) -> None:
     hostile["run"] |= {"cluster": HOSTILE, "snapshot_id": HOSTILE, "source": HOSTILE}
     hostile["coverage"]["unread"] = [{"path": HOSTILE, "reason": HOSTILE}]
     hostile["invariants"][0]["reasons"] = {HOSTILE: 3}
-    for page in pages(tmp_path, hostile).values():
+    for page in pages(hostile).values():
         assert "script" not in page.tags
         assert "<script>alert(1)</script>" in page.text
         assert "{{ 7*7 }}" in page.text
@@ -164,12 +163,12 @@ def loss(**values: Any) -> dict[str, Any]:
     } | values
 
 
-def test_the_index_tells_losses_breaches_and_what_was_not_read(tmp_path: Path) -> None:
+def test_the_index_tells_losses_breaches_and_what_was_not_read() -> None:
     content = report(losses=[loss()], breaches=[breach("D06"), breach("D05", implied_by="D06-0000000000")])
     content["coverage"]["unread"] = [{"path": "broker-1/orders-0/0.log", "reason": "Permission denied"}]
     line = next(one for one in content["invariants"] if one["code"] == "F08")
     line |= {"verdict": "unknown", "checked": 0, "unknown": 3, "reasons": {"too young to tell": 3}}
-    text = pages(tmp_path, content)["index.html"].text
+    text = pages(content)["index.html"].text
     assert "orders -0 at risk [800, 1500) 700" in text.replace("orders-0", "orders -0")
     assert "First this. Then that." in text
     assert "1 further breach follows from this one" in text
@@ -177,16 +176,16 @@ def test_the_index_tells_losses_breaches_and_what_was_not_read(tmp_path: Path) -
     assert "F08 NoHangingTransaction ? unknown warning 0 0 3 too young to tell (3)" in text
 
 
-def test_a_verdict_is_told_in_words(tmp_path: Path) -> None:
+def test_a_verdict_is_told_in_words() -> None:
     content = report()
     content["invariants"][0]["verdict"] = "breached"
-    text = pages(tmp_path, content)["index.html"].text
+    text = pages(content)["index.html"].text
     assert "✗ breached 1" in text
     assert f"✓ holds {len(CATALOGUE) - 1}" in text
 
 
-def test_a_clean_run_says_so(tmp_path: Path) -> None:
-    text = pages(tmp_path, report())["index.html"].text
+def test_a_clean_run_says_so() -> None:
+    text = pages(report())["index.html"].text
     for said in (
         "No loss was found.",
         "No invariant is breached.",
@@ -195,32 +194,32 @@ def test_a_clean_run_says_so(tmp_path: Path) -> None:
         assert said in text
 
 
-def test_an_invariant_s_page_shows_its_breaches_evidence_and_the_judge_s_word(tmp_path: Path) -> None:
+def test_an_invariant_s_page_shows_its_breaches_evidence_and_the_judge_s_word() -> None:
     validation = Validation(code="D06", suite="s", expectation="e", success=False, unexpected_count=1)
-    page = pages(tmp_path, report(breaches=[breach("D06")]), D06=validation)["D06.html"]
+    page = pages(report(breaches=[breach("D06")]), D06=validation)["D06.html"]
     assert "orders-0, broker 1 , offsets [800, 1500), 700 records" in page.text
     assert "2026-11-21 02:26:51.123 UTC" in page.text
     assert "failed, 1 unexpected row, suite s" in page.text
 
 
-def test_thousands_of_breaches_are_counted_and_a_few_hundred_shown(tmp_path: Path) -> None:
-    found = pages(tmp_path, report(breaches=[breach("D06", number=n) for n in range(1500)]))
+def test_thousands_of_breaches_are_counted_and_a_few_hundred_shown() -> None:
+    found = pages(report(breaches=[breach("D06", number=n) for n in range(1500)]))
     assert found["D06.html"].tags.count("article") == 200
     for name in ("index.html", "D06.html"):
         assert "1,300 more are in report.json" in found[name].text
 
 
-def test_an_invariant_that_the_catalogue_has_not_is_listed_without_a_page(tmp_path: Path) -> None:
+def test_an_invariant_that_the_catalogue_has_not_is_listed_without_a_page() -> None:
     content = report()
     content["invariants"].append(content["invariants"][0] | {"code": "Z99", "name": "Retired"})
-    found = pages(tmp_path, content)
+    found = pages(content)
     assert "Z99.html" not in found
     assert "Z99 Retired" in found["index.html"].text
 
 
 @pytest.mark.parametrize("missing", ["run", "invariants", "breaches", "losses", "coverage"])
-def test_a_report_that_lacks_a_part_is_no_page_with_holes(tmp_path: Path, missing: str) -> None:
+def test_a_report_that_lacks_a_part_is_no_page_with_holes(missing: str) -> None:
     content = report()
     del content[missing]
     with pytest.raises(Exception, match=missing):
-        write_data_docs(tmp_path, content, {})
+        list(pages_of(content, {}))

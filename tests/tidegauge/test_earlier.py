@@ -126,3 +126,36 @@ def test_one_that_cannot_be_used_leaves_the_others_their_earlier_snapshot(
     found = earlier_of(given, url=store_url, cluster=tmp_path.name, say=said.append)
     assert found == {str(week[7]): str(week[6])}
     assert not_yet(given, url=store_url, cluster=tmp_path.name) == tuple(given), "told of where they are audited"
+
+
+def test_what_is_dated_in_the_future_is_nobody_s_earlier_one(
+    store_url: str, week: dict[int, Path], tmp_path: Path
+) -> None:
+    said: list[str] = []
+    now = datetime(2026, 1, 4, tzinfo=UTC)  # by which the fifth day and those after it are forged
+    of_a_store = earlier_of([str(week[7])], url=store_url, cluster=None, say=said.append, now=now)
+    assert of_a_store == {str(week[7]): str(week[4])}
+    assert "day-6 is passed over: it is dated 2026-01-06 00:00:00 UTC" in said
+    since = datetime(2026, 1, 7, tzinfo=UTC)
+    of_an_interval = earlier_of([str(week[7])], url=store_url, cluster=None, say=said.append, since=since, now=now)
+    assert of_an_interval == of_a_store
+
+
+@pytest.mark.parametrize("since", [None, datetime(2026, 1, 9, tzinfo=UTC)], ids=["auto", "before"])
+def test_a_cluster_s_name_too_long_for_a_directory_has_nothing_before_it(
+    store_url: str, week: dict[int, Path], tmp_path: Path, since: datetime | None
+) -> None:
+    odd = snapshot(tmp_path, "odd", 9)
+    made_up = "c" * 300
+    text = (odd / MANIFEST_NAME).read_text(encoding="utf-8")
+    (odd / MANIFEST_NAME).write_text(text.replace(f'"cluster": "{odd.parent.name}"', f'"cluster": "{made_up}"'))
+    run = store.NewRun(
+        key=store.RunKey(cluster=made_up, snapshot_id="before", ruleset_version="1"), consistency="fuzzy",
+        source="captured", started_at=datetime.now(UTC), captured_at=datetime(2026, 1, 8, tzinfo=UTC), place="/nowhere",
+    )  # fmt: skip
+    (run_id,) = store.open_runs(store_url, [run])
+    store.publish(store_url, run_id, report())
+    given = [str(odd), str(week[7])]
+    found = earlier_of(given, url=store_url, cluster=None, say=lambda _: None, since=since)
+    assert str(odd) not in found
+    assert str(week[7]) in found

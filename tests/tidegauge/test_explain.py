@@ -6,9 +6,11 @@ from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner, Result
 
 from tests.conftest import Golden
 from tidegauge.audit import audit
+from tidegauge.cli import main
 from tidegauge.explain import explain, lines
 from tidegauge.explained import Explained, from_store
 
@@ -73,3 +75,59 @@ def test_a_report_and_a_store_tell_the_same(golden: Golden, tmp_path: Path, stor
     assert risks["orders", (2, 3)]["losing_partitions"] == [0]
     assert report["risks"][0]["losing"]
     assert (out / "data_docs" / "risks.html").read_text().count("orders") > 1
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        "", "[", "{}", "[]", "null", "7", '"breaches"', '{"breaches": {}}', '{"breaches": [{}]}', '{"breaches": [7]}',
+        '{"breaches": [[]]}', "[" * 100_000,
+    ],
+    ids=lambda text: text[:18],
+)  # fmt: skip
+def test_what_is_no_report_is_said_in_a_sentence(tmp_path: Path, report: str) -> None:
+    (tmp_path / "report.json").write_text(report)
+    done = CliRunner().invoke(main, ["explain", "D06-1", "--report", str(tmp_path)])
+    assert done.exit_code == 2, done.output
+    assert "is not a report that can be used" in done.output
+
+
+def of_a_report(tmp_path: Path, **values: Any) -> Result:
+    (tmp_path / "report.json").write_text(json.dumps({"breaches": [BREACH | values]}))
+    return CliRunner().invoke(main, ["explain", "D06-1", "--report", str(tmp_path)])
+
+
+def test_a_report_without_facts_is_told(tmp_path: Path) -> None:
+    assert of_a_report(tmp_path).exit_code == 0
+    assert of_a_report(tmp_path, severity="warning", believe=[], implied_by="D01-1").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"subject": None},
+        {"subject": {"topic": "orders", "partition": "zero"}},
+        {"subject": {"broker_id": []}},
+        {"evidence": []},
+        {"evidence": {"unclean_election_offset": "late"}},
+        {"severity": "dire"},
+        {"severity": []},
+        {"code": 6},
+        {"explanation": None},
+        {"believe": 7},
+        {"points_to": ["lost_flush"]},
+        {"next": {}},
+    ],
+    ids=str,
+)
+def test_a_breach_that_is_none_of_ours_is_said_in_a_sentence(tmp_path: Path, values: dict[str, Any]) -> None:
+    done = of_a_report(tmp_path, **values)
+    assert done.exit_code == 2, done.output
+    assert "is not a report that can be used" in done.output
+
+
+def test_facts_that_are_none_are_said_in_a_sentence(tmp_path: Path) -> None:
+    for relation in ("partition_changes", "broker_changes"):
+        (tmp_path / "facts" / relation).mkdir(parents=True)
+        (tmp_path / "facts" / relation / "part-0.parquet").write_bytes(b"no Parquet")
+    assert of_a_report(tmp_path).exit_code == 2

@@ -1,7 +1,7 @@
 """`latest` is the newest snapshot that has a manifest."""
 
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -51,18 +51,22 @@ def days(monkeypatch, tmp_path):
     """Three days of January with a snapshot each (the second has two), all copied here today."""
     monkeypatch.setenv("TIDEGAUGE_SNAPSHOTS", str(tmp_path))
     for name, day, hour in (("c", 1, 3), ("a", 2, 3), ("d", 2, 23), ("b", 3, 0)):
-        at = int(datetime(2026, 1, day, hour, tzinfo=UTC).timestamp() * 1000)
-        broker = BrokerCapture(
-            broker_id=BrokerId(1), directory="broker-1", rack=None, log_dirs=(), read_started_at_ms=at,
-            read_finished_at_ms=at, files=(),
-        )  # fmt: skip
-        manifest = Manifest(
-            cluster="prod", cluster_id=None, snapshot_id=name, source=Source.CAPTURED, mode=Mode.FULL,
-            consistency=Consistency.FUZZY, brokers=(broker,), left_out=(),
-        )  # fmt: skip
-        (tmp_path / "prod" / name).mkdir(parents=True)
-        (tmp_path / "prod" / name / MANIFEST_NAME).write_text(to_json(manifest), encoding="utf-8")
+        dated(tmp_path / "prod" / name, datetime(2026, 1, day, hour, tzinfo=UTC))
     return tmp_path / "prod"
+
+
+def dated(directory, instant):
+    at = int(instant.timestamp() * 1000)
+    broker = BrokerCapture(
+        broker_id=BrokerId(1), directory="broker-1", rack=None, log_dirs=(), read_started_at_ms=at,
+        read_finished_at_ms=at, files=(),
+    )  # fmt: skip
+    manifest = Manifest(
+        cluster="prod", cluster_id=None, snapshot_id=directory.name, source=Source.CAPTURED, mode=Mode.FULL,
+        consistency=Consistency.FUZZY, brokers=(broker,), left_out=(),
+    )  # fmt: skip
+    directory.mkdir(parents=True)
+    (directory / MANIFEST_NAME).write_text(to_json(manifest), encoding="utf-8")
 
 
 def of_day(day):
@@ -84,3 +88,31 @@ def test_a_day_without_a_snapshot_is_an_error_that_names_it(days):
 def test_another_root_may_be_named(days, tmp_path):
     with pytest.raises(SnapshotError, match=f"{tmp_path}/elsewhere"):
         resolve_all(("latest",), "prod", root=str(tmp_path / "elsewhere"))
+
+
+NOW = datetime(2026, 1, 4, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=2), timedelta(days=365 * 7000)], ids=["two hours", "ages"])
+@pytest.mark.parametrize("when", [When(), When(since="2026-01-01T00:00:00Z")], ids=["newest", "of an interval"])
+def test_what_is_dated_in_the_future_is_never_the_latest_and_is_told(days, when, ahead):
+    last = resolve_all(("latest",), "prod", when, now=NOW)
+    dated(days / "forged", NOW + ahead)
+    said = []
+    assert resolve_all(("latest",), "prod", when, now=NOW, say=said.append) == last
+    assert len(said) == 1
+    assert f"{days / 'forged'} is passed over: it is dated" in said[0]
+    assert "and here it is 2026-01-04 00:00:00 UTC" in said[0]
+    every = resolve_all(("all",), "prod", when, now=NOW, say=said.append)
+    assert str(days / "forged") in every, "an audit refuses it by its name"
+
+
+def test_clocks_may_differ_a_little(days):
+    dated(days / "ahead", NOW + timedelta(minutes=30))
+    assert resolve("latest", "prod", now=NOW) == str(days / "ahead")
+
+
+def test_where_all_are_of_the_future_there_is_none(tmp_path):
+    dated(tmp_path / "prod" / "forged", NOW + timedelta(days=1))
+    with pytest.raises(SnapshotError, match="No snapshot of prod"):
+        resolve_all(("latest",), "prod", root=str(tmp_path), now=NOW, say=lambda _: None)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kafka_log.types import BrokerId
+from snapshots.manifest import BrokerCapture, Consistency, Manifest, Mode, Source, to_json
 from spark_jobs import store
 from tests.spark_jobs.store.helpers import audit
 from tidegauge.retention import retain
@@ -27,9 +29,9 @@ def run_directory(root: Path, name: str, run_id: str, cluster: str, *, days_ago:
     return directory
 
 
-def snapshot(root: Path, name: str, *, days_ago: float) -> Path:
+def snapshot(root: Path, name: str, *, days_ago: float, text: str = "") -> Path:
     (root / name).mkdir(parents=True)
-    (root / name / "MANIFEST.json").write_text("")
+    (root / name / "MANIFEST.json").write_text(text)
     at = (NOW - timedelta(days=days_ago)).timestamp()
     os.utime(root / name / "MANIFEST.json", (at, at))
     return root / name
@@ -44,16 +46,25 @@ def url(store_url: str) -> str:
 
 
 def told(
-    url: str, runs: Path, *, days: float = 10, facts_days: float = 5, snapshots: bool = False, dry_run: bool = False
+    url: str,
+    runs: Path,
+    *,
+    days: float = 10,
+    facts_days: float = 5,
+    snapshots: bool = False,
+    dry_run: bool = False,
+    say=lambda _: None,
 ):
     return list(
         retain(
             url,
+            now=NOW,
             runs_before=NOW - timedelta(days=days),
             facts_before=NOW - timedelta(days=facts_days),
             runs_root=runs,
             with_snapshots=snapshots,
             dry_run=dry_run,
+            say=say,
         )
     )
 
@@ -109,3 +120,35 @@ def test_no_link_is_followed(url: str, tmp_path: Path) -> None:
     (tmp_path / "runs" / "link").symlink_to(elsewhere.parent)
     told(url, tmp_path / "runs")
     assert (elsewhere / "facts").exists()
+
+
+def dated(at: datetime) -> str:
+    """A manifest that says so."""
+    at_ms = int(at.timestamp() * 1000)
+    broker = BrokerCapture(
+        broker_id=BrokerId(1), directory="broker-1", rack=None, log_dirs=(), read_started_at_ms=at_ms,
+        read_finished_at_ms=at_ms, files=(),
+    )  # fmt: skip
+    return to_json(
+        Manifest(
+            cluster="c", cluster_id=None, snapshot_id="s", source=Source.CAPTURED, mode=Mode.FULL,
+            consistency=Consistency.FUZZY, brokers=(broker,), left_out=(),
+        )
+    )  # fmt: skip
+
+
+def test_snapshots_dated_in_the_future_let_no_other_go(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEGAUGE_SNAPSHOTS", str(tmp_path / "snapshots"))
+    cluster = tmp_path / "snapshots" / "c"
+    for name, days in (("a", 50), ("b", 40), ("c", 30)):
+        snapshot(cluster, name, days_ago=days, text=dated(NOW - timedelta(days=days)))
+    for name in ("forged", "forged too"):
+        snapshot(cluster, name, days_ago=1, text=dated(datetime(9999, 1, 1, tzinfo=UTC)))
+    snapshot(cluster, "of a time to come", days_ago=-40_000)
+    said: list[str] = []
+    told(url, tmp_path / "runs", snapshots=True, say=said.append)
+    assert sorted(p.name for p in cluster.iterdir()) == ["b", "c", "forged", "forged too", "of a time to come"]
+    assert len(said) == 3
+    assert any("forged is passed over: it is dated 9999-01-01 00:00:00 UTC, and here it is" in line for line in said)

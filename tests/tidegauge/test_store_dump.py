@@ -156,3 +156,13 @@ def test_a_dump_that_fails_leaves_the_earlier_one(filled: str, tmp_path: Path) -
             store_dump.dump(gone, tmp_path / "store.dump")
         assert "s3cret" not in str(told.value)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["of yesterday"]
+
+
+def test_a_dump_is_written_through_no_link(filled: str, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    for name in ("store.dump", "store.dump.unfinished"):
+        (tmp_path / name).symlink_to(victim)
+    store_dump.dump(filled, tmp_path / "store.dump")
+    assert victim.read_text() == "precious"
+    assert not (tmp_path / "store.dump").is_symlink()

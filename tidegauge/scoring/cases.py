@@ -18,6 +18,7 @@ from sim_engine.random_worlds.write_world import write
 from sim_engine.scenarios.registry import SCENARIOS
 from sim_engine.scenarios.scenario import Finding, LostRange, Moment
 from sim_engine.scenarios.write_moment import write_moment
+from snapshots.whole_files import write_whole
 
 Kind = Literal["fault-free", "faults", "scenario"]
 
@@ -132,7 +133,7 @@ def _told_loss(moment: Moment, lost: LostRange) -> Loss:
 
 def save(cases: Sequence[Case], path: Path) -> None:
     """Keeps cases for a later step."""
-    path.write_text(json.dumps([asdict(case) for case in cases], default=sorted), encoding="utf-8")
+    write_whole(path, json.dumps([asdict(case) for case in cases], default=sorted))
 
 
 def load(path: Path) -> list[Case]:

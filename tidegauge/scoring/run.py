@@ -25,6 +25,7 @@ from expectations.catalogue.registry import CATALOGUE, RULESET_VERSION
 from sim_engine.random_worlds.random_world import DEFAULT_HOURS
 from sim_engine.scenarios.registry import SCENARIOS
 from snapshots.errors import SnapshotError
+from snapshots.whole_files import write_whole
 from spark_jobs.run import NO_STORE
 from tidegauge import settings
 from tidegauge.audit import audit, store_at
@@ -80,7 +81,7 @@ def simulate(batch: Batch, out: Path, *, progress: Progress) -> list[Case]:
     worlds = out / "worlds"
     shutil.rmtree(worlds, ignore_errors=True)
     worlds.mkdir(parents=True)
-    (out / _BATCH).write_text(json.dumps(_plain(batch)), encoding="utf-8")
+    write_whole(out / _BATCH, json.dumps(_plain(batch)))
     tasks = [
         *(_Task(seed=seed, faults=True, out=worlds / f"{seed}", hours=batch.hours) for seed in batch.seeds),
         *(_Task(seed=seed, faults=False, out=worlds / f"{seed}", hours=batch.hours) for seed in batch.fault_free),
@@ -168,10 +169,8 @@ def audited(out: Path, *, master: str | None, progress: Progress) -> Score:
         for case, path in zip(cases, result.reports, strict=True)
     ]
     found = counted(marks, CATALOGUE, ruleset_version=RULESET_VERSION)
-    (out / TABLE).write_text("\n".join(tables(found)) + "\n", encoding="utf-8")
-    partial = out / f".{SCORE}.partial"
-    partial.write_text(json.dumps(found.to_json(), indent=1) + "\n", encoding="utf-8")
-    os.replace(partial, out / SCORE)
+    write_whole(out / TABLE, "\n".join(tables(found)) + "\n")
+    write_whole(out / SCORE, json.dumps(found.to_json(), indent=1) + "\n")
     _clear(out, marks, result.reports)
     return found
 
