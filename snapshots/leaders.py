@@ -62,11 +62,11 @@ def read_leaders(files: Iterable[Callable[[memoryview], int]]) -> Leaders:
             for at, records in records_in(data, wanted, allowance=allowance):
                 for record in () if isinstance(records, Corruption) else records:
                     if wanted[at]["control_type"] != -1:
-                        voters = decode_control_record(record)
+                        voters = decode_control_record(record, allowance=allowance)
                         if isinstance(voters, KRaftVoters):
                             leaders.owners.update({v.directory_id: v.voter_id for v in voters.voters})
                         continue
-                    decoded = decode_metadata_record(record.value or b"")
+                    decoded = decode_metadata_record(record.value or b"", allowance=allowance)
                     if isinstance(decoded, MetadataRecord):
                         _apply(leaders, decoded)
 

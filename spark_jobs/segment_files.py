@@ -11,7 +11,7 @@ from typing import IO, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kafka_log.allowance import of_internal_topic
+from kafka_log.allowance import Allowance, of_internal_topic
 from kafka_log.corruption import Corruption
 from kafka_log.headers_file import HEADERS_FILE_DAMAGE, HeadersBlock, HeadersReader, kept_records
 from kafka_log.log_dir import is_headers_file
@@ -58,12 +58,12 @@ class SegmentFile:
             self.broken = _own_damage(block) or self.broken
             yield ScanBlock(headers=block.headers, corruptions=block.corruptions)
 
-    def records(self) -> Iterator[BatchRecords]:
-        """The records of every batch, of an internal topic's log."""
+    def records(self, allowance: Allowance | None = None) -> Iterator[BatchRecords]:
+        """The records of every batch, of an internal topic's log. `allowance`: the log's, for who decodes them, too."""
+        allowance = allowance if allowance is not None else of_internal_topic()
         if self._headers is None:
-            yield from self._records_of_log()
+            yield from self._records_of_log(allowance)
             return
-        allowance = of_internal_topic()
         for block in HeadersReader(self._readinto).blocks():
             for row, records in kept_records(block, allowance=allowance):
                 if has_its_magic(row):
@@ -71,9 +71,8 @@ class SegmentFile:
             if block.corruptions and _own_damage(block) is not None:
                 yield _UNREADABLE[0], block.corruptions[0]
 
-    def _records_of_log(self) -> Iterator[BatchRecords]:
+    def _records_of_log(self, allowance: Allowance) -> Iterator[BatchRecords]:
         found: list[tuple[np.void, bytes]] = []
-        allowance = of_internal_topic()
 
         def take(rows: NDArray[Any], data: memoryview, first_position: int) -> None:
             for at in np.flatnonzero(has_its_magic(rows)):

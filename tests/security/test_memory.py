@@ -450,6 +450,8 @@ def test_the_guide_tells_the_limits() -> None:
         f"{user.records} records",
         f"{own.records} records",
         f"{user.records_each} for each byte",
+        f"{own.values} values",
+        f"{own.values_each} for each byte",
         f"{own.records_each} for each byte",
         f"{MAX_INTERNAL_BYTES // MEGABYTE} MiB",
         f"{LARGEST_BATCH // MEGABYTE} MiB",
