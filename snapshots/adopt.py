@@ -19,6 +19,7 @@ from kafka_log.properties import parse_meta_properties
 from kafka_log.types import BrokerId
 from snapshots.errors import SnapshotError
 from snapshots.holes import sha256_of
+from snapshots.local_path import must_be_of_kafka
 from snapshots.location import Location, local
 from snapshots.manifest import (
     LARGEST_NODE_ID,
@@ -292,7 +293,7 @@ def _holds_nothing(directory: Path, left_out: list[LeftOut]) -> str:
 
 
 def walk(root: Path, directory: Path, left_out: list[LeftOut]) -> Iterator[Path]:
-    """Regular files below a directory, sorted; links and unreadable directories are named in `left_out`."""
+    """Regular files below a directory, sorted; links and what cannot be read are named in `left_out`."""
 
     def failed(error: OSError) -> None:
         path = Path(error.filename) if error.filename else directory
@@ -309,15 +310,25 @@ def walk(root: Path, directory: Path, left_out: list[LeftOut]) -> Iterator[Path]
                 left_out.append(LeftOut(path=path.relative_to(root).as_posix(), reason="a link; not followed"))
         for name in sorted(names):
             path = Path(parent, name)
-            relative = path.relative_to(root).as_posix()
-            if path.is_symlink():
-                left_out.append(LeftOut(path=relative, reason="a link; not followed"))
-            elif not path.is_file():
-                left_out.append(LeftOut(path=relative, reason="not a regular file"))
-            elif not os.access(path, os.R_OK):
-                left_out.append(LeftOut(path=relative, reason="cannot be read: Permission denied"))
-            else:
+            reason = _not_read(path)
+            if reason is None:
                 yield path
+            else:
+                left_out.append(LeftOut(path=path.relative_to(root).as_posix(), reason=reason))
+
+
+def _not_read(path: Path) -> str | None:
+    if path.is_symlink():
+        return "a link; not followed"
+    if not path.is_file():
+        return "not a regular file"
+    if not os.access(path, os.R_OK):
+        return "cannot be read: Permission denied"
+    try:
+        must_be_of_kafka(path.stat().st_size)
+    except OSError as error:
+        return f"cannot be read: {error.strerror or error}"
+    return None
 
 
 def _default_id(directory: Path, brokers: list[BrokerCapture]) -> str:
