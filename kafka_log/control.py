@@ -1,7 +1,8 @@
 """Control records: the ends of transactions, and what a KRaft quorum writes about itself.
 
-In: a record of a control batch. Out: one typed value, or a `Corruption`; and the other way. The rule that must hold:
-a type that we do not know is handed out as `OtherControl`, because Kafka's own readers pass over it too.
+In: a record of a control batch. Out: one typed value, or a `Corruption`; and the other way. The rules that must hold:
+a type that we do not know is handed out as `OtherControl`, because Kafka's own readers pass over it too; and what the
+lists of voters become is charged to the log's `Allowance`.
 
     key                 version i16 | type i16
     0 abort, 1 commit   version i16 | coordinator epoch i32                        (Kafka EndTransactionMarker, KIP-98)
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from kafka_log.allowance import STRUCT_VALUES, Allowance, BeyondAllowanceError, of_one_record, values_in
 from kafka_log.corruption import Corruption, Damage
 from kafka_log.records import Record
 from kafka_log.varint import BROKEN, read_unsigned, write_unsigned
@@ -109,24 +111,27 @@ class _UnreadableError(Exception):
     """Stays inside this module: why a control record cannot be read."""
 
 
-def decode_control_record(record: Record) -> ControlRecord | Corruption:
-    """Decode one record of a control batch; a `Corruption` of kind RECORDS, positions in its value, if it is broken."""
+def decode_control_record(record: Record, *, allowance: Allowance | None = None) -> ControlRecord | Corruption:
+    """Decode one record of a control batch; a `Corruption`, positions in its value: of kind RECORDS if it is broken, of
+    kind NOT_READ if it is more than the log's `allowance`.
+    """
     value = record.value or b""
+    allowance = allowance if allowance is not None else of_one_record(value)
     try:
-        key = _Cursor(record.key or b"")
+        key = _Cursor(record.key or b"", allowance)
         key_version, control_type = key.signed(2), key.signed(2)
         if key_version < 0:
             raise _UnreadableError(f"the key's version is {key_version}")
         if not ControlType.ABORT <= control_type <= ControlType.KRAFT_VOTERS:
             return OtherControl(control_type=control_type)
-        cursor = _Cursor(value)
+        cursor = _Cursor(value, allowance)
         version = cursor.signed(2)
         if version < 0:
             raise _UnreadableError(f"the value's version is {version}")
         return _decode(ControlType(control_type), version, cursor)
-    except _UnreadableError as error:
+    except (_UnreadableError, BeyondAllowanceError) as error:
         return Corruption(
-            kind=Damage.RECORDS,
+            kind=Damage.NOT_READ if isinstance(error, BeyondAllowanceError) else Damage.RECORDS,
             position=0,
             end_position=len(value),
             detail=f"the control record cannot be read: {error}",
@@ -139,9 +144,10 @@ def decode_control_record(record: Record) -> ControlRecord | Corruption:
 class _Cursor:
     """Reads forward over a value; every read is checked against its end."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, allowance: Allowance) -> None:
         self._data = data
         self._at = 0
+        self.spend = allowance.spend_values
 
     def take(self, size: int) -> bytes:
         if size > len(self._data) - self._at:
@@ -170,10 +176,13 @@ class _Cursor:
         size = self.unsigned_varint() - 1
         if size < 0:
             raise _UnreadableError("a name is null")
-        return self.take(size).decode("utf-8", "replace")
+        data = self.take(size)
+        self.spend(1 + values_in(data, is_text=True))
+        return data.decode("utf-8", "replace")
 
     def skip_tagged_fields(self) -> None:
         for _ in range(self.unsigned_varint()):
+            self.spend(1)
             self.unsigned_varint()
             self.take(self.unsigned_varint())
 
@@ -200,6 +209,7 @@ def _voter_ids(cursor: _Cursor, version: int) -> tuple[int, ...]:
     """Read the voters of a leader change; from version 1 on each has its directory id."""
     voters = []
     for _ in range(cursor.count()):
+        cursor.spend(1)
         voters.append(cursor.signed(4))
         if version >= 1:
             cursor.take(_UUID_BYTES)
@@ -208,10 +218,12 @@ def _voter_ids(cursor: _Cursor, version: int) -> tuple[int, ...]:
 
 
 def _voter(cursor: _Cursor) -> Voter:
+    cursor.spend(STRUCT_VALUES)
     voter_id = cursor.signed(4)
     directory_id = base64.urlsafe_b64encode(cursor.take(_UUID_BYTES)).rstrip(b"=").decode()
     endpoints = []
     for _ in range(cursor.count()):
+        cursor.spend(STRUCT_VALUES)
         name, host = cursor.text(), cursor.text()
         endpoints.append((name, host, int.from_bytes(cursor.take(2), "big")))
         cursor.skip_tagged_fields()

@@ -1,8 +1,9 @@
 """The coordinators' records: committed offsets (`__consumer_offsets`) and transactional ids (`__transaction_state`).
 
 In: a record's key and value. Out: typed values for what facts need, `OtherCoordinatorRecord` for the rest, or a
-`Corruption`; and key and value of such a record, to be written. The rule that must hold: a null value is a tombstone,
-not damage; what was read and not changed is written as the same bytes.
+`Corruption`; and key and value of such a record, to be written. The rules that must hold: a null value is a tombstone,
+not damage; what was read and not changed is written as the same bytes; and what a record's arrays become is charged to
+the `allowance` of the log which it was read out of.
 
     key   = type (i16) | fields      value = version (i16) | fields
 """
@@ -11,13 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kafka_log.allowance import Allowance, of_one_record
 from kafka_log.batch import LARGEST_LAST_OFFSET
 from kafka_log.coordinator_schemas import COORDINATOR_SCHEMAS, SHARE_STATE_SCHEMAS
 from kafka_log.corruption import Corruption, Damage
 from kafka_log.framed_records import read_framed, write_framed
 from kafka_log.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from kafka_log.schema_writer import write_message
-from kafka_log.schemas import FieldValue, Schema, SchemaReader
+from kafka_log.schemas import FieldValue, Schema, SchemaReader, damage_kind
 from kafka_log.types import TopicPartition
 
 _ZERO_UUID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -154,10 +156,10 @@ def remote_log_schema(api_key: int) -> Schema:
 
 
 def decode_coordinator_record(
-    topic: str, key: bytes | None, value: bytes | None
+    topic: str, key: bytes | None, value: bytes | None, *, allowance: Allowance | None = None
 ) -> OtherCoordinatorRecord | Corruption:
     """Decodes a record of any coordinator's topic field by field, whatever its type."""
-    return _decode(key, value, _OF_TOPIC[topic])
+    return _decode(key, value, _OF_TOPIC[topic], allowance)
 
 
 def encode_coordinator_record(topic: str, record: OtherCoordinatorRecord) -> tuple[bytes, bytes | None]:
@@ -169,9 +171,11 @@ def encode_coordinator_record(topic: str, record: OtherCoordinatorRecord) -> tup
     return key, record.version.to_bytes(2, "big") + write_message(value_schema, record.value, record.version)
 
 
-def decode_offsets_record(key: bytes | None, value: bytes | None) -> OffsetCommit | OtherCoordinatorRecord | Corruption:
+def decode_offsets_record(
+    key: bytes | None, value: bytes | None, *, allowance: Allowance | None = None
+) -> OffsetCommit | OtherCoordinatorRecord | Corruption:
     """Decodes a record of `__consumer_offsets`."""
-    decoded = _decode(key, value, _GROUP_SCHEMAS)
+    decoded = _decode(key, value, _GROUP_SCHEMAS, allowance)
     if isinstance(decoded, Corruption) or decoded.key_type not in _OFFSET_COMMIT_TYPES:
         return decoded
     named: Mapping[str, Any] = decoded.key
@@ -191,10 +195,10 @@ def decode_offsets_record(key: bytes | None, value: bytes | None) -> OffsetCommi
 
 
 def decode_transaction_record(
-    key: bytes | None, value: bytes | None
+    key: bytes | None, value: bytes | None, *, allowance: Allowance | None = None
 ) -> TransactionState | OtherCoordinatorRecord | Corruption:
     """Decodes a record of `__transaction_state`."""
-    decoded = _decode(key, value, _TRANSACTION_SCHEMAS)
+    decoded = _decode(key, value, _TRANSACTION_SCHEMAS, allowance)
     if isinstance(decoded, Corruption):
         return decoded
     named: Mapping[str, Any] = decoded.key
@@ -224,16 +228,20 @@ def decode_transaction_record(
     )
 
 
-def decode_share_state_record(key: bytes | None, value: bytes | None) -> OtherCoordinatorRecord | Corruption:
+def decode_share_state_record(
+    key: bytes | None, value: bytes | None, *, allowance: Allowance | None = None
+) -> OtherCoordinatorRecord | Corruption:
     """Decodes a record of `__share_group_state`: how far a share group has got with a partition."""
-    return _decode(key, value, _SHARE_STATE_SCHEMAS)
+    return _decode(key, value, _SHARE_STATE_SCHEMAS, allowance)
 
 
-def decode_remote_log_record(value: bytes | None) -> RemoteSegment | Corruption | None:
+def decode_remote_log_record(
+    value: bytes | None, *, allowance: Allowance | None = None
+) -> RemoteSegment | Corruption | None:
     """Decodes a record of `__remote_log_metadata`; None for one that is not about a single segment."""
     if value is None:
         return None
-    decoded = decode_remote_log_fields(value)
+    decoded = decode_remote_log_fields(value, allowance=allowance)
     if isinstance(decoded, Corruption):
         return decoded
     if decoded.api_key not in (_REMOTE_SEGMENT, _REMOTE_SEGMENT_UPDATE):
@@ -262,9 +270,9 @@ def decode_remote_log_record(value: bytes | None) -> RemoteSegment | Corruption 
     )
 
 
-def decode_remote_log_fields(value: bytes) -> RemoteLogRecord | Corruption:
+def decode_remote_log_fields(value: bytes, *, allowance: Allowance | None = None) -> RemoteLogRecord | Corruption:
     """Decodes a record of `__remote_log_metadata` field by field, whatever its type."""
-    framed = read_framed(value, _REMOTE_SCHEMAS, what="remote log record")
+    framed = read_framed(value, _REMOTE_SCHEMAS, what="remote log record", allowance=allowance)
     if isinstance(framed, Corruption):
         return framed
     schema = framed.schema
@@ -277,13 +285,17 @@ def encode_remote_log_record(record: RemoteLogRecord) -> bytes:
 
 
 def _decode(
-    key: bytes | None, value: bytes | None, schemas: Mapping[int, tuple[Schema, Schema]]
+    key: bytes | None,
+    value: bytes | None,
+    schemas: Mapping[int, tuple[Schema, Schema]],
+    allowance: Allowance | None,
 ) -> OtherCoordinatorRecord | Corruption:
     if key is None:
         return _damage(b"", Damage.FORM, "the record has no key")
     read = key
+    allowance = allowance if allowance is not None else of_one_record(key, value)
     try:
-        reader = SchemaReader(key)
+        reader = SchemaReader(key, allowance)
         key_type = int(reader.number("int16"))
         if key_type not in schemas:
             return _damage(key, Damage.VALUE, f"key type {key_type} is not known")
@@ -296,7 +308,7 @@ def _decode(
         said: Mapping[str, FieldValue] | None = None
         if value is not None:
             read = value
-            reader = SchemaReader(value)
+            reader = SchemaReader(value, allowance)
             version = int(reader.number("int16"))
             if not value_schema.has_version(version):
                 return _damage(value, Damage.VERSION, f"{value_schema.name} version {version} is not known")
@@ -304,7 +316,7 @@ def _decode(
             if reader.remaining:
                 return _damage(value, Damage.FORM, f"{value_schema.name}: {reader.remaining} bytes are left over")
     except ValueError as error:
-        return _damage(read, Damage.FORM, str(error))
+        return _damage(read, damage_kind(error), str(error))
     return OtherCoordinatorRecord(key_type=key_type, name=name, key=named, version=version, value=said)
 
 

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from kafka_log.allowance import Allowance
 from kafka_log.corruption import Corruption, Damage
 from kafka_log.schema_writer import write_message
-from kafka_log.schemas import FieldValue, Schema, SchemaReader
+from kafka_log.schemas import FieldValue, Schema, SchemaReader, damage_kind
 from kafka_log.varint import write_unsigned
 
 _FRAME_VERSION: Final = 1
@@ -29,9 +30,13 @@ class Framed:
     fields: Mapping[str, FieldValue]
 
 
-def read_framed(value: bytes, schemas: Mapping[int, Schema], *, what: str) -> Framed | Corruption:
-    """Reads a value, all of it. `what` names the kind of record for whoever reads of the damage."""
-    reader = SchemaReader(value)
+def read_framed(
+    value: bytes, schemas: Mapping[int, Schema], *, what: str, allowance: Allowance | None = None
+) -> Framed | Corruption:
+    """Reads a value, all of it. `what` names the kind of record for whoever reads of the damage; `allowance` is that of
+    the log.
+    """
+    reader = SchemaReader(value, allowance)
     try:
         frame, api_key, version = reader.uvarint(), reader.uvarint(), reader.uvarint()
         if frame != _FRAME_VERSION:
@@ -43,7 +48,7 @@ def read_framed(value: bytes, schemas: Mapping[int, Schema], *, what: str) -> Fr
             return _damage(value, Damage.VERSION, f"{schema.name} version {version} is not known")
         fields = schema.read(reader, version)
     except ValueError as error:
-        return _damage(value, Damage.FORM, str(error))
+        return _damage(value, damage_kind(error), str(error))
     if reader.remaining:
         return _damage(value, Damage.FORM, f"{schema.name}: {reader.remaining} bytes are left over")
     return Framed(schema=schema, version=version, fields=fields)

@@ -42,6 +42,7 @@ from kafka_log.crc32c import crc32c
 from kafka_log.old_formats import has_its_magic
 from kafka_log.records import Record, read_batch, read_records
 from kafka_log.scan import BATCH_HEADER, BLOCK_ROWS, ScanBlock, scan_batches
+from kafka_log.sources import Counted, PassZeros, ReadInto, no_zeros
 
 MAGIC: Final = b"TGHEADER"
 VERSION: Final = 1
@@ -71,7 +72,6 @@ _LEVEL: Final = 1
 
 Rewrite = Callable[[bytes], bytes | None]
 """One whole batch to what is kept of it."""
-ReadInto = Callable[[memoryview], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,17 +86,23 @@ class HeadersBlock:
 # -------------------------------------------------------------------------------------------------------------- writing
 
 
-def write_headers(readinto: ReadInto, write: Callable[[bytes], object], *, rewrite: Rewrite | None = None) -> int:
+def write_headers(
+    readinto: ReadInto,
+    write: Callable[[bytes], object],
+    *,
+    rewrite: Rewrite | None = None,
+    pass_zeros: PassZeros = no_zeros,
+) -> int:
     """Writes the headers file of the segment that `readinto` gives; returns the segment's size in bytes.
 
     Without `rewrite` only control batches are kept, and only those that hold nothing but a sound end marker. With it
     every batch of a right checksum is kept as it says.
     """
-    source = _Counted(readinto)
+    source = Counted(readinto, pass_zeros)
     kept = _Kept(write, rewrite)
     batches = 0
     write(_HEAD.pack(MAGIC, VERSION))
-    for block in scan_batches(source.readinto, on_rows=kept.take):
+    for block in scan_batches(source.readinto, pass_zeros=source.pass_zeros, on_rows=kept.take):
         kept.flush()
         damages = json.dumps([damage_values(c) for c in block.corruptions]).encode() if block.corruptions else b""
         plain = _COUNT.pack(len(block.headers)) + _columns(block.headers) + damages
@@ -104,19 +110,6 @@ def write_headers(readinto: ReadInto, write: Callable[[bytes], object], *, rewri
         batches += len(block.headers)
     _write_frame(write, b"E", _END.pack(source.given, batches), _END.size)
     return source.given
-
-
-class _Counted:
-    """A source that knows how much it gave."""
-
-    def __init__(self, readinto: ReadInto) -> None:
-        self._readinto = readinto
-        self.given = 0
-
-    def readinto(self, target: memoryview) -> int:
-        size = self._readinto(target)
-        self.given += size
-        return size
 
 
 class _Kept:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from kafka_log.allowance import Allowance
 from kafka_log.corruption import Corruption
 from kafka_log.framed_records import read_framed, write_framed
 from kafka_log.schemas import FieldValue, Schema, parse_schemas
@@ -178,9 +179,9 @@ class MetadataRecord:
     fields: Mapping[str, FieldValue]
 
 
-def decode_metadata_record(value: bytes) -> MetadataRecord | Corruption:
-    """Decodes one record's value, all of it."""
-    framed = read_framed(value, METADATA_SCHEMAS, what="metadata record")
+def decode_metadata_record(value: bytes, *, allowance: Allowance | None = None) -> MetadataRecord | Corruption:
+    """Decodes one record's value, all of it. `allowance`: that of the log which it was read out of."""
+    framed = read_framed(value, METADATA_SCHEMAS, what="metadata record", allowance=allowance)
     if isinstance(framed, Corruption):
         return framed
     schema = framed.schema

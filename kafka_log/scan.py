@@ -1,9 +1,9 @@
 """A segment's bytes to its batch headers, one pass, every checksum verified.
 
-In: a function that fills a buffer (or the bytes themselves). Out: blocks of rows of `BATCH_HEADER` in file order, and a
-`Corruption` for each damaged stretch. The rules that must hold: every byte of the file is in a row or in a corruption
-(or in both, where a batch could be read but fails its checksum); no bytes raise an exception; the time grows with the
-file's size whatever is in it.
+In: a function that fills a buffer, and one that passes holes (or the bytes themselves). Out: blocks of rows of
+`BATCH_HEADER` in file order, and a `Corruption` for each damaged stretch. The rules that must hold: every byte of the
+file is in a row or in a corruption (or in both, where a batch could be read but fails its checksum); no bytes raise an
+exception; the time grows with the bytes that are there, whatever they are.
 
 How damage is read. A batch's length decides where the next one begins, and neither the length nor the base offset is
 under the checksum (`kafka_log.batch`), so a broken chain is picked up again only at a header whose checksum is right:
@@ -21,6 +21,9 @@ under the checksum (`kafka_log.batch`), so a broken chain is picked up again onl
 
 What this cannot tell: a broken length that is off by exactly some whole batches. They lie inside the row with the wrong
 checksum then, and the offsets missing after it give them away.
+
+Holes of a sparse file are passed over, not read, where a search for the next batch comes to them: no batch of any
+format begins in zeros. Rows and damage are those of the same bytes without holes.
 
 The memory in use is one buffer, which grows only as far as the file really has the bytes that a length field promises,
 and never for more than the largest batch (`scan_kernel.LARGEST_BATCH`).
@@ -50,6 +53,7 @@ from kafka_log.scan_kernel import (
     scan_kernel,
     search_kernel,
 )
+from kafka_log.sources import PassZeros, ReadInto, no_zeros
 
 BATCH_HEADER: Final = np.dtype(
     [
@@ -111,19 +115,20 @@ class ScanBlock:
 
 
 def scan_batches(
-    readinto: Callable[[memoryview], int],
+    readinto: ReadInto,
     *,
+    pass_zeros: PassZeros = no_zeros,
     block_rows: int = BLOCK_ROWS,
     buffer_bytes: int = BUFFER_BYTES,
     on_rows: OnRows | None = None,
 ) -> Iterator[ScanBlock]:
     """Read a segment from where `readinto` stands up to its end.
 
-    `readinto` is `io.RawIOBase.readinto`: it fills the given memory as far as it likes and returns the number of bytes,
-    0 at the end of the file. Positions count from the first byte that it gives. What it raises passes through.
+    Positions count from the first byte that `readinto` gives. What it raises passes through. `pass_zeros` spares it the
+    holes of a sparse file.
     `on_rows` is shown each row before its block comes, as long as the batch's bytes are in memory.
     """
-    scanner = _Scanner(readinto, block_rows, buffer_bytes, on_rows)
+    scanner = _Scanner(readinto, pass_zeros, block_rows, buffer_bytes, on_rows)
     while not scanner.finished:
         yield scanner.next_block()
 
@@ -151,9 +156,10 @@ class _Scanner:
     """The buffer, the rows and the kernels' state; one `next_block` after the other."""
 
     def __init__(
-        self, readinto: Callable[[memoryview], int], block_rows: int, buffer_bytes: int, on_rows: OnRows | None
+        self, readinto: ReadInto, pass_zeros: PassZeros, block_rows: int, buffer_bytes: int, on_rows: OnRows | None
     ) -> None:
         self._readinto = readinto
+        self._pass_zeros = pass_zeros
         self._on_rows = on_rows
         self._shown = 0
         self._last_offset_shown = -1
@@ -226,6 +232,26 @@ class _Scanner:
             self._filled += size
             self._at_eof = size == 0
 
+    def _pass_hole(self) -> bool:
+        """Go on behind a hole, in a search that has nothing but zeros before it; whether there is one.
+
+        What begins in 61 zeros is no batch, so that only the last 60 of them may have a part in the next one.
+        """
+        start = int(self._state[S_POSITION]) - self._offset_in_file
+        waiting = self._filled - start
+        if waiting >= layout.HEADER_BYTES or self._buffer[start : self._filled].any():
+            return False
+        passed = self._pass_zeros()
+        if passed == 0:
+            return False
+        self._show()
+        kept = min(waiting + passed, layout.HEADER_BYTES - 1)
+        self._buffer[:kept] = 0
+        self._offset_in_file += self._filled + passed - kept
+        self._filled = kept
+        self._state[S_POSITION] = self._offset_in_file
+        return True
+
     def _pass_damage(self, *, crc_is_wrong: bool) -> None:
         """Find where the log can be read again, say what lies before it, and leave the state there."""
         state = self._state
@@ -236,7 +262,8 @@ class _Scanner:
         state[S_ALL_ZERO] = int(self._buffer[position - self._offset_in_file] == 0)
         state[S_POSITION] += 1
         while (step := search_kernel(*self._window(), self._state)) == Step.NEED_BYTES:
-            self._refill()
+            if not self._pass_hole():
+                self._refill()
         end_position = int(state[S_POSITION])
         if step != Step.FOUND:
             start_offset, end_offset, records = (next_offset, None, None) if header is None else _claims(header)

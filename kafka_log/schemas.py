@@ -1,8 +1,8 @@
 """Kafka's record schemas as data, and the reader that walks them.
 
 In: schemas in a compact notation, and a record's bytes. Out: its fields by name. The rule that must hold: nothing is
-read beyond the buffer, no size is believed before it is checked against what is left, and unknown tagged fields are
-skipped.
+read beyond the buffer, no size is believed before it is checked against what is left, unknown tagged fields are
+skipped, and what arrays become is charged to the log's `Allowance`: a record may unpack from nothing.
 
 The notation, one message after another, fields indented below their owner:
 
@@ -20,6 +20,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from kafka_log.allowance import STRUCT_VALUES, Allowance, BeyondAllowanceError, of_one_record, values_in
+from kafka_log.corruption import Damage
 from kafka_log.varint import BROKEN, read_unsigned
 
 FieldValue = bool | int | float | str | bytes | None | tuple["FieldValue", ...] | Mapping[str, "FieldValue"]
@@ -36,6 +38,8 @@ NUMBERS: Final = {
 }
 """A number\'s type -> its bytes, for who reads and who writes."""
 _UUID_BYTES: Final = 16
+_LONG: Final = 16
+"""Bytes of a text or of bytes from which on they are looked at: most are shorter."""
 _ZERO_UUID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
@@ -99,16 +103,30 @@ class Schema:
 
 
 class SchemaReader:
-    """A cursor over one record's bytes. Every method raises ValueError rather than read past the end."""
+    """A cursor over one record's bytes. Every method raises ValueError rather than read past the end.
 
-    def __init__(self, data: bytes) -> None:
+    `allowance` is the log's; without one the record has its own. Where it ends, `BeyondAllowanceError` is raised.
+    """
+
+    def __init__(self, data: bytes, allowance: Allowance | None = None) -> None:
         self._data = data
         self._at = 0
+        self._end = len(data)
+        self.allowance = allowance if allowance is not None else of_one_record(data)
 
     @property
     def remaining(self) -> int:
         """Bytes not yet read."""
-        return len(self._data) - self._at
+        return self._end - self._at
+
+    def part(self, size: int) -> "SchemaReader":
+        """The next bytes as a reader's own, not copied: they may be nearly all there are."""
+        if not 0 <= size <= self.remaining:
+            raise ValueError(f"{size} bytes are promised, {self.remaining} are left")
+        part = SchemaReader(self._data, self.allowance)
+        part._at, part._end = self._at, self._at + size
+        self._at += size
+        return part
 
     def take(self, size: int) -> bytes:
         """The next bytes."""
@@ -126,10 +144,17 @@ class SchemaReader:
     def uvarint(self) -> int:
         """An unsigned varint of at most 32 bits."""
         value, after = read_unsigned(self._data, self._at)
-        if after == BROKEN:
+        if after == BROKEN or after > self._end:
             raise ValueError("a varint is cut short or too long")
         self._at = after
         return value
+
+    def long(self, size: int, *, is_text: bool) -> bytes:
+        """The next bytes, of which there may be many."""
+        data = self.take(size)
+        if size >= _LONG and (values := values_in(data, is_text=is_text)):
+            self.allowance.spend_values(values)
+        return data
 
     def length(self, *, flexible: bool, of_text: bool) -> int | None:
         """A length; None is null. Text has a 16-bit length in the old form, bytes and arrays a 32-bit one."""
@@ -154,8 +179,9 @@ def _read_struct(
             values[field.name] = default_of(field)
     if flexible:
         for _ in range(reader.uvarint()):
+            reader.allowance.spend_values(1)
             tag, size = reader.uvarint(), reader.uvarint()
-            data = SchemaReader(reader.take(size))
+            data = reader.part(size)
             if tag in tagged:
                 values[tagged[tag].name] = _read_field(tagged[tag], data, version, flexible=True)
                 if data.remaining:
@@ -170,8 +196,19 @@ def _read_field(field: Field, reader: SchemaReader, version: int, *, flexible: b
         size = reader.length(flexible=flexible, of_text=False)
         if size is None:
             return _null(field, version)
+        _spend_on_scalars(field, reader, size)
         return tuple(_read_value(field, reader, version, flexible=flexible) for _ in range(size))
     return _read_value(field, reader, version, flexible=flexible)
+
+
+def _spend_on_scalars(field: Field, reader: SchemaReader, size: int) -> None:
+    if field.fields:
+        return  # Each is charged when it is read: how many of them the bytes hold is not known before.
+    least = NUMBERS[field.type].size if field.type in NUMBERS else _UUID_BYTES if field.type == "uuid" else 1
+    # A length that cannot be right is damage, and costs nothing.
+    if size * least > reader.remaining:
+        raise ValueError(f"an array of {size}, {reader.remaining} bytes are left")
+    reader.allowance.spend_values(size)
 
 
 def _read_value(field: Field, reader: SchemaReader, version: int, *, flexible: bool) -> FieldValue:
@@ -180,10 +217,10 @@ def _read_value(field: Field, reader: SchemaReader, version: int, *, flexible: b
             return reader.take(1) != b"\0"
         case "string":
             size = reader.length(flexible=flexible, of_text=True)
-            return _null(field, version) if size is None else _text(reader.take(size))
+            return _null(field, version) if size is None else _text(reader.long(size, is_text=True))
         case "bytes":
             size = reader.length(flexible=flexible, of_text=False)
-            return _null(field, version) if size is None else reader.take(size)
+            return _null(field, version) if size is None else reader.long(size, is_text=False)
         case "uuid":
             return base64.urlsafe_b64encode(reader.take(_UUID_BYTES)).decode().rstrip("=")
         case type_ if type_ in NUMBERS:
@@ -191,6 +228,7 @@ def _read_value(field: Field, reader: SchemaReader, version: int, *, flexible: b
         case _:
             if version in field.nullable and not field.is_array and not _is_there(field, reader, version):
                 return None
+            reader.allowance.spend_values(STRUCT_VALUES + len(field.fields))
             return _read_struct(field.fields, reader, version, flexible=flexible)
 
 
@@ -212,6 +250,11 @@ def _null(field: Field, version: int) -> FieldValue:
     if version not in field.nullable:
         raise ValueError(f"{field.name} is null")
     return None
+
+
+def damage_kind(error: ValueError) -> Damage:
+    """What is to be said of a record that could not be read."""
+    return Damage.NOT_READ if isinstance(error, BeyondAllowanceError) else Damage.FORM
 
 
 def default_of(field: Field) -> FieldValue:

@@ -19,6 +19,7 @@ from kafka_log.properties import parse_meta_properties
 from kafka_log.types import BrokerId
 from snapshots.errors import SnapshotError
 from snapshots.holes import sha256_of
+from snapshots.local_path import must_be_of_kafka
 from snapshots.location import Location, local
 from snapshots.manifest import (
     LARGEST_FILE_BYTES,
@@ -317,18 +318,28 @@ def walk(root: Path, directory: Path, left_out: list[LeftOut]) -> Iterator[Path]
             continue  # It is named already.
         for entry in entries:
             path = parent / entry.name
-            if entry.is_symlink():
-                left(path, "a link; not followed")
-            elif not is_text(entry.name):
+            if not is_text(entry.name):
                 left(path, NO_TEXT)
             elif is_directory(entry):
                 continue
-            elif not entry.is_file(follow_symlinks=False):
-                left(path, "not a regular file")
-            elif not os.access(path, os.R_OK):
-                left(path, "cannot be read: Permission denied")
+            elif (reason := _not_read(path)) is not None:
+                left(path, reason)
             else:
                 yield path
+
+
+def _not_read(path: Path) -> str | None:
+    if path.is_symlink():
+        return "a link; not followed"
+    if not path.is_file():
+        return "not a regular file"
+    if not os.access(path, os.R_OK):
+        return "cannot be read: Permission denied"
+    try:
+        must_be_of_kafka(path.stat().st_size)
+    except OSError as error:
+        return f"cannot be read: {error.strerror or error}"
+    return None
 
 
 def _default_id(directory: Path, brokers: list[BrokerCapture]) -> str:

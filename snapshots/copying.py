@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from kafka_log.sources import PassZeros, ReadInto
 from snapshots.source_files import Seen, SourceFile
 from snapshots.throttle import Throttle
 
-Rewrite = Callable[[Callable[[memoryview], int], Callable[[bytes], object]], object]
-"""Reads a source by `readinto` up to its end, and writes what is kept of it."""
+Rewrite = Callable[[ReadInto, PassZeros, Callable[[bytes], object]], object]
+"""Reads a source up to its end, and writes what is kept of it."""
 
 _BLOCK: Final = 4096
 _ZEROS: Final = bytes(1 << 20)
@@ -78,7 +79,7 @@ def copy_file(source: SourceFile, sink: Sink | None, meter: Meter, *, rewrite: R
         read = _verbatim(source, target, meter)
     else:
         reader = _Reader(source, meter)
-        rewrite(reader.readinto, target.write)
+        rewrite(reader.readinto, reader.pass_zeros, target.write)
         read = reader.position
     return Copied(
         seen=source.seen,
@@ -132,13 +133,14 @@ def _read(fd: int, size: int, position: int) -> bytes:
         raise UnreadableError(f"cannot be read at byte {position}: {error.strerror or error}") from error
 
 
-def readinto_of(source: SourceFile, meter: Meter) -> Callable[[memoryview], int]:
-    """`readinto` over an open file, up to its size at open. Raises `UnreadableError`."""
-    return _Reader(source, meter).readinto
+def reading(source: SourceFile, meter: Meter) -> tuple[ReadInto, PassZeros]:
+    """An open file as a source, up to its size at open. Raises `UnreadableError`."""
+    reader = _Reader(source, meter)
+    return reader.readinto, reader.pass_zeros
 
 
 class _Reader:
-    """`readinto` over an open file, up to its size at open. Holes are given as zeros, and not read."""
+    """A source over an open file, up to its size at open. Holes are given as zeros, and not read."""
 
     def __init__(self, source: SourceFile, meter: Meter) -> None:
         self._source, self._meter = source, meter
@@ -147,12 +149,10 @@ class _Reader:
         self.position = 0
 
     def readinto(self, target: memoryview) -> int:
-        size_bytes = self._source.seen.size_bytes
-        if self.position >= self._end:
-            self._start, self._end = next(self._extents, (size_bytes, size_bytes))
-        if self.position < self._start:
-            size = min(len(target), self._start - self.position, len(_ZEROS))
-            target[:size] = _ZEROS[:size]
+        if hole := self._hole():
+            # No more of it than a look at it needs: who sees that it is one passes the rest.
+            size = min(len(target), hole, len(_ZERO_BLOCK))
+            target[:size] = _ZERO_BLOCK[:size]
             self.position += size
             return size
         size = min(len(target), self._end - self.position, self._meter.throttle.chunk_bytes)
@@ -163,6 +163,18 @@ class _Reader:
         self.position += len(data)
         self._meter.read(len(data))
         return len(data)
+
+    def pass_zeros(self) -> int:
+        """The rest of a hole."""
+        hole = self._hole()
+        self.position += hole
+        return hole
+
+    def _hole(self) -> int:
+        size_bytes = self._source.seen.size_bytes
+        if self.position >= self._end:
+            self._start, self._end = next(self._extents, (size_bytes, size_bytes))
+        return max(0, self._start - self.position)
 
 
 class _Hashed:

@@ -7,14 +7,17 @@ stops the capture.
 
 import errno
 import hashlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kafka_log.log_dir import parse_partition_dir
+from kafka_log.sources import PassZeros, ReadInto
 from snapshots.copying import Meter, Rewrite, UnreadableError, copy_file
 from snapshots.headers import How, Treatment, write_treated
 from snapshots.headers import treatment as headers_treatment
+from snapshots.local_path import must_be_of_kafka, must_be_readable
 from snapshots.location import Location
 from snapshots.manifest import NO_TEXT, FileEntry, LeftOut, Mode, as_text, is_text
 from snapshots.reuse import is_unchanged
@@ -56,8 +59,8 @@ class Way:
         if treated.how is How.COPIED:
             return None
 
-        def rewrite(readinto: Callable[[memoryview], int], write: Callable[[bytes], object]) -> None:
-            write_treated(treated, readinto, write, self.names)
+        def rewrite(readinto: ReadInto, pass_zeros: PassZeros, write: Callable[[bytes], object]) -> None:
+            write_treated(treated, readinto, write, self.names, pass_zeros=pass_zeros)
 
         return rewrite
 
@@ -103,7 +106,7 @@ class Taker:
         # One that is cut while it is read is neither what it was nor what it is: a roll cuts the zeros off an index.
         for _ in range(_READINGS):
             try:
-                with _opened(directory, name) as source:
+                with _opened(directory, name, whole=treated.how is How.HASHED_CHECKPOINT) as source:
                     entry = self._kept(to, treated, source) if held else None
                     if entry is None:
                         entry = self._copied(to, treated, source)
@@ -242,9 +245,10 @@ class Taker:
         )
 
 
-def _opened(directory: SourceDirectory, name: str) -> SourceFile:
+def _opened(directory: SourceDirectory, name: str, *, whole: bool = False) -> SourceFile:
+    """`whole`: it is to be in memory at once. What is larger than is read cannot be read."""
     try:
-        return directory.open(name)
+        source = directory.open(name)
     except OSError as error:
         if gone(error):
             raise VanishedError(name) from error
@@ -253,6 +257,12 @@ def _opened(directory: SourceDirectory, name: str) -> SourceFile:
         if error.errno == errno.EINVAL:
             raise UnreadableError(_NO_FILE) from error
         raise UnreadableError(f"cannot be read: {error.strerror or error}") from error
+    try:
+        (must_be_readable if whole else must_be_of_kafka)(source.seen.size_bytes)
+    except OSError as error:
+        os.close(source.fd)
+        raise UnreadableError(f"cannot be read: {error.strerror}") from error
+    return source
 
 
 def _kind(directory: SourceDirectory, name: str) -> str:

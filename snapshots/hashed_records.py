@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from kafka_log import batch as layout
-from kafka_log.allowance import of_internal_topic
+from kafka_log.allowance import Allowance, of_internal_topic
 from kafka_log.batch_writer import write_batch
 from kafka_log.checkpoints import offset_entry
 from kafka_log.control import OtherControl, decode_control_record
@@ -88,8 +88,9 @@ def hashed_log(topic: str, names: TopicNames) -> Rewrite:
         if isinstance(read, Corruption):
             return None
         if read.attributes & layout.CONTROL_BIT:
-            return write_batch(replace(read, records=tuple(_control_record(r) for r in read.records)))
-        return write_batch(replace(read, records=tuple(_hashed_record(topic, r, names) for r in read.records)))
+            return write_batch(replace(read, records=tuple(_control_record(r, allowance) for r in read.records)))
+        hashed = (_hashed_record(topic, r, names, allowance) for r in read.records)
+        return write_batch(replace(read, records=tuple(hashed)))
 
     return rewrite
 
@@ -131,50 +132,52 @@ def unreadable_batch(base_offset: int) -> bytes:
     return bytes(data)
 
 
-def _control_record(record: Record) -> Record:
+def _control_record(record: Record, allowance: Allowance) -> Record:
     """A control record that Kafka writes stays; of any other the type is left."""
-    decoded = decode_control_record(record)
+    decoded = decode_control_record(record, allowance=allowance)
     if not isinstance(decoded, Corruption | OtherControl):
         return replace(record, headers=())
     key = record.key[:_CONTROL_KEY_BYTES] if record.key is not None else None
     return replace(record, key=key, value=None, headers=())
 
 
-def _hashed_record(topic: str, record: Record, names: TopicNames) -> Record:
+def _hashed_record(topic: str, record: Record, names: TopicNames, allowance: Allowance) -> Record:
     key: bytes | None
     value: bytes | None
     try:
         if topic == CLUSTER_METADATA:
-            key, value = None, _metadata_value(record, names)
+            key, value = None, _metadata_value(record, names, allowance)
         elif topic == REMOTE_LOG_METADATA:
-            key, value = None, _remote_value(record, names)
+            key, value = None, _remote_value(record, names, allowance)
         else:
-            key, value = _coordinator_pair(topic, record, names)
+            key, value = _coordinator_pair(topic, record, names, allowance)
     except ValueError:
         key, value = None, b""  # No decoder takes this for a record, as none took the one that it stands for.
     return replace(record, key=key, value=value, headers=())
 
 
-def _metadata_value(record: Record, names: TopicNames) -> bytes:
-    decoded = decode_metadata_record(record.value or b"")
+def _metadata_value(record: Record, names: TopicNames, allowance: Allowance) -> bytes:
+    decoded = decode_metadata_record(record.value or b"", allowance=allowance)
     if isinstance(decoded, Corruption):
         raise ValueError(decoded.detail)
     fields = _hashed(METADATA_SCHEMAS[decoded.type_id].fields, decoded.fields, names, owner=decoded.name)
     return encode_metadata_record(replace(decoded, fields=fields))
 
 
-def _remote_value(record: Record, names: TopicNames) -> bytes | None:
+def _remote_value(record: Record, names: TopicNames, allowance: Allowance) -> bytes | None:
     if record.value is None:
         return None
-    decoded = decode_remote_log_fields(record.value)
+    decoded = decode_remote_log_fields(record.value, allowance=allowance)
     if isinstance(decoded, Corruption):
         raise ValueError(decoded.detail)
     fields = _hashed(remote_log_schema(decoded.api_key).fields, decoded.fields, names, owner=decoded.name)
     return encode_remote_log_record(replace(decoded, fields=fields))
 
 
-def _coordinator_pair(topic: str, record: Record, names: TopicNames) -> tuple[bytes, bytes | None]:
-    decoded = decode_coordinator_record(topic, record.key, record.value)
+def _coordinator_pair(
+    topic: str, record: Record, names: TopicNames, allowance: Allowance
+) -> tuple[bytes, bytes | None]:
+    decoded = decode_coordinator_record(topic, record.key, record.value, allowance=allowance)
     if isinstance(decoded, Corruption):
         raise ValueError(decoded.detail)
     key_schema, value_schema = record_schemas(topic, decoded.key_type)

@@ -23,7 +23,7 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from kafka_log import batch as layout
-from kafka_log.headers_file import ReadInto, write_headers
+from kafka_log.headers_file import write_headers
 from kafka_log.internal_topics import CLUSTER_METADATA, INTERNAL_TOPICS
 from kafka_log.log_dir import (
     CLEAN_SHUTDOWN,
@@ -42,6 +42,7 @@ from kafka_log.log_dir import (
     parse_segment_file,
 )
 from kafka_log.scan import scan_batches
+from kafka_log.sources import PassZeros, ReadInto, no_zeros
 from snapshots.hashed_records import hashed_checkpoint, hashed_log, unreadable_batch
 from snapshots.topic_names import TopicNames
 
@@ -116,19 +117,25 @@ def treatment(path: str, names: TopicNames | None = None) -> Treatment:
 
 
 def write_treated(
-    treated: Treatment, readinto: ReadInto, write: Callable[[bytes], object], names: TopicNames | None = None
+    treated: Treatment,
+    readinto: ReadInto,
+    write: Callable[[bytes], object],
+    names: TopicNames | None = None,
+    *,
+    pass_zeros: PassZeros = no_zeros,
 ) -> None:
-    """Writes what is kept of the file that `readinto` gives, up to its end.
+    """Writes what is kept of the file that `readinto` gives, up to its end. `pass_zeros` passes a log's holes.
 
     Memory is bounded, but for checkpoints with names in them, which are held whole.
     """
     match treated.how:
         case How.HEADERS:
-            write_headers(readinto, write)
+            write_headers(readinto, write, pass_zeros=pass_zeros)
         case How.HASHED_LOG:
-            write_headers(readinto, write, rewrite=hashed_log(treated.topic or "", _required(names)))
+            rewrite = hashed_log(treated.topic or "", _required(names))
+            write_headers(readinto, write, rewrite=rewrite, pass_zeros=pass_zeros)
         case How.HASHED_BATCHES:
-            _write_hashed_batches(readinto, write, _required(names))
+            _write_hashed_batches(readinto, pass_zeros, write, _required(names))
         case How.HASHED_CHECKPOINT:
             write(hashed_checkpoint(b"".join(_chunks(readinto)), _required(names)))
         case How.COPIED:
@@ -169,7 +176,9 @@ def _topic(path: str) -> str:
     return partition.topic if partition is not None else CLUSTER_METADATA
 
 
-def _write_hashed_batches(readinto: ReadInto, write: Callable[[bytes], object], names: TopicNames) -> None:
+def _write_hashed_batches(
+    readinto: ReadInto, pass_zeros: PassZeros, write: Callable[[bytes], object], names: TopicNames
+) -> None:
     """A metadata snapshot with other names; what of it cannot be read stays something that cannot be read."""
     rewrite = hashed_log(CLUSTER_METADATA, names)
 
@@ -182,7 +191,7 @@ def _write_hashed_batches(readinto: ReadInto, write: Callable[[bytes], object], 
             elif row["control_type"] == -1:
                 write(unreadable_batch(int(row["base_offset"])))
 
-    for _ in scan_batches(readinto, on_rows=take):
+    for _ in scan_batches(readinto, pass_zeros=pass_zeros, on_rows=take):
         pass
 
 

@@ -6,7 +6,7 @@ In: the bytes of a metadata snapshot and of the log behind it. Out: (topic, part
 and nothing else.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from kafka_log.corruption import Corruption
 from kafka_log.metadata_records import MetadataRecord, decode_metadata_record
 from kafka_log.records import records_in
 from kafka_log.scan import scan_batches
+from kafka_log.sources import PassZeros, ReadInto
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,10 +49,10 @@ class Leaders:
         }
 
 
-def read_leaders(files: Iterable[Callable[[memoryview], int]]) -> Leaders:
-    """Reads the newest metadata snapshot, then the log's segments in order, each by its `readinto`."""
+def read_leaders(files: Iterable[tuple[ReadInto, PassZeros]]) -> Leaders:
+    """Reads the newest metadata snapshot, then the log's segments in order, each by its source."""
     leaders = Leaders()
-    for readinto in files:
+    for readinto, pass_zeros in files:
         allowance = of_internal_topic()
 
         def on_rows(rows: NDArray[Any], data: memoryview, position: int, allowance: Allowance = allowance) -> None:
@@ -62,15 +63,15 @@ def read_leaders(files: Iterable[Callable[[memoryview], int]]) -> Leaders:
             for at, records in records_in(data, wanted, allowance=allowance):
                 for record in () if isinstance(records, Corruption) else records:
                     if wanted[at]["control_type"] != -1:
-                        voters = decode_control_record(record)
+                        voters = decode_control_record(record, allowance=allowance)
                         if isinstance(voters, KRaftVoters):
                             leaders.owners.update({v.directory_id: v.voter_id for v in voters.voters})
                         continue
-                    decoded = decode_metadata_record(record.value or b"")
+                    decoded = decode_metadata_record(record.value or b"", allowance=allowance)
                     if isinstance(decoded, MetadataRecord):
                         _apply(leaders, decoded)
 
-        for _ in scan_batches(readinto, on_rows=on_rows):
+        for _ in scan_batches(readinto, pass_zeros=pass_zeros, on_rows=on_rows):
             pass
     return leaders
 

@@ -18,6 +18,7 @@ from kafka_log.log_dir import (
     parse_segment_file,
 )
 from kafka_log.types import BrokerId
+from snapshots.local_path import LARGEST_FILE_OF_KAFKA, too_large
 from snapshots.manifest import BrokerCapture, FileEntry, LeftOut, Manifest
 
 _NOT_PARTITIONS = frozenset({"remote-log-index-cache"})
@@ -149,7 +150,7 @@ def listing(manifest: Manifest) -> SnapshotListing:
     for broker in manifest.brokers:
         for log_dir in broker.log_dirs:
             log_dirs.append(_log_dir(broker, log_dir.name, unread))
-    named = {log for left_out in manifest.left_out if (log := _unread_log(left_out)) is not None}
+    named = {log for left_out in unread if (log := _unread_log(left_out)) is not None}
     for replica in (r for d in log_dirs for r in d.replicas if r.state in ("live", "future")):
         unread += [
             LeftOut(path=f"{replica.directory}/{base:020d}.log", reason=_NO_LOG)
@@ -197,7 +198,9 @@ def _log_dir(broker: BrokerCapture, name: str, unread: list[LeftOut]) -> LogDirL
         if not file.path.startswith(directory + "/") or file.path.startswith(inside):
             continue
         parts = file.path[len(directory) + 1 :].split("/")
-        if len(parts) == 1:
+        if file.size_bytes > LARGEST_FILE_OF_KAFKA:
+            unread.append(LeftOut(path=file.path, reason=f"cannot be read: {too_large(file.size_bytes)}"))
+        elif len(parts) == 1:
             own[parts[0]] = file
         elif parts[0] in _NOT_PARTITIONS:
             continue

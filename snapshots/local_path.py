@@ -17,11 +17,16 @@ import stat
 from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path, PosixPath
-from typing import IO, Any, Final, Self, cast
+from typing import IO, Any, Final, Self
 
 LARGEST_FILE_READ_WHOLE: Final = 64 << 20
 """Bytes of the largest file that `read_bytes` takes into memory: Kafka's own checkpoints, indexes and producer
 snapshots have a few megabytes. Logs are read piece by piece.
+"""
+LARGEST_FILE_OF_KAFKA: Final = (1 << 31) - 1
+"""Bytes of the largest file that a broker can have written: positions in a log and the sizes of its indexes are numbers
+of 32 bits (FileRecords#open and #append, AbstractIndex). One that claims more is not opened: what reading and digesting
+its holes takes has no end.
 """
 LARGEST_TEXT_READ_WHOLE: Final = 256 << 20
 """Of the largest that `read_text` does, which are ours: a manifest of a million files has less than this."""
@@ -47,10 +52,13 @@ class LocalPath(PosixPath):
         errors: str | None = None,
         newline: str | None = None,
     ) -> IO[Any]:
-        """As `Path.open`. Raises `OSError`: ELOOP where a component is a link, EINVAL for what is no regular file."""
+        """As `Path.open`. Raises `OSError`: ELOOP where a component is a link, EINVAL for what is no regular file, and
+        EFBIG for what is to be read and is larger than any of Kafka's.
+        """
         if "b" not in mode:
             encoding = io.text_encoding(encoding)
-        return open(self, mode, buffering, encoding, errors, newline, opener=_open_regular)
+        opener = _open_of_kafka if mode == "rb" else _open_regular
+        return open(self, mode, buffering, encoding, errors, newline, opener=opener)
 
     def read_bytes(self) -> bytes:
         """The whole file. Raises `OSError`: EOVERFLOW where it is larger than any that is read as a whole."""
@@ -61,11 +69,11 @@ class LocalPath(PosixPath):
         return self._whole(LARGEST_TEXT_READ_WHOLE).decode(encoding or "utf-8", errors or "strict")
 
     def _whole(self, most: int) -> bytes:
-        with self.open("rb") as file:
+        with open(self, "rb", opener=_open_regular) as file:
             size = os.fstat(file.fileno()).st_size
             must_be_readable(size, most)
             # What is appended meanwhile is left out: as if it had been asked a moment earlier.
-            return cast(bytes, file.read(size))
+            return file.read(size)
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """Of the path itself: a link's own where it is one, whatever is asked."""
@@ -120,6 +128,28 @@ def must_be_readable(size: int, most: int = LARGEST_FILE_READ_WHOLE) -> None:
     """Raises `OSError` (EOVERFLOW) where a file of so many bytes is not read as a whole."""
     if size > most:
         raise OSError(errno.EOVERFLOW, f"{size} bytes, more than the {most} that are read")
+
+
+def must_be_of_kafka(size: int) -> None:
+    """Raises `OSError` (EFBIG) where no broker can have written a file of so many bytes."""
+    if size > LARGEST_FILE_OF_KAFKA:
+        raise OSError(errno.EFBIG, too_large(size))
+
+
+def too_large(size: int) -> str:
+    """Why a file of so many bytes is not read."""
+    return f"{size} bytes, larger than any file of Kafka's: these have up to {LARGEST_FILE_OF_KAFKA}"
+
+
+def _open_of_kafka(path: str, flags: int) -> int:
+    """An opener for what is to be read piece by piece."""
+    descriptor = _open_regular(path, flags)
+    try:
+        must_be_of_kafka(os.fstat(descriptor).st_size)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _open_regular(path: str, flags: int) -> int:

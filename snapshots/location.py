@@ -34,6 +34,7 @@ from snapshots.local_path import (
     LARGEST_FILE_READ_WHOLE,
     LARGEST_TEXT_READ_WHOLE,
     LocalPath,
+    must_be_of_kafka,
     must_be_readable,
 )
 
@@ -150,6 +151,7 @@ class ObjectPath(_Wrapper):
             if mode != "rb":
                 return cast(IO[Any], _Answering(self.__wrapped__.open(mode, *args, **options), self))
             opened = self.__wrapped__.fs.open(self.path, "rb", block_size=READ_AHEAD_BYTES, cache_type="readahead")
+            must_be_of_kafka(int(opened.size or 0))
         return BufferedReader(_Reading(opened, self), 1 << 16)
 
     def sizes_below(self) -> Mapping[str, int]:

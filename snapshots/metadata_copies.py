@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 from kafka_log.log_dir import is_live_log, parse_metadata_checkpoint
 from kafka_log.properties import MetaProperties
-from snapshots.copying import Meter, UnreadableError, readinto_of
+from snapshots.copying import Meter, UnreadableError, reading
 from snapshots.leaders import Leaders, read_leaders
 from snapshots.manifest import LeftOut
 from snapshots.other_directories import METADATA_DIR
@@ -39,7 +39,7 @@ def leaders_of(directory: SourceDirectory, meter: Meter) -> Leaders:
         files = []
         try:
             for name in [*snapshots[-1:], *(n for n in names if is_live_log(n))]:
-                files.append(readinto_of(stack.enter_context(directory.open(name)), meter))
+                files.append(reading(stack.enter_context(directory.open(name)), meter))
             return read_leaders(files)
         except (OSError, UnreadableError):
             return Leaders()  # Only an order or a proof is missing then.

@@ -12,6 +12,7 @@ from dataclasses import replace
 from kafka_log.internal_topics import CLUSTER_METADATA
 from kafka_log.log_dir import META_PROPERTIES, is_live_log, parse_metadata_checkpoint
 from kafka_log.properties import MetaProperties, parse_meta_properties
+from snapshots.holes import HoledFile
 from snapshots.identity import Claim, Owners, Place, Settled, settle
 from snapshots.leaders import Leaders, read_leaders
 from snapshots.location import Location, open_bytes
@@ -97,12 +98,11 @@ def _leaders(root: Location, broker: BrokerCapture, log_dir: str) -> Leaders:
     logs = [name for name in names if is_live_log(name)]
     with ExitStack() as stack:
         try:
-            return read_leaders(
-                [
-                    stack.enter_context(open_bytes(root / f"{prefix}{name}")).readinto
-                    for name in (*snapshots[-1:], *logs)
-                ]
-            )
+            files = [
+                HoledFile(stack.enter_context(open_bytes(root / f"{prefix}{name}")))
+                for name in (*snapshots[-1:], *logs)
+            ]
+            return read_leaders((file.readinto, file.pass_zeros) for file in files)
         except OSError:
             return Leaders()  # Named as unread where it is replayed.
 

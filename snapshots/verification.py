@@ -14,6 +14,7 @@ from typing import Final
 from snapshots.adopt import Snapshot, open_snapshot, walk
 from snapshots.errors import SnapshotError
 from snapshots.holes import sha256_of
+from snapshots.local_path import must_be_of_kafka
 from snapshots.location import Location, open_bytes
 from snapshots.manifest import MANIFEST_NAME, LeftOut, Manifest
 from snapshots.settled import settled
@@ -90,6 +91,7 @@ def _problem(root: Location, expected: Expected, *, all_digests: bool) -> str | 
     path, size_bytes, sha256 = expected
     try:
         size = (root / path).stat().st_size
+        must_be_of_kafka(size)
         if size_bytes is not None and size != size_bytes:
             return f"{size} bytes; the manifest says {size_bytes}"
         if sha256 is None:

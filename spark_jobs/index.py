@@ -256,9 +256,11 @@ def _index_bytes(root: Location, path: str | None, *, may_have_room: bool) -> tu
 
 def _coordinator_records(task: SegmentTask) -> bytes:
     """Newest value per key in this segment of a coordinator's topic, pickled values of our own types."""
+    from kafka_log.allowance import of_internal_topic
     from spark_jobs.facts.coordinator_tables import latest_records
     from spark_jobs.segment_files import SegmentFile
 
     with open_bytes(location(task.root) / task.stored_path) as file:
-        batches = SegmentFile(task.stored_path, file, task.stored_bytes).records()
-        return own_pickles.dumps(latest_records(task.topic, batches))
+        allowance = of_internal_topic()
+        batches = SegmentFile(task.stored_path, file, task.stored_bytes).records(allowance)
+        return own_pickles.dumps(latest_records(task.topic, batches, allowance))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kafka_log.allowance import Allowance, of_internal_topic
 from kafka_log.control import LeaderChange, SnapshotFooter, decode_control_record
 from kafka_log.corruption import Corruption
 from kafka_log.internal_topics import CLUSTER_METADATA
@@ -226,7 +227,7 @@ def snapshot_contents(root: Location, path: str, end_offset: int, unread: list[L
     contents = _Contents(end_offset)
     try:
         with open_bytes(root / path) as file:
-            for row, records in SegmentFile(path, file).records():
+            for row, records in SegmentFile(path, file).records(contents.allowance):
                 contents.add(row, records)
     except OSError as error:
         unread.append(LeftOut(path=log_name(path), reason=f"cannot be read: {error.strerror or error}"))
@@ -245,6 +246,7 @@ class _Contents:
 
     def __init__(self, end_offset: int) -> None:
         self._end_offset = end_offset
+        self.allowance = of_internal_topic()
         self.digest = hashlib.sha256()
         self.found: list[LoggedRecord] = []
         self.bad = 0
@@ -256,9 +258,9 @@ class _Contents:
             return
         for record in records:
             if row["control_type"] != -1:
-                self.footer = isinstance(decode_control_record(record), SnapshotFooter)
+                self.footer = isinstance(decode_control_record(record, allowance=self.allowance), SnapshotFooter)
                 continue
-            decoded = decode_metadata_record(record.value or b"")
+            decoded = decode_metadata_record(record.value or b"", allowance=self.allowance)
             self.digest.update(hashlib.sha256(record.value or b"").digest())
             if isinstance(decoded, Corruption):
                 self.bad += 1
@@ -280,8 +282,8 @@ def log_records(
     """
     expected: int | None = None
     for segment in replica.segments:
-        before = log.undecoded
-        for row, records in _batches(root, segment.log, unread):
+        before, allowance = log.undecoded, of_internal_topic()
+        for row, records in _batches(root, segment.log, unread, allowance):
             base, last = int(row["base_offset"]), int(row["last_offset"])
             if end is not None and base >= end:
                 break
@@ -297,13 +299,13 @@ def log_records(
                 continue
             for record in records:
                 if row["control_type"] != -1:
-                    control = decode_control_record(record)
+                    control = decode_control_record(record, allowance=allowance)
                     if isinstance(control, LeaderChange):
                         epoch = int(row["partition_leader_epoch"])
                         log.leaders.append(QuorumLeader(offset=record.offset, leader_epoch=epoch, change=control))
                         log.transactions.leader_changed()
                     continue
-                decoded = decode_metadata_record(record.value or b"")
+                decoded = decode_metadata_record(record.value or b"", allowance=allowance)
                 if isinstance(decoded, Corruption):
                     log.undecoded += 1
                     yield DamagedRecord(offset=record.offset)
@@ -316,11 +318,11 @@ def log_records(
             _name_undecoded(unread, segment.log.path, log.undecoded - before)
 
 
-def _batches(root: Location, log: FileEntry, unread: list[LeftOut]) -> Iterator[BatchRecords]:
+def _batches(root: Location, log: FileEntry, unread: list[LeftOut], allowance: Allowance) -> Iterator[BatchRecords]:
     """A segment's batches; where it cannot be read on, the next segment's first one tells that some are missing."""
     try:
         with open_bytes(root / log.path) as file:
-            yield from SegmentFile(log.path, file, log.size_bytes).records()
+            yield from SegmentFile(log.path, file, log.size_bytes).records(allowance)
     except OSError as error:
         unread.append(LeftOut(path=log_name(log.path), reason=f"cannot be read: {error.strerror or error}"))
 

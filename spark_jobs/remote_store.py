@@ -22,6 +22,7 @@ from kafka_log.indexes import parse_offset_index, parse_time_index
 from kafka_log.producer_snapshot import parse_producer_snapshot
 from kafka_log.scan import scan_batches
 from kafka_log.transaction_index import parse_transaction_index
+from snapshots.holes import HoledFile
 from snapshots.location import Location, open_bytes
 from spark_jobs.facts.derived_files import SegmentIndexCheck
 from spark_jobs.facts.remote_tier import COPY_FINISHED, RemoteObject
@@ -106,7 +107,8 @@ def _log_damages(root: Location, segment: RemoteSegment, path: str, check: Segme
     first = last = None
     try:
         with open_bytes(root / path) as file:
-            for block in scan_batches(file.readinto):
+            source = HoledFile(file)
+            for block in scan_batches(source.readinto, pass_zeros=source.pass_zeros):
                 check.add(block.headers)
                 yield from (c.detail for c in block.corruptions)
                 if len(block.headers):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from kafka_log.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from kafka_log.scan import scan_batches
+from snapshots.holes import HoledFile
 from snapshots.listing import ReplicaFiles, SegmentFiles
 from snapshots.location import Location, open_bytes
 
@@ -37,7 +38,8 @@ class ReplicaBatches:
             if (end is not None and segment.base_offset >= end) or (next_base is not None and next_base <= start):
                 continue
             with open_bytes(self.root / segment.log.path) as file:
-                for block in scan_batches(file.readinto):
+                source = HoledFile(file)
+                for block in scan_batches(source.readinto, pass_zeros=source.pass_zeros):
                     touched = block.headers["last_offset"] >= start
                     if end is not None:
                         touched &= block.headers["base_offset"] < end

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from kafka_log.allowance import Allowance
 from kafka_log.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from kafka_log.coordinator_records import (
     OffsetCommit,
@@ -62,8 +63,12 @@ class CoordinatorTable:
     history: CoordinatorHistory = field(default_factory=CoordinatorHistory)
 
 
-def latest_records(topic: str, batches: Iterable[tuple[np.void, tuple[Record, ...] | Corruption]]) -> CoordinatorTable:
-    """Reads one segment's batches: each one's row of the scan, and its records."""
+def latest_records(
+    topic: str, batches: Iterable[tuple[np.void, tuple[Record, ...] | Corruption]], allowance: Allowance
+) -> CoordinatorTable:
+    """Reads one segment's batches: each one's row of the scan, and its records. `allowance`: the segment's, which its
+    records were read with.
+    """
     table = CoordinatorTable()
     for row, records in batches:
         if isinstance(records, Corruption):
@@ -80,7 +85,7 @@ def latest_records(topic: str, batches: Iterable[tuple[np.void, tuple[Record, ..
         found: dict[Key, Value] = {}
         gone: dict[Key, Value] = {}
         for record in records:
-            decoded = _decoded(topic, record)
+            decoded = _decoded(topic, record, allowance)
             table.history.passed(record.offset, record.offset)
             table.history.take(record.offset, decoded)
             if isinstance(decoded, OffsetCommit):
@@ -112,14 +117,14 @@ def _forget(table: CoordinatorTable, keys: Iterable[Key]) -> None:
         table.pending[producer_id] = {key: value for key, value in values.items() if key not in forgotten}
 
 
-def _decoded(topic: str, record: Record) -> object:
+def _decoded(topic: str, record: Record, allowance: Allowance) -> object:
     if topic == CONSUMER_OFFSETS:
-        return decode_offsets_record(record.key, record.value)
+        return decode_offsets_record(record.key, record.value, allowance=allowance)
     if topic == TRANSACTION_STATE:
-        return decode_transaction_record(record.key, record.value)
+        return decode_transaction_record(record.key, record.value, allowance=allowance)
     if topic == SHARE_GROUP_STATE:
-        return decode_share_state_record(record.key, record.value)
-    return decode_remote_log_record(record.value)
+        return decode_share_state_record(record.key, record.value, allowance=allowance)
+    return decode_remote_log_record(record.value, allowance=allowance)
 
 
 def _settle(

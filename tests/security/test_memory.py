@@ -28,7 +28,7 @@ from kafka_log.transaction_index import parse_transaction_index
 from kafka_log.varint import write_signed
 from snapshots.adopt import open_snapshot
 from snapshots.errors import SnapshotError
-from snapshots.local_path import LARGEST_FILE_READ_WHOLE, LARGEST_TEXT_READ_WHOLE
+from snapshots.local_path import LARGEST_FILE_OF_KAFKA, LARGEST_FILE_READ_WHOLE, LARGEST_TEXT_READ_WHOLE
 from snapshots.location import local, unreadable
 from snapshots.manifest import MANIFEST_NAME
 from spark_jobs.facts.key_table import KeyTableBuilder
@@ -450,11 +450,14 @@ def test_the_guide_tells_the_limits() -> None:
         f"{user.records} records",
         f"{own.records} records",
         f"{user.records_each} for each byte",
+        f"{own.values} values",
+        f"{own.values_each} for each byte",
         f"{own.records_each} for each byte",
         f"{MAX_INTERNAL_BYTES // MEGABYTE} MiB",
         f"{LARGEST_BATCH // MEGABYTE} MiB",
         f"{LARGEST_FILE_READ_WHOLE // MEGABYTE} MiB",
         f"{LARGEST_TEXT_READ_WHOLE // MEGABYTE} MiB",
+        f"{LARGEST_FILE_OF_KAFKA} bytes",
         f"{MAX_ENTRIES} entries",
         f"{PLACES_KEPT} places",
     }

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_log.sources import no_zeros
 from snapshots.leaders import Leaders, read_leaders
 from tests.conftest import Golden
 from tests.spark_jobs.pipeline import derived_once
@@ -15,7 +16,7 @@ def leaders_of(broker: Path) -> Leaders:
     files = [*sorted(directory.glob("*.checkpoint"))[-1:], *sorted(directory.glob("*.log"))]
     opened = [path.open("rb") for path in files]
     try:
-        return read_leaders([file.readinto for file in opened])
+        return read_leaders([(file.readinto, no_zeros) for file in opened])
     finally:
         for file in opened:
             file.close()

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_log.allowance import of_internal_topic
 from kafka_log.internal_topics import CONSUMER_OFFSETS, REMOTE_LOG_METADATA, TRANSACTION_STATE
 from kafka_log.scan import scan_buffer
 from spark_jobs.facts.coordinator_tables import (
@@ -32,7 +33,9 @@ Golden = Callable[[str], Path]
 
 
 def table_of(topic: str, segment: bytes) -> CoordinatorTable:
-    return latest_records(topic, SegmentFile("00000000000000000000.log", io.BytesIO(segment)).records())
+    allowance = of_internal_topic()
+    batches = SegmentFile("00000000000000000000.log", io.BytesIO(segment)).records(allowance)
+    return latest_records(topic, batches, allowance)
 
 
 ABORT_KEY = bytes.fromhex("00000000")
