@@ -103,11 +103,11 @@ class LocalPath(PosixPath):
             os.close(descriptor)
         yield from (self.joinpath(name) for name in names)
 
-    def glob(self, pattern: str, **options: Any) -> Generator[Self, None, None]:  # type: ignore[override]
+    def glob(self, pattern: str, **options: Any) -> Generator[Self, None, None]:
         """What matches below it and is reached through no link; of a link itself, nothing."""
         yield from (path for path in super().glob(pattern, **options) if self._reaches(path))
 
-    def rglob(self, pattern: str, **options: Any) -> Generator[Self, None, None]:  # type: ignore[override]
+    def rglob(self, pattern: str, **options: Any) -> Generator[Self, None, None]:
         """As `glob`, at any depth."""
         yield from (path for path in super().rglob(pattern, **options) if self._reaches(path))
 
