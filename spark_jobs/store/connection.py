@@ -28,7 +28,7 @@ def normalised(url: str) -> URL:
     """The URL with the one driver that is used here. Raises `AddressError` if it names no Postgres."""
     parsed: URL | None
     try:
-        parsed = make_url(url)
+        parsed: URL | None = make_url(url)
         _, named = dialect.dialect().create_connect_args(parsed)  # type: ignore[no-untyped-call]
         if b"\0" in "".join(map(str, named.values())).encode("utf-8"):
             parsed = None  # libpq's words end there

@@ -1,10 +1,12 @@
 """How a command ends when it is told to, or when others run beside it: nothing stays behind, nobody is in the way."""
 
 import signal
+import socket
 import subprocess
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -61,6 +63,33 @@ def test_a_signal_ends_an_audit_and_what_it_started(
     assert not _serves(home).exists()
     assert _is_gone(pid)
     assert not list(tmp_path.glob("out/**/report.json"))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "code"),
+    [((signal.SIGTERM,), 143), ((signal.SIGHUP,), 129), ((signal.SIGHUP, signal.SIGHUP), 129)],
+    ids=lambda value: str(value),
+)
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_signal_ends_the_console_in_peace(
+    asked: bool, numbers: tuple[signal.Signals, ...], code: int, tmp_path: Path
+) -> None:
+    """Nobody's connection, and none of the server's loop, stands in its way or is told of with a traceback."""
+    process = started("console", "--port", "0", home=tmp_path / "home", **HEARD)
+    assert process.stdout is not None
+    said = process.stdout.readline()
+    where = urlsplit(said.split()[1])
+    with socket.create_connection((where.hostname, where.port)) if asked else nullcontext() as connection:
+        if connection is not None:
+            connection.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(64).startswith(b"HTTP/1.1 200")
+        for number in numbers:
+            process.send_signal(number)
+        said += process.communicate(timeout=SECONDS)[0]
+    assert process.returncode == code, said
+    assert "Traceback" not in said
+    assert len(said.splitlines()) == 1, said
+    assert not _serves(tmp_path / "home").exists()
 
 
 def test_several_that_come_first_at_once_all_get_their_database(tmp_path: Path) -> None:

@@ -34,7 +34,9 @@ def home() -> Iterator[Path]:
 
 
 def started(home: Path, *arguments: str) -> subprocess.Popen[str]:
-    environ = {k: v for k, v in os.environ.items() if not k.startswith("TIDEGAUGE_")} | {"TIDEGAUGE_HOME": str(home)}
+    # Root's data lie where the fixture's server has them: a link to anywhere else is refused.
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("TIDEGAUGE_") or k == "TIDEGAUGE_ROOT_POSTGRES"}
+    environ = kept | {"TIDEGAUGE_HOME": str(home)}
     return subprocess.Popen(
         [sys.executable, "-m", "tidegauge", *arguments], env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, start_new_session=True,

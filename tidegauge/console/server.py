@@ -1,10 +1,16 @@
-"""The console as a server: where to listen in, a running server out."""
+"""The console as a server: where to listen in, a running server out.
 
+The rule that must hold: a signal ends the command once the server has stopped, outside of its event loop. Whatever a
+handler raises within a loop comes out of it as tracebacks.
+"""
+
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 import uvicorn
@@ -27,12 +33,13 @@ def serve(
     root_path: str,
     say: Callable[[str], None],
 ) -> None:
-    """Serves until it is told to stop (SIGINT, SIGTERM); says where. Raises `UnavailableError`."""
+    """Serves until it is told to stop (SIGINT, SIGTERM, SIGHUP); says where. Raises `UnavailableError`."""
     server, listening = _server(url, host, port, docs, framed_by, root_path, None)
     with listening:
-        say(f"console    {_address(host, listening)}{root_path}/  Ctrl-C stops it")
         try:
-            server.run(sockets=[listening])
+            with _told_by_signals(server):
+                say(f"console    {_address(host, listening)}{root_path}/  Ctrl-C stops it")
+                server.run(sockets=[listening])
         except KeyboardInterrupt:
             say("stopped")
 
@@ -69,7 +76,7 @@ def _server(
     framed_by: Sequence[str],
     root_path: str,
     trust: Trust | None,
-) -> tuple[uvicorn.Server, socket.socket]:
+) -> tuple["_Server", socket.socket]:
     from tidegauge.console.app import create_app
 
     names = {host, "localhost", socket.gethostname(), socket.getfqdn(), *settings.console_hosts()}
@@ -89,7 +96,44 @@ def _server(
             f"The console cannot listen at {host}:{port}: {error.strerror or error}. Name another port (--port), or "
             "end what listens there."
         ) from None
-    return uvicorn.Server(configuration), listening
+    return _Server(configuration), listening
+
+
+class _Server(uvicorn.Server):
+    """One that leaves signals to us: uvicorn knows nothing of SIGHUP, and raises the others within its loop."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Captures none."""
+        yield
+
+
+@contextmanager
+def _told_by_signals(server: _Server) -> Iterator[None]:
+    """A signal stops the server, and is heard after the block by whoever heard it before. In the main thread alone; one
+    that was to be ignored (nohup) still is. A second Ctrl-C waits for no answer that is still being given.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard: list[int] = []
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        server.force_exit = server.force_exit or (server.should_exit and number == signal.SIGINT)
+        server.should_exit = True
+        heard.append(number)
+
+    found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    before = {number: handler for number, handler in found.items() if handler not in (signal.SIG_IGN, None)}
+    for number in before:
+        signal.signal(number, hear)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if heard:
+        signal.raise_signal(heard[0])
 
 
 def _address(host: str, listening: socket.socket) -> str:
