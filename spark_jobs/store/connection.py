@@ -26,7 +26,6 @@ _ADVICE: Final = (
 
 def normalised(url: str) -> URL:
     """The URL with the one driver that is used here. Raises `AddressError` if it names no Postgres."""
-    parsed: URL | None
     try:
         parsed: URL | None = make_url(url)
         _, named = dialect.dialect().create_connect_args(parsed)  # type: ignore[no-untyped-call]
