@@ -19,10 +19,9 @@ from kafka_log.properties import parse_meta_properties
 from kafka_log.types import BrokerId
 from snapshots.errors import SnapshotError
 from snapshots.holes import sha256_of
-from snapshots.local_path import must_be_of_kafka
+from snapshots.local_path import LARGEST_FILE_OF_KAFKA, must_be_of_kafka
 from snapshots.location import Location, local
 from snapshots.manifest import (
-    LARGEST_FILE_BYTES,
     LARGEST_NODE_ID,
     MANIFEST_NAME,
     NO_TEXT,
@@ -204,9 +203,6 @@ def _broker(
         relative = path.relative_to(root).as_posix()
         try:
             size = path.stat().st_size
-            if size > LARGEST_FILE_BYTES:
-                left_out.append(LeftOut(path=relative, reason="not read: Kafka writes no file of that size"))
-                continue
             digest = sha256_of(path) if digests else None
         except OSError as error:
             left_out.append(LeftOut(path=relative, reason=f"cannot be read: {error.strerror or error}"))
@@ -251,7 +247,7 @@ def _size_of_log(path: Path, size: int) -> int | None:
     with path.open("rb") as file:
         file.seek(size - END_FRAME_BYTES)
         told = log_size_bytes(file.read(END_FRAME_BYTES))
-    return told if told is not None and told <= LARGEST_FILE_BYTES else None
+    return told if told is not None and told <= LARGEST_FILE_OF_KAFKA else None
 
 
 def _children(directory: Path) -> list[Path]:
