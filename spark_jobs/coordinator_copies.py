@@ -24,7 +24,7 @@ def led_copies(
     for (topic, partition), works in replicas.items():
         named = history.topic_named(topic)
         state = named.partitions.get(partition) if named is not None else None
-        own = [w for w in works if state is not None and w.broker_id == state.leader_id and not w.is_future]
+        own = [w for w in works if state is not None and w.place.broker_id == state.leader_id and not w.place.is_future]
         if own:
             found[topic, partition] = own[0]
     return found
@@ -45,9 +45,9 @@ def replicated(
         key
         for key, work in copies.items()
         if key[0] == topic
-        and work.high_watermark is not None
-        and work.directory in ends
-        and work.high_watermark >= ends[work.directory]
+        and work.checkpointed.high_watermark is not None
+        and work.place.directory in ends
+        and work.checkpointed.high_watermark >= ends[work.place.directory]
     )
 
 
@@ -59,6 +59,6 @@ def waiting_commits(
     for log in logs:
         work = copies.get((log.topic, log.partition))
         if log.topic == CONSUMER_OFFSETS and work is not None:
-            beyond = from_offset(log.table, work.high_watermark or 0)
+            beyond = from_offset(log.table, work.checkpointed.high_watermark or 0)
             found |= {key for key in beyond if isinstance(key, tuple)}
     return frozenset(found)

@@ -43,10 +43,10 @@ from spark_jobs.facts.directories import partition_directory_rows
 from spark_jobs.facts.fencing import cluster_epochs
 from spark_jobs.facts.metadata import (
     MetadataHistory,
-    PartitionState,
 )
 from spark_jobs.facts.node_knowledge import NodeKnowledge
 from spark_jobs.facts.posture_rows import PostureContext, posture_context
+from spark_jobs.facts.replica_input import CheckpointedOffsets, CopiedKinds, CopyMoment, ReplicaPlace
 from spark_jobs.facts.rows import PartitionKey, Row, Rows
 from spark_jobs.facts.settings import Settings
 from spark_jobs.facts.upkeep_context import oldest_releases
@@ -334,12 +334,33 @@ def _replica_work(
     if checkpoint is not None and checkpoint.read_at_ms is not None and logs:
         older = checkpoint.read_at_ms <= min(logs)
     return ReplicaWork(
-        broker_id=replica.broker_id,
-        log_dir=log_dir.name,
-        directory=replica.directory,
-        topic=replica.topic,
-        partition=replica.partition,
-        is_future=replica.state == "future",
+        place=ReplicaPlace(
+            broker_id=replica.broker_id,
+            log_dir=log_dir.name,
+            directory=replica.directory,
+            topic=replica.topic,
+            partition=replica.partition,
+            is_future=replica.state == "future",
+        ),
+        checkpointed=CheckpointedOffsets(
+            high_watermark=listed_offset(REPLICATION_OFFSET_CHECKPOINT, listed.high_watermarks),
+            recovery_point_offset=listed_offset(RECOVERY_POINT_OFFSET_CHECKPOINT, listed.recovery_points),
+            log_start_offset=listed_offset(LOG_START_OFFSET_CHECKPOINT, listed.log_starts),
+            cleaner_offset=listed_offset(CLEANER_OFFSET_CHECKPOINT, listed.cleaner_offsets),
+        ),
+        moment=CopyMoment(
+            clean_shutdown=log_dir.clean_shutdown,
+            broker_quiet=broker_quiet,
+            checkpoint_older_than_log=older,
+            log_read_at_ms=(min(logs), max(logs)) if logs else None,
+        ),
+        copied=CopiedKinds(
+            epoch_checkpoints=log_dir.has_epoch_checkpoints,
+            cleaner_offsets=CLEANER_OFFSET_CHECKPOINT in log_dir.files,
+            log_starts=log_dir.only_metadata or LOG_START_OFFSET_CHECKPOINT in log_dir.files,
+            producer_snapshots=log_dir.has_producer_snapshots,
+            transaction_indexes=transaction_indexes_copied,
+        ),
         segment_paths=tuple(log_name(s.log.path) for s in replica.segments),
         snapshot_files=tuple((offset, f.path, f.size_bytes) for offset, f in replica.snapshots),
         transaction_index_files={
@@ -348,24 +369,5 @@ def _replica_work(
         epoch_checkpoint_path=epochs.path if epochs is not None else None,
         later_epoch_checkpoint_path=later_epochs.path if later_epochs is not None else None,
         partition_metadata_path=metadata.path if metadata is not None else None,
-        high_watermark=listed_offset(REPLICATION_OFFSET_CHECKPOINT, listed.high_watermarks),
-        recovery_point_offset=listed_offset(RECOVERY_POINT_OFFSET_CHECKPOINT, listed.recovery_points),
-        checkpoint_log_start_offset=listed_offset(LOG_START_OFFSET_CHECKPOINT, listed.log_starts),
-        cleaner_offset=listed_offset(CLEANER_OFFSET_CHECKPOINT, listed.cleaner_offsets),
-        clean_shutdown=log_dir.clean_shutdown,
-        broker_quiet=broker_quiet,
-        checkpoint_older_than_log=older,
-        log_read_at_ms=(min(logs), max(logs)) if logs else None,
-        ignore_sequences=replica.topic == CONSUMER_OFFSETS,
-        epoch_checkpoints_copied=log_dir.has_epoch_checkpoints,
-        cleaner_offsets_copied=CLEANER_OFFSET_CHECKPOINT in log_dir.files,
-        log_starts_copied=log_dir.only_metadata or LOG_START_OFFSET_CHECKPOINT in log_dir.files,
-        producer_snapshots_copied=log_dir.has_producer_snapshots,
-        transaction_indexes_copied=transaction_indexes_copied,
         unread_bases=unread_bases,
     )
-
-
-def _state(history: MetadataHistory, key: PartitionKey) -> PartitionState | None:
-    topic = history.topic_named(key[0])
-    return topic.partitions.get(key[1]) if topic is not None else None

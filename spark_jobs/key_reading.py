@@ -34,7 +34,7 @@ def key_reader(root: Location) -> ReadKeys:
     known: dict[str, KeyTable | str] = {}
 
     def read(replica: ReplicaFacts) -> KeyTable | str:
-        name = replica.given.directory
+        name = replica.given.place.directory
         if name not in known:
             known[name] = _key_table(root, replica)
         return known[name]

@@ -25,7 +25,17 @@ from spark_jobs.facts.derived_files import IndexSpacing
 from spark_jobs.facts.index_file_facts import IndexFileFacts
 from spark_jobs.facts.record_check import RecordCheck
 from spark_jobs.facts.replica import ReplicaFacts
-from spark_jobs.facts.replica_input import IndexedFile, IndexedSegment, ReplicaInput, SnapshotFile, TransactionIndexFile
+from spark_jobs.facts.replica_input import (
+    CheckpointedOffsets,
+    CopiedKinds,
+    CopyMoment,
+    IndexedFile,
+    IndexedSegment,
+    ReplicaInput,
+    ReplicaPlace,
+    SnapshotFile,
+    TransactionIndexFile,
+)
 from spark_jobs.facts.summary_codec import decode_summary
 from spark_jobs.segment_files import SegmentFile
 
@@ -34,32 +44,16 @@ from spark_jobs.segment_files import SegmentFile
 class ReplicaWork:
     """One replica to derive: where its files lie and what the log dir's checkpoints say of it."""
 
-    broker_id: int
-    log_dir: str
-    directory: str
-    topic: str
-    partition: int
-    is_future: bool
+    place: ReplicaPlace
+    checkpointed: CheckpointedOffsets
+    moment: CopyMoment
+    copied: CopiedKinds
     segment_paths: tuple[str, ...]
     snapshot_files: tuple[tuple[int, str, int], ...]
     transaction_index_files: Mapping[int, tuple[str, int]]
     epoch_checkpoint_path: str | None
     later_epoch_checkpoint_path: str | None
     partition_metadata_path: str | None
-    high_watermark: int | None
-    recovery_point_offset: int | None
-    checkpoint_log_start_offset: int | None
-    cleaner_offset: int | None
-    clean_shutdown: bool
-    broker_quiet: bool
-    checkpoint_older_than_log: bool | None
-    log_read_at_ms: tuple[int, int] | None
-    ignore_sequences: bool
-    epoch_checkpoints_copied: bool
-    cleaner_offsets_copied: bool
-    log_starts_copied: bool
-    producer_snapshots_copied: bool
-    transaction_indexes_copied: bool
     unread_bases: tuple[int, ...] = ()
 
 
@@ -82,32 +76,16 @@ def replica_input(root: Location, work: ReplicaWork, rows: Mapping[str, Mapping[
                 path=path, size_bytes=size, content=parse_transaction_index(data)
             )
     return ReplicaInput(
-        broker_id=work.broker_id,
-        log_dir=work.log_dir,
-        directory=work.directory,
-        topic=work.topic,
-        partition=work.partition,
-        is_future=work.is_future,
+        place=work.place,
+        checkpointed=work.checkpointed,
+        moment=work.moment,
+        copied=work.copied,
         segments=tuple(_segment(rows[p]) for p in work.segment_paths if p in rows and rows[p]["error"] is None),
         snapshots=tuple(snapshots),
         transaction_indexes=transaction_indexes,
         epoch_checkpoint=parse_leader_epoch_checkpoint(epochs) if epochs is not None else None,
         later_epoch_checkpoint=parse_leader_epoch_checkpoint(later_epochs) if later_epochs is not None else None,
         partition_metadata=parse_partition_metadata(metadata) if metadata is not None else None,
-        high_watermark=work.high_watermark,
-        recovery_point_offset=work.recovery_point_offset,
-        checkpoint_log_start_offset=work.checkpoint_log_start_offset,
-        cleaner_offset=work.cleaner_offset,
-        clean_shutdown=work.clean_shutdown,
-        broker_quiet=work.broker_quiet,
-        checkpoint_older_than_log=work.checkpoint_older_than_log,
-        log_read_at_ms=work.log_read_at_ms,
-        ignore_sequences=work.ignore_sequences,
-        epoch_checkpoints_copied=work.epoch_checkpoints_copied,
-        cleaner_offsets_copied=work.cleaner_offsets_copied,
-        log_starts_copied=work.log_starts_copied,
-        producer_snapshots_copied=work.producer_snapshots_copied,
-        transaction_indexes_copied=work.transaction_indexes_copied,
         unread_bases=(
             *work.unread_bases,
             *(rows[p]["base_offset"] for p in work.segment_paths if p in rows and rows[p]["error"] is not None),

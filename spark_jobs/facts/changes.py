@@ -176,7 +176,7 @@ def _absent_before(context: PartitionContext, earlier: PartitionContext, pairing
 
 def _unread(replicas: ReplicaSet, broker_id: int) -> bool:
     """The broker's replica is there, and the end of its log could not be read."""
-    return any(f.broker_id == broker_id and not f.end_known and not f.given.is_future for f in replicas.facts)
+    return any(f.broker_id == broker_id and not f.end_known and not f.given.place.is_future for f in replicas.facts)
 
 
 def _epoch_of(context: PartitionContext) -> int:
@@ -227,7 +227,7 @@ def _compared(
     cleaned = then.ever_compacted or now.ever_compacted
     start = max(then.log_start_offset, now.log_start_offset, now.local_log_start_offset, then.summary.first_offset)
     if cleaned:
-        cleaners = [f.given.cleaner_offset for f in (then, now) if f.given.cleaner_offset is not None]
+        cleaners = [f.checkpointed.cleaner_offset for f in (then, now) if f.checkpointed.cleaner_offset is not None]
         start = max(start, now.summary.first_offset, *cleaners)
     blind = min((s.start_offset for f in (then, now) for s in blind_stretches(f)), default=_FAR)
     # As Kafka's recovery would end it: a tail that it cuts was never acknowledged.
@@ -304,8 +304,8 @@ def _change_row(
         "log_start_offset": now.log_start_offset if now is not None else None,
         "previous_log_end_offset": then.log_end_offset if then is not None else None,
         "log_end_offset": now.log_end_offset if now is not None else None,
-        "previous_high_watermark": then.given.high_watermark if then is not None else None,
-        "high_watermark": now.given.high_watermark if now is not None else None,
+        "previous_high_watermark": then.checkpointed.high_watermark if then is not None else None,
+        "high_watermark": now.checkpointed.high_watermark if now is not None else None,
         "previous_last_leader_epoch": known(then.summary.last_leader_epoch) if then is not None else None,
         "last_leader_epoch": known(now.summary.last_leader_epoch) if now is not None else None,
         "last_epoch_start_offset": entries[-1].start_offset if entries else None,
@@ -334,12 +334,12 @@ def _change_row(
         # A segment that is missing now is a loss or told by another; one that was missing then is nothing to hold to.
         "damaged": any(blind_stretches(f) or f.given.unread_bases for f in (then, now) if f is not None)
         or (then is not None and bool(segments_missing(then))),
-        "clean_shutdown": now.given.clean_shutdown if now is not None else None,
+        "clean_shutdown": now.moment.clean_shutdown if now is not None else None,
         "ever_compacted": any(f.ever_compacted for f in (then, now) if f is not None),
         "remote_storage_enable": context.remote_storage_enable,
-        "checkpointed_log_start": now is not None and now.given.checkpoint_log_start_offset is not None,
+        "checkpointed_log_start": now is not None and now.checkpointed.log_start_offset is not None,
         "is_leader": now is not None and context.leader_id == now.broker_id,
-        "broker_quiet": now.given.broker_quiet if now is not None else context.snapshot_quiet,
+        "broker_quiet": now.moment.broker_quiet if now is not None else context.snapshot_quiet,
         "snapshot_quiet": context.snapshot_quiet,
     }
 
@@ -348,7 +348,7 @@ def _directory_replaced(pairing: Pairing, then: ReplicaFacts | None) -> bool | N
     """The log dir that held the replica is no longer among its broker's; None where no directory.id tells."""
     if then is None:
         return None
-    was = pairing.previous_directory_ids.get((then.broker_id, then.given.log_dir))
+    was = pairing.previous_directory_ids.get((then.broker_id, then.given.place.log_dir))
     own = pairing.directory_ids.get(then.broker_id)
     return None if was is None or not own else was not in own
 

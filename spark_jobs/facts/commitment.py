@@ -87,7 +87,7 @@ def _settled(divergence: Divergence, since: Succession) -> bool:
     """Leadership passed on cleanly, so who leads has all that was committed; or the reference, which knows no newer
     epoch, stopped cleanly, so that its log is whole.
     """
-    if divergence.newer_epoch is None and not since.changes and divergence.leader.given.clean_shutdown:
+    if divergence.newer_epoch is None and not since.changes and divergence.leader.moment.clean_shutdown:
         return True
     return since.on_record and since.unclean is None and bool(since.changes)
 
@@ -118,7 +118,9 @@ def shared_end(one: ReplicaFacts, other: ReplicaFacts) -> int:
     if one is other:
         return one.log_end_offset
     older, newer = sorted((one, other), key=lambda f: -1 if f.vector.latest_epoch is None else f.vector.latest_epoch)
-    cut = truncation(leader=newer.vector, follower=older.vector, follower_high_watermark=older.given.high_watermark)
+    cut = truncation(
+        leader=newer.vector, follower=older.vector, follower_high_watermark=older.checkpointed.high_watermark
+    )
     return min(int(cut.offset), newer.log_end_offset)
 
 
@@ -137,8 +139,8 @@ def _checkpointed(divergence: Divergence, live: Sequence[ReplicaFacts]) -> tuple
     """Up to where checkpointed high watermarks prove the follower's records: its own, and steady ones of its kin."""
     follower, proven = divergence.follower, divergence.stake_offset
     for replica in live:
-        mark = replica.given.high_watermark
-        steady = replica.given.broker_quiet or bool(replica.given.checkpoint_older_than_log)
+        mark = replica.checkpointed.high_watermark
+        steady = replica.moment.broker_quiet or bool(replica.moment.checkpoint_older_than_log)
         if mark is None or mark <= proven or not (replica is follower or steady):
             continue
         proven = max(proven, min(mark, follower.log_end_offset, shared_end(follower, replica)))
@@ -232,4 +234,4 @@ def _lacks(
         return "metadata_log"
     if view is not None and view.isr == (leader,) and _asked(context, view, epoch) is None:
         return "settings"
-    return "checkpoint" if divergence.follower.given.high_watermark is None else "ledger"
+    return "checkpoint" if divergence.follower.checkpointed.high_watermark is None else "ledger"

@@ -77,7 +77,7 @@ def diverge(
     cut = truncation(
         leader=leader.vector if elected_epoch is None else leader.vector.led(elected_epoch),
         follower=follower.vector,
-        follower_high_watermark=follower.given.high_watermark,
+        follower_high_watermark=follower.checkpointed.high_watermark,
     )
     divergence_offset = int(cut.offset)
     start, end, reason = _comparable_range(leader, follower)
@@ -146,8 +146,8 @@ def _comparable_range(leader: ReplicaFacts, follower: ReplicaFacts) -> tuple[int
     start = max(leader.summary.first_offset, follower.summary.first_offset)
     end = min(leader.readable_end_offset, follower.readable_end_offset)
     for replica in (leader, follower):
-        if replica.ever_compacted and replica.given.cleaner_offset is not None:
-            start = max(start, replica.given.cleaner_offset)
+        if replica.ever_compacted and replica.checkpointed.cleaner_offset is not None:
+            start = max(start, replica.checkpointed.cleaner_offset)
     if start >= end:
         cleaned = leader.ever_compacted or follower.ever_compacted
         return start, max(start, end), "compacted" if cleaned else "no common range"

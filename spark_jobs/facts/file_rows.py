@@ -88,8 +88,8 @@ def _segment_row(
             (replica.broker_id, segment.base_offset, "short_batch"), 0
         ),
         "remote_storage_enable": context.remote_storage_enable,
-        "recovery_point_offset": replica.given.recovery_point_offset,
-        "clean_shutdown": replica.given.clean_shutdown,
+        "recovery_point_offset": replica.checkpointed.recovery_point_offset,
+        "clean_shutdown": replica.moment.clean_shutdown,
         "preallocate": context.preallocate,
         "cut_tail": _cut_tail(tail),
         "damages": json_list(_damages(row, compacted=compacted)),
@@ -222,7 +222,7 @@ def index_file_rows(context: PartitionContext, replica: ReplicaFacts, *, compact
                 "content_checkable": facts.content_checkable,
                 "uncheckable_reason": facts.uncheckable_reason,
                 "stale_tail": facts.stale_tail,
-                "just_loaded": replica.given.clean_shutdown,
+                "just_loaded": replica.moment.clean_shutdown,
                 "log_damaged": base in damaged,
                 "log_start_offset": replica.log_start_offset,
                 "log_end_offset": replica.log_end_offset,
@@ -233,7 +233,7 @@ def index_file_rows(context: PartitionContext, replica: ReplicaFacts, *, compact
                 "older_has_entries": any(
                     s.content.entries for s in replica.given.snapshots if facts.kind == "snapshot" and s.offset < base
                 ),
-                "cleaning_known": policy_history_known(context) or replica.given.cleaner_offsets_copied,
+                "cleaning_known": policy_history_known(context) or replica.copied.cleaner_offsets,
                 "aborted_unlisted": facts.aborted_unlisted,
                 "aborted_unmarked": facts.aborted_unmarked,
                 **capture(context, replica),

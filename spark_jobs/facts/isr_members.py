@@ -33,7 +33,7 @@ def isr_member_rows(present: ReplicaSet) -> list[Row]:
         return []
     reference = present.reference
     live = {f.broker_id: f for f in present.live}
-    unread = {f.broker_id for f in present.facts if not f.end_known and not f.given.is_future}
+    unread = {f.broker_id for f in present.facts if not f.end_known and not f.given.place.is_future}
     differing = {d.follower.broker_id: d.difference.offset for d in present.divergences}
     rows = []
     for broker in sorted({*context.isr, *context.elr}):
@@ -56,15 +56,15 @@ def isr_member_rows(present: ReplicaSet) -> list[Row]:
                 "known_high_watermark": committed.high_watermark if committed is not None else None,
                 "known_high_watermark_broker": committed.broker_id if committed is not None else None,
                 "leader_log_end_offset": reference.log_end_offset if reference is not None else None,
-                "leader_high_watermark": reference.given.high_watermark if reference is not None else None,
+                "leader_high_watermark": reference.checkpointed.high_watermark if reference is not None else None,
                 "log_start_offset": reference.log_start_offset if reference is not None else None,
                 "first_differing_offset": differing.get(broker),
-                "follower_clean_shutdown": log.given.clean_shutdown if log is not None else None,
+                "follower_clean_shutdown": log.moment.clean_shutdown if log is not None else None,
                 "follower_alive": broker in context.alive_brokers,
                 "elections_on_record": elections_known(
                     context, since_epoch=known(log.summary.last_leader_epoch) if log is not None else None
                 ),
-                "broker_quiet": log.given.broker_quiet if log is not None else context.snapshot_quiet,
+                "broker_quiet": log.moment.broker_quiet if log is not None else context.snapshot_quiet,
                 "snapshot_quiet": context.snapshot_quiet,
             }
         )
@@ -79,7 +79,7 @@ def _committed_for(present: ReplicaSet, member: ReplicaFacts | None) -> _Known |
     """
     found: list[tuple[int, bool, int]] = []
     for replica in present.live:
-        mark = replica.given.high_watermark
+        mark = replica.checkpointed.high_watermark
         if mark is None:
             continue
         is_reference = replica is present.reference

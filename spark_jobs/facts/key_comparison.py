@@ -44,9 +44,9 @@ def _row(present: ReplicaSet, leader: ReplicaFacts, follower: ReplicaFacts, keys
         "compared_from_offset": start,
         "compared_to_end_offset": end,
         "damaged": is_damaged(leader) or is_damaged(follower),
-        "leader_quiet": leader.given.broker_quiet,
-        "follower_quiet": follower.given.broker_quiet,
-        "broker_quiet": leader.given.broker_quiet and follower.given.broker_quiet,
+        "leader_quiet": leader.moment.broker_quiet,
+        "follower_quiet": follower.moment.broker_quiet,
+        "broker_quiet": leader.moment.broker_quiet and follower.moment.broker_quiet,
         "snapshot_quiet": present.context.snapshot_quiet,
     }
     if end is None or start >= end:
@@ -71,14 +71,16 @@ def _row(present: ReplicaSet, leader: ReplicaFacts, follower: ReplicaFacts, keys
 
 def _outruns(cleaned: ReplicaFacts, other: ReplicaFacts) -> bool:
     """Whether a log was cleaned beyond the other's end."""
-    return cleaned.given.cleaner_offset is not None and cleaned.given.cleaner_offset > other.log_end_offset
+    return (
+        cleaned.checkpointed.cleaner_offset is not None and cleaned.checkpointed.cleaner_offset > other.log_end_offset
+    )
 
 
 def _end(present: ReplicaSet, *replicas: ReplicaFacts) -> int | None:
     """Up to where both hold the same history, committed on both, with every transaction decided."""
-    marks = [r.given.high_watermark for r in replicas]
+    marks = [r.checkpointed.high_watermark for r in replicas]
     if any(m is None for m in marks):
         return None
-    unstable = [r.replay.first_unstable_offset(r.given.high_watermark) for r in replicas]
+    unstable = [r.replay.first_unstable_offset(r.checkpointed.high_watermark) for r in replicas]
     ends = [*marks, *unstable, *(r.log_end_offset for r in replicas), *(present.shared_end_of(r) for r in replicas)]
     return min(e for e in ends if e is not None)

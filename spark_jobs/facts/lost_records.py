@@ -107,7 +107,7 @@ def _shared_committed_end(earlier: ReplicaSet) -> int | None:
     if earlier.reference is None or earlier.bounds.lower is None:
         return None
     end = min(earlier.bounds.lower, earlier.reference.log_end_offset)
-    if all(_checkpoint_is_older(f) for f in earlier.live if f.given.high_watermark is not None):
+    if all(_checkpoint_is_older(f) for f in earlier.live if f.checkpointed.high_watermark is not None):
         return end
     by_broker = {f.broker_id: f for f in earlier.live}
     members = frozenset(earlier.context.isr)
@@ -117,7 +117,7 @@ def _shared_committed_end(earlier: ReplicaSet) -> int | None:
 
 
 def _checkpoint_is_older(replica: ReplicaFacts) -> bool:
-    return replica.given.broker_quiet or bool(replica.given.checkpoint_older_than_log)
+    return replica.moment.broker_quiet or bool(replica.moment.checkpoint_older_than_log)
 
 
 def _committed_end(earlier: ReplicaSet, replica: ReplicaFacts, shared: int | None, present: ReplicaSet) -> CommittedEnd:
@@ -127,7 +127,7 @@ def _committed_end(earlier: ReplicaSet, replica: ReplicaFacts, shared: int | Non
     at_risk: int | None = None
     told = earlier.commitments.get(replica.broker_id)
     if told is not None and told.records > 0:
-        own = replica.given.high_watermark
+        own = replica.checkpointed.high_watermark
         if told.by in ("sole_isr", "read") or (
             own is not None
             and (

@@ -80,7 +80,7 @@ def _row(
         return None
     first, end = int(own["base_offset"][alone].min()), int(own["last_offset"][alone].max()) + 1
     records = records_between(own[alone], first, end)
-    proven = max((min(f.given.high_watermark or 0, f.log_end_offset) for f in lineage), default=0)
+    proven = max((min(f.checkpointed.high_watermark or 0, f.log_end_offset) for f in lineage), default=0)
     committed = records_between(own[alone], first, min(proven, end)) if proven > first else 0
     if records == 0:
         return None

@@ -189,7 +189,7 @@ def _partition_row(
         "active_replicas": (
             len([b for b in context.replicas if b in context.alive_brokers]) if context.metadata_known else None
         ),
-        "broker_quiet": reference.given.broker_quiet if reference is not None else context.snapshot_quiet,
+        "broker_quiet": reference.moment.broker_quiet if reference is not None else context.snapshot_quiet,
         "snapshot_quiet": context.snapshot_quiet,
         "reassigning_since_ms": reassigning,
         "reassigning_ms": (
@@ -218,7 +218,7 @@ def _log_start(context: PartitionContext, reference: ReplicaFacts, live: Sequenc
     """
     if not context.remote_storage_enable:
         return reference.log_start_offset
-    listed = [f.given.checkpoint_log_start_offset for f in live]
+    listed = [f.checkpointed.log_start_offset for f in live]
     known = [start for start in (*listed, context.remote_log_start_offset) if start is not None]
     return max(known, default=reference.log_start_offset)
 
@@ -352,9 +352,9 @@ def _commit_row(
         "metadata_damaged": context.metadata_damaged,
         **course_columns(context.courses.get(commit.group)),
         "names_hashed": context.names_hashed,
-        "broker_quiet": reference.given.broker_quiet if reference is not None else context.snapshot_quiet,
+        "broker_quiet": reference.moment.broker_quiet if reference is not None else context.snapshot_quiet,
         "snapshot_quiet": context.snapshot_quiet,
         "lineage_captured": lineage_captured(context, reference),
         "metadata_log_captured": context.metadata_log_captured,
-        "log_starts_copied": reference.given.log_starts_copied if reference is not None else None,
+        "log_starts_copied": reference.copied.log_starts if reference is not None else None,
     }

@@ -86,7 +86,7 @@ class _Partition:
             "high_watermark",
             replica,
             self._reason(replica),
-            lowest=replica.given.high_watermark,
+            lowest=replica.checkpointed.high_watermark,
             highest=replica.log_end_offset,
         )
 
@@ -97,7 +97,7 @@ class _Partition:
         if leader is None:
             return self._row("last_stable_offset", leader, reason, lowest=None, highest=None)
         end = leader.log_end_offset
-        lower = before.high_watermark if before is not None else leader.given.high_watermark
+        lower = before.high_watermark if before is not None else leader.checkpointed.high_watermark
         upper = after.high_watermark if after is not None and after.high_watermark is not None else end
         starts = [a.log_start_offset for a in (before, after) if a is not None and a.log_start_offset is not None]
         if leader.damaged_batches or leader.given.unread_bases:
@@ -176,7 +176,7 @@ class _Partition:
             return self.moved
         if replica is None:
             return "leader not captured"
-        read, times = replica.given.log_read_at_ms, self.answers.times
+        read, times = replica.moment.log_read_at_ms, self.answers.times
         if read is None:
             return None
         # The newest instant counts: sealed segments may be an earlier capture's, and are the same.

@@ -46,15 +46,15 @@ def replica_row(
         **of_replica(replica),
         "topic_id": given.topic_id,
         "metadata_topic_id": context.topic_id if context.metadata_known and not context.topic_deleted else None,
-        "log_dir": given.log_dir,
+        "log_dir": given.place.log_dir,
         "log_start_offset": replica.log_start_offset,
         "local_log_start_offset": replica.local_log_start_offset,
         "log_end_offset": log_end,
         "readable_end_offset": replica.readable_end_offset if replica.end_known else None,
-        "high_watermark": given.high_watermark,
-        "recovery_point_offset": given.recovery_point_offset,
-        "checkpoint_log_start_offset": given.checkpoint_log_start_offset,
-        "cleaner_offset": given.cleaner_offset,
+        "high_watermark": given.checkpointed.high_watermark,
+        "recovery_point_offset": given.checkpointed.recovery_point_offset,
+        "checkpoint_log_start_offset": given.checkpointed.log_start_offset,
+        "cleaner_offset": given.checkpointed.cleaner_offset,
         "first_unstable_offset": unstable,
         "snapshot_first_unstable_offset": (_open_first(from_snapshot) if from_snapshot is not None else None),
         "snapshot_replay_possible": from_snapshot is not None,
@@ -69,25 +69,25 @@ def replica_row(
         "batch_count": replica.summary.batch_count,
         "size_bytes": sum(r.segment.size_bytes for r in replica.segments),
         "damaged_batches": replica.damaged_batches,
-        "is_leader": ours and context.leader_id == given.broker_id,
+        "is_leader": ours and context.leader_id == given.place.broker_id,
         "is_reference": is_reference,
-        "in_isr": ours and given.broker_id in context.isr,
-        "in_elr": ours and given.broker_id in context.elr,
-        "assigned": ours and given.broker_id in context.replicas,
-        "is_future": given.is_future,
+        "in_isr": ours and given.place.broker_id in context.isr,
+        "in_elr": ours and given.place.broker_id in context.elr,
+        "assigned": ours and given.place.broker_id in context.replicas,
+        "is_future": given.place.is_future,
         "metadata_leader_epoch": context.leader_epoch if named else None,
         "metadata_known": named and context.metadata_known,
         "metadata_damaged": context.metadata_damaged,
-        "broker_alive": given.broker_id in context.alive_brokers,
-        "clean_shutdown": given.clean_shutdown,
-        "checkpoint_older_than_log": given.checkpoint_older_than_log,
+        "broker_alive": given.place.broker_id in context.alive_brokers,
+        "clean_shutdown": given.moment.clean_shutdown,
+        "checkpoint_older_than_log": given.moment.checkpoint_older_than_log,
         "ever_compacted": compacted,
         "remote_storage_enable": context.remote_storage_enable,
         "max_ever_high_watermark": high_watermark,
-        "epoch_checkpoints_copied": given.epoch_checkpoints_copied,
-        "log_starts_copied": given.log_starts_copied,
+        "epoch_checkpoints_copied": given.copied.epoch_checkpoints,
+        "log_starts_copied": given.copied.log_starts,
         "newest_producer_snapshot": max((s.offset for s in given.snapshots), default=None),
-        "producer_snapshots_copied": given.producer_snapshots_copied,
+        "producer_snapshots_copied": given.copied.producer_snapshots,
         "producer_ids": len(replica.replay.states),
         "snapshot_at_end": (any(s.offset == log_end for s in given.snapshots) if log_end is not None else None),
         "open_first_unstable_offset": _open_first(replica.replay),
@@ -151,11 +151,11 @@ def epoch_span_rows(
                 "is_last_entry": bool(entries) and epoch == entries[-1].leader_epoch,
                 "log_start_offset": replica.log_start_offset,
                 "log_end_offset": replica.log_end_offset,
-                "high_watermark": replica.given.high_watermark,
+                "high_watermark": replica.checkpointed.high_watermark,
                 "reference_broker_id": other.broker_id if other is not None else None,
                 "reference_start_offset": (other_spans[epoch][0] if epoch in other_spans else other_entries.get(epoch)),
                 "reference_is_first": other is not None and epoch == other_first,
-                "reference_high_watermark": other.given.high_watermark if other is not None else None,
+                "reference_high_watermark": other.checkpointed.high_watermark if other is not None else None,
                 "divergence_offset": divergence_offset,
                 "elected_leader_id": writer_id,
                 "metadata_log_captured": context.metadata_log_captured,
@@ -171,14 +171,14 @@ def epoch_span_rows(
                 "writer_first_batch_offset": writer.summary.begins_at if writer is not None else None,
                 "writer_log_end_offset": writer.log_end_offset if writer is not None else None,
                 "epoch_checkpoint_missing": checkpoint is None,
-                "epoch_checkpoints_copied": replica.given.epoch_checkpoints_copied,
-                "log_starts_copied": replica.given.log_starts_copied,
+                "epoch_checkpoints_copied": replica.copied.epoch_checkpoints,
+                "log_starts_copied": replica.copied.log_starts,
                 "policy_history_known": policy_history_known(context),
                 "ever_compacted": compacted,
                 "remote_storage_enable": context.remote_storage_enable,
-                "checkpoint_older_than_log": replica.given.checkpoint_older_than_log,
+                "checkpoint_older_than_log": replica.moment.checkpoint_older_than_log,
                 "first_batch_offset": replica.summary.begins_at,
-                "clean_shutdown": replica.given.clean_shutdown,
+                "clean_shutdown": replica.moment.clean_shutdown,
                 "checkpoint_first_start_offset": entries[0].start_offset if entries else None,
                 "checkpoint_last_leader_epoch": entries[-1].leader_epoch if entries else None,
                 "epoch_checkpoint_read_again": later is not None,
@@ -221,9 +221,12 @@ def _next_start(spans: Mapping[int, tuple[int, int, int]], leader_epoch: int, lo
 
 def _copied_after(leader: ReplicaFacts, follower: ReplicaFacts) -> bool | None:
     """Whether the follower's log was read after the leader's; None where the capture does not say, or they overlap."""
-    if leader.given.log_read_at_ms is None or follower.given.log_read_at_ms is None:
+    if leader.moment.log_read_at_ms is None or follower.moment.log_read_at_ms is None:
         return None
-    (leader_first, leader_last), (first, last) = leader.given.log_read_at_ms, follower.given.log_read_at_ms
+    (leader_first, leader_last), (first, last) = (
+        leader.moment.log_read_at_ms,
+        follower.moment.log_read_at_ms,
+    )
     return True if first > leader_last else False if last < leader_first else None
 
 
@@ -231,7 +234,7 @@ def divergence_row(context: PartitionContext, divergence: Divergence, committed:
     """A row of `divergences`."""
     leader, follower, difference = divergence.leader, divergence.follower, divergence.difference
     first = difference.offset
-    both = [h for h in (leader.given.high_watermark, follower.given.high_watermark) if h is not None]
+    both = [h for h in (leader.checkpointed.high_watermark, follower.checkpointed.high_watermark) if h is not None]
     committed_end = min(both) if len(both) == 2 else None
     unclean = committed.unclean
     epoch_start = leader.vector.entries[-1].start_offset if leader.vector.entries else None
@@ -258,8 +261,8 @@ def divergence_row(context: PartitionContext, divergence: Divergence, committed:
         "follower_log_start_offset": follower.log_start_offset,
         "follower_log_end_offset": follower.log_end_offset,
         "leader_log_end_offset": leader.log_end_offset,
-        "follower_high_watermark": follower.given.high_watermark,
-        "leader_high_watermark": leader.given.high_watermark,
+        "follower_high_watermark": follower.checkpointed.high_watermark,
+        "leader_high_watermark": leader.checkpointed.high_watermark,
         "follower_last_leader_epoch": known(follower.summary.last_leader_epoch),
         "leader_last_leader_epoch": known(leader.summary.last_leader_epoch),
         "of_an_earlier_moment": of_an_earlier_moment(context, follower) or of_an_earlier_moment(context, leader),
@@ -286,11 +289,11 @@ def divergence_row(context: PartitionContext, divergence: Divergence, committed:
         "follower_alive": follower.broker_id in context.alive_brokers,
         "leader_is_elected": context.leader_id == leader.broker_id,
         "leader_known": context.metadata_known or context.leadership_answered or context.topic == CLUSTER_METADATA,
-        "follower_clean_shutdown": follower.given.clean_shutdown,
+        "follower_clean_shutdown": follower.moment.clean_shutdown,
         "leader_epoch_start_offset": epoch_start,
-        "leader_clean_shutdown": leader.given.clean_shutdown,
+        "leader_clean_shutdown": leader.moment.clean_shutdown,
         "follower_copied_after_leader": _copied_after(leader, follower),
-        "broker_quiet": follower.given.broker_quiet and leader.given.broker_quiet,
+        "broker_quiet": follower.moment.broker_quiet and leader.moment.broker_quiet,
         "snapshot_quiet": context.snapshot_quiet,
         "reference_led_last_epoch": led == leader.broker_id if led is not None else None,
         "metadata_committed_end_offset": context.metadata_committed_end_offset,

@@ -191,12 +191,12 @@ def _row(
         "missing_files": list(stored.missing_files) if stored is not None else None,
         "damaged_files": len({d["path"] for d in stored.damages}) if stored is not None else None,
         "damages": json_list(stored.damages) if stored is not None else None,
-        "broker_quiet": reference.given.broker_quiet if reference is not None else context.snapshot_quiet,
+        "broker_quiet": reference.moment.broker_quiet if reference is not None else context.snapshot_quiet,
         "snapshot_quiet": context.snapshot_quiet,
     }
 
 
 def _log_start(context: PartitionContext, known: UpkeepContext, present: ReplicaSet) -> int | None:
-    listed = [f.given.checkpoint_log_start_offset for f in present.live]
+    listed = [f.checkpointed.log_start_offset for f in present.live]
     starts = [s for s in (*listed, context.remote_log_start_offset) if s is not None]
     return max(starts, default=present.reference.log_start_offset if present.reference is not None else None)

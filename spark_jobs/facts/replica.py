@@ -22,7 +22,14 @@ from spark_jobs.facts.expiration import Expiration
 from spark_jobs.facts.index_file_facts import IndexFileFacts
 from spark_jobs.facts.producer_replays import StatesAt, ranges, replayed, replayed_from_snapshot
 from spark_jobs.facts.producers import ProducerReplay
-from spark_jobs.facts.replica_input import IndexedFile, IndexedSegment, ReplicaInput
+from spark_jobs.facts.replica_input import (
+    CheckpointedOffsets,
+    CopiedKinds,
+    CopyMoment,
+    IndexedFile,
+    IndexedSegment,
+    ReplicaInput,
+)
 from spark_jobs.facts.segment_summary import (
     FINDING_KINDS,
     NEWEST_FORMAT,
@@ -92,12 +99,27 @@ class ReplicaFacts:
     @property
     def broker_id(self) -> int:
         """The broker that holds it."""
-        return self.given.broker_id
+        return self.given.place.broker_id
+
+    @property
+    def checkpointed(self) -> CheckpointedOffsets:
+        """What its log dir's checkpoints say of it."""
+        return self.given.checkpointed
+
+    @property
+    def moment(self) -> CopyMoment:
+        """What happened to it while it was copied."""
+        return self.given.moment
+
+    @property
+    def copied(self) -> CopiedKinds:
+        """Which kinds of files the copy has."""
+        return self.given.copied
 
     @property
     def cleaned_end_known(self) -> bool:
         """It is known up to where a cleaner has rewritten it."""
-        return not self.ever_compacted or self.given.cleaner_offset is not None or self.given.cleaner_offsets_copied
+        return not self.ever_compacted or self.checkpointed.cleaner_offset is not None or self.copied.cleaner_offsets
 
     def segment_of(self, offset: int) -> str | None:
         """The name of the segment's file in which an offset lies, or would lie; None if all begin above it."""
@@ -117,7 +139,7 @@ def replica_facts(
 ) -> ReplicaFacts:
     """Merges, replays and checks one replica."""
     segments, summary = _merged(given)
-    cleaned = topic_compacted or given.cleaner_offset is not None or summary.cleaned_batches > 0
+    cleaned = topic_compacted or given.checkpointed.cleaner_offset is not None or summary.cleaned_batches > 0
     ever_compacted = cleaned or compaction_assumed
     local_start = min((*(s.base_offset for s in given.segments), *given.unread_bases), default=0)
     log_start = _log_start(given, local_start, tiered=tiered)
@@ -254,7 +276,7 @@ def _log_start(given: ReplicaInput, local_start: int, *, tiered: bool) -> int:
 
     A tiered replica that is not listed begins at 0 until its leader tells it more (LogLoader#load).
     """
-    listed = given.checkpoint_log_start_offset or 0
+    listed = given.checkpointed.log_start_offset or 0
     return listed if tiered else max(listed, local_start)
 
 
@@ -266,7 +288,7 @@ def _log_end(given: ReplicaInput, summary: SegmentSummary) -> tuple[int, int]:
         return 0, 0
     last = given.segments[-1]
     readable = max(summary.last_offset + 1, last.base_offset)
-    if given.clean_shutdown:
+    if given.moment.clean_shutdown:
         return readable, readable  # Nothing is recovered, so nothing is cut.
     has_break = any(c.kind in CHAIN_DAMAGE for c in last.corruptions)
     if has_break:
@@ -289,9 +311,9 @@ def _batch_epochs(given: ReplicaInput, summary: SegmentSummary) -> tuple[EpochEn
     """
     recovered_from = 0
     if given.epoch_checkpoint is not None:
-        if given.clean_shutdown:
+        if given.moment.clean_shutdown:
             return ()
-        flushed = given.recovery_point_offset or 0
+        flushed = given.checkpointed.recovery_point_offset or 0
         recovered_from = max((s.base_offset for s in given.segments if s.base_offset <= flushed), default=0)
     entries: list[EpochEntry] = []
     for run in summary.epoch_runs:
@@ -351,7 +373,7 @@ def _index_files(
         if file is None and not any(i.facts.kind == "index" for i in row.segment.indexes):
             checked.content_checkable = False
             checked.uncheckable_reason = INDEXES_GONE
-        elif file is None and not given.transaction_indexes_copied:
+        elif file is None and not given.copied.transaction_indexes:
             checked.content_checkable = False
             checked.uncheckable_reason = TRANSACTION_INDEXES_NOT_COPIED
         if facts.ever_compacted:
@@ -362,14 +384,14 @@ def _index_files(
                 segment=(base, row.next_base_offset),
                 log_end_offset=facts.log_end_offset,
             )
-        path = file.path if file is not None else f"{given.directory}/{base:020d}.txnindex"
+        path = file.path if file is not None else f"{given.place.directory}/{base:020d}.txnindex"
         yield IndexedFile(path=path, size_bytes=file.size_bytes if file is not None else 0, facts=checked)
     taken_before = {start: part.max_timestamp_ms for start, part in ranges(given) if part.batch_count}
     for snapshot in given.snapshots:
         states = states_at[snapshot.offset].states if snapshot.offset in states_at else None
         if doubtful and doubtful[0] < snapshot.offset:
             states = None  # What the batches that cannot be read did to a producer's state is not known.
-        if given.topic == CLUSTER_METADATA:
+        if given.place.topic == CLUSTER_METADATA:
             states = {}  # Controllers append without a producer id, in whatever of the log is gone, too.
         checked = check_producer_snapshot(
             snapshot.content,

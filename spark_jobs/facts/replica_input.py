@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kafka_log.checkpoints import LeaderEpochCheckpoint
 from kafka_log.corruption import Corruption
+from kafka_log.internal_topics import CONSUMER_OFFSETS
 from kafka_log.producer_snapshot import ProducerSnapshot
 from kafka_log.properties import PartitionMetadata
 from kafka_log.transaction_index import TransactionIndex
@@ -69,43 +70,77 @@ class TransactionIndexFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaInput:
-    """All that is known of one replica's directory. Checkpointed offsets are None where no checkpoint lists it."""
+class ReplicaPlace:
+    """Which partition a directory is a replica of, and where it lies. `is_future`: it is on its way to this log dir."""
 
     broker_id: int
     log_dir: str
     directory: str
     topic: str
     partition: int
-    is_future: bool
+    is_future: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointedOffsets:
+    """What the checkpoints of its log dir say of a replica; None where none of them lists it."""
+
+    high_watermark: int | None = None
+    recovery_point_offset: int | None = None
+    log_start_offset: int | None = None
+    cleaner_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyMoment:
+    """What happened to a replica while it was copied. Instants are milliseconds since 1970."""
+
+    clean_shutdown: bool
+    broker_quiet: bool
+    checkpoint_older_than_log: bool | None = None
+    """The high watermark was read before the log; None: not known."""
+    log_read_at_ms: tuple[int, int] | None = None
+    """When its first and its last segment were read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedKinds:
+    """Which kinds of files the copy has where it has any: a file of a kind that nobody copied is not gone."""
+
+    epoch_checkpoints: bool = True
+    """Other replicas of the log dir have their leader-epoch-checkpoint."""
+    cleaner_offsets: bool = True
+    """The log dir has a cleaner-offset-checkpoint: a log that it does not list was never cleaned."""
+    log_starts: bool = True
+    """The log dir has a log-start-offset-checkpoint: a log that it does not list starts with its first segment."""
+    producer_snapshots: bool = True
+    """Other replicas of the log dir have producer snapshots."""
+    transaction_indexes: bool = True
+    """Some segment of the snapshot has its transaction index."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaInput:
+    """All that is known of one replica's directory."""
+
+    place: ReplicaPlace
+    checkpointed: CheckpointedOffsets
+    moment: CopyMoment
+    copied: CopiedKinds
     segments: tuple[IndexedSegment, ...]
     snapshots: tuple[SnapshotFile, ...]
     transaction_indexes: Mapping[int, TransactionIndexFile]
     epoch_checkpoint: LeaderEpochCheckpoint | None
     partition_metadata: PartitionMetadata | None
-    high_watermark: int | None
-    recovery_point_offset: int | None
-    checkpoint_log_start_offset: int | None
-    cleaner_offset: int | None
-    clean_shutdown: bool
-    broker_quiet: bool
-    checkpoint_older_than_log: bool | None
-    log_read_at_ms: tuple[int, int] | None
-    ignore_sequences: bool
-    epoch_checkpoints_copied: bool = True
-    """Other replicas of the log dir have their leader-epoch-checkpoint; else the copying may have left it out."""
-    cleaner_offsets_copied: bool = True
-    """The log dir has a cleaner-offset-checkpoint: a log that it does not list was never cleaned."""
-    log_starts_copied: bool = True
-    """The log dir has a log-start-offset-checkpoint: a log that it does not list starts with its first segment."""
-    producer_snapshots_copied: bool = True
-    """Other replicas of the log dir have producer snapshots; else the copying may have left them out."""
-    transaction_indexes_copied: bool = True
-    """Some segment of the snapshot has its transaction index; else the copying may have left them all out."""
     later_epoch_checkpoint: LeaderEpochCheckpoint | None = None
     """What leader-epoch-checkpoint held when it was read once more, behind the log; None if it was not."""
     unread_bases: tuple[int, ...] = ()
     """Base offsets of segments that are there and could not be read: what is missing with them is not lost."""
+
+    @property
+    def ignore_sequences(self) -> bool:
+        """Its batches are the group coordinator's, whose sequences say nothing."""
+        return self.place.topic == CONSUMER_OFFSETS
 
     @property
     def topic_id(self) -> str | None:

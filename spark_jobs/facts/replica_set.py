@@ -51,9 +51,9 @@ class ReplicaSet:
         """The largest checkpointed high watermark that this replica's lineage shares."""
         own_end = self.shared_end_of(replica)
         known = [
-            min(f.given.high_watermark, self.shared_end_of(f))
+            min(f.checkpointed.high_watermark, self.shared_end_of(f))
             for f in self.live
-            if f.given.high_watermark is not None
+            if f.checkpointed.high_watermark is not None
             and (f is replica or self.shared_end_of(f) <= own_end or own_end == replica.log_end_offset)
         ]
         return max(known, default=None)
@@ -106,7 +106,7 @@ def _folded(
 
 
 def _live(context: PartitionContext, facts: Sequence[ReplicaFacts]) -> list[ReplicaFacts]:
-    return [f for f in facts if f.end_known and not f.given.is_future and is_of_this_topic(context, f)]
+    return [f for f in facts if f.end_known and not f.given.place.is_future and is_of_this_topic(context, f)]
 
 
 def of_deleted_topic(context: PartitionContext, replica: ReplicaInput) -> bool:
@@ -171,7 +171,7 @@ def _bounds(
         [
             ReplicaOffsets(
                 broker_id=f.broker_id,
-                checkpointed_high_watermark=f.given.high_watermark,
+                checkpointed_high_watermark=f.checkpointed.high_watermark,
                 shared_end_offset=shared_end.get(f.broker_id, f.log_end_offset),
                 log_end_offset=f.log_end_offset,
                 whole=f.damaged_batches == 0 and not f.given.unread_bases,

@@ -33,7 +33,7 @@ def share_rows(context: PartitionContext, reference: ReplicaFacts | None, bounds
             **reading_columns(placed.history.reached, reference, None),
             "lineage_captured": lineage_captured(context, reference),
             "metadata_log_captured": context.metadata_log_captured,
-            "log_starts_copied": reference.given.log_starts_copied if reference is not None else None,
+            "log_starts_copied": reference.copied.log_starts if reference is not None else None,
             "aborted_offsets": _aborted_from(reference, placed.history.start_offset) if reference is not None else None,
         }
 

@@ -19,9 +19,9 @@ def record_place(files: LogFiles | None, offset: int | None, *, from_snapshot: b
 def of_replica(replica: ReplicaFacts) -> Row:
     """The columns that name a replica."""
     given = replica.given
-    return {"broker_id": given.broker_id, "topic": given.topic, "partition": given.partition}
+    return {"broker_id": given.place.broker_id, "topic": given.place.topic, "partition": given.place.partition}
 
 
 def capture(context: PartitionContext, replica: ReplicaFacts) -> Row:
     """The columns that say whether its files are of one moment."""
-    return {"broker_quiet": replica.given.broker_quiet, "snapshot_quiet": context.snapshot_quiet}
+    return {"broker_quiet": replica.moment.broker_quiet, "snapshot_quiet": context.snapshot_quiet}

@@ -80,7 +80,7 @@ def transaction_end_rows(
                 ),
                 "ever_compacted": _ever_compacted(context, reference),
                 "captured_at_ms": context.captured_at_ms,
-                "broker_quiet": reference.given.broker_quiet if reference is not None else context.snapshot_quiet,
+                "broker_quiet": reference.moment.broker_quiet if reference is not None else context.snapshot_quiet,
                 "snapshot_quiet": context.snapshot_quiet,
                 "by_clocks": end.by_clocks,
                 "name_reused": False if reference is not None and _wrote_here(decision, reference) else reused,

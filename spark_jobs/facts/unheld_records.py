@@ -114,7 +114,7 @@ def _holes_in_the_tier(present: ReplicaSet, reference: ReplicaFacts) -> Iterable
     logs = [f for f in present.live if f.segments]
     if not context.remote_storage_enable or not known.remote_known or not logs:
         return
-    if reference.given.checkpoint_log_start_offset is None:
+    if reference.checkpointed.log_start_offset is None:
         return  # Where the log starts is written once a minute, and not at all before the first.
     local_start = min(f.segments[0].segment.base_offset for f in logs)
     for start, end in holes(

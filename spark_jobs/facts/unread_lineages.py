@@ -63,7 +63,7 @@ def possibly_given_up(present: ReplicaSet, *, read: ReadBatches) -> list[Row]:
 def _newer(present: ReplicaSet, newest: int) -> Iterator[_Begun]:
     for replica in present.facts:
         checkpoint = replica.given.epoch_checkpoint
-        if replica.end_known or replica.given.is_future or checkpoint is None:
+        if replica.end_known or replica.given.place.is_future or checkpoint is None:
             continue
         later = [e for e in checkpoint.entries if e.leader_epoch > newest and e.start_offset >= 0]
         if later and is_of_this_topic(present.context, replica):
@@ -92,7 +92,7 @@ def _rows(
         records = records_between(batches, low, high)
         if records == 0:
             continue
-        declared = max(min(f.given.high_watermark or 0, high) for f in held_by)
+        declared = max(min(f.checkpointed.high_watermark or 0, high) for f in held_by)
         epoch = log.vector.epoch_at(low)
         yield loss_row(
             context,

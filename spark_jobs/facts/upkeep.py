@@ -61,16 +61,16 @@ def _row(
         **of_replica(replica),
         "cleanup_policy": context.cleanup_policy,
         "remote_storage_enable": context.remote_storage_enable,
-        "clean_shutdown": given.clean_shutdown,
+        "clean_shutdown": given.moment.clean_shutdown,
         "broker_alive": replica.broker_id in context.alive_brokers,
         "damaged": is_damaged(replica),
         "captured_at_ms": context.captured_at_ms,
         "log_start_offset": replica.log_start_offset,
-        "checkpoint_log_start_offset": given.checkpoint_log_start_offset,
+        "checkpoint_log_start_offset": given.checkpointed.log_start_offset,
         "first_base_offset": first,
         "active_base_offset": active,
         "log_end_offset": replica.log_end_offset,
-        "high_watermark": given.high_watermark,
+        "high_watermark": given.checkpointed.high_watermark,
         "open_first_offset": replica.replay.first_unstable_offset(None),
         "size_bytes": size_of(replica),
         "segments_below_log_start": below,
@@ -78,7 +78,7 @@ def _row(
             elapsed if below and before is not None and _reached(before, replica, below) else None
         ),
         **_retention(known.settings, replica, context),
-        "cleaner_offset": given.cleaner_offset,
+        "cleaner_offset": given.checkpointed.cleaner_offset,
         **_keys(context, replica, keys, known),
         **_producers(present, replica),
         "remote_known": known.remote_known,
@@ -133,7 +133,7 @@ def _retention(settings: LogSettings, replica: ReplicaFacts, context: PartitionC
     policies = settings.of(POLICY).in_force(due)
     if now is None or _DELETE not in (context.cleanup_policy or "") or any(_DELETE not in p.value for p in policies):
         return told
-    high_watermark, rolled = replica.given.high_watermark, replica.segments[:-1]
+    high_watermark, rolled = replica.checkpointed.high_watermark, replica.segments[:-1]
     if high_watermark is None and rolled:
         return told
     told["overdue_segments"] = 0
@@ -202,7 +202,7 @@ def _keys(context: PartitionContext, replica: ReplicaFacts, keys: ReadKeys, know
     table = keys(replica)
     if isinstance(table, str):
         return told | {"key_incomparable_reason": table}
-    cleaner = replica.given.cleaner_offset
+    cleaner = replica.checkpointed.cleaner_offset
     duplicates, first = (
         duplicates_between(table, replica.log_start_offset, cleaner) if cleaner is not None else (0, None)
     )
@@ -221,7 +221,7 @@ def _keys(context: PartitionContext, replica: ReplicaFacts, keys: ReadKeys, know
 def works_on(context: PartitionContext, replica: ReplicaFacts) -> bool:
     """Whether a cleaner works on a replica, or did."""
     found = replica.ever_compacted and not replica.compaction_assumed
-    return context.topic_compacted or replica.given.cleaner_offset is not None or found
+    return context.topic_compacted or replica.checkpointed.cleaner_offset is not None or found
 
 
 def _producers(present: ReplicaSet, replica: ReplicaFacts) -> Row:
@@ -282,8 +282,8 @@ def _remembered(present: ReplicaSet, replica: ReplicaFacts, offset: int, entry: 
     This one wrote it down when it stopped, after its cleaner's last work; and another one's cleaner, which has passed
     the batch too, kept it.
     """
-    if present.context.captured_at_ms is None or not replica.given.clean_shutdown or offset != replica.log_end_offset:
+    if present.context.captured_at_ms is None or not replica.moment.clean_shutdown or offset != replica.log_end_offset:
         return False
-    others = (f for f in present.live if f is not replica and (f.given.cleaner_offset or 0) > entry.last_offset)
+    others = (f for f in present.live if f is not replica and (f.checkpointed.cleaner_offset or 0) > entry.last_offset)
     kept = (f.replay.states.get(entry.producer_id) for f in others)
     return any(state is not None and state.last_offset >= entry.last_offset for state in kept)

@@ -87,21 +87,21 @@ def _row(
         "previous_log_start_offset": then.log_start_offset,
         "log_start_offset": now.log_start_offset,
         # One below the first segment is what the log start was before that segment's predecessors went.
-        "checkpointed_log_start": (now.given.checkpoint_log_start_offset or -1) >= (first_base or 0),
+        "checkpointed_log_start": (now.checkpointed.log_start_offset or -1) >= (first_base or 0),
         "log_start_in_segment": None if first_base is None else now.log_start_offset > first_base,
         **_request(present, now),
         "previous_log_end_offset": then.log_end_offset,
         "log_end_offset": now.log_end_offset,
-        "previous_high_watermark": then.given.high_watermark,
-        "high_watermark": now.given.high_watermark,
+        "previous_high_watermark": then.checkpointed.high_watermark,
+        "high_watermark": now.checkpointed.high_watermark,
         **_removed(then, now),
         "retention_ms": own.smallest(RETENTION_MS, since),
         "retention_bytes": own.smallest(RETENTION_BYTES, since),
         "retention_known": own.known(RETENTION_MS, RETENTION_BYTES, since=since),
         "retention_history_known": own.reaches(RETENTION_MS, RETENTION_BYTES, REMOTE_STORAGE, since=since),
         "largest_size_bytes": max((size_of(f) for f in present.live), default=None),
-        "previous_cleaner_offset": then.given.cleaner_offset,
-        "cleaner_offset": now.given.cleaner_offset,
+        "previous_cleaner_offset": then.checkpointed.cleaner_offset,
+        "cleaner_offset": now.checkpointed.cleaner_offset,
         "last_batch_end_offset": now.summary.last_offset + 1 if now.summary.batch_count else None,
         "cleaned_by_release": None if release is None else f"{release[0]}.{release[1]}",
         "keeps_last_batch": known.ran_since(now.broker_id, KEEPS_LAST_BATCH),
@@ -121,9 +121,9 @@ def _since(earlier: ReplicaSet, then: ReplicaFacts) -> Since:
     """
     told = earlier.context.upkeep
     offset = told.metadata_end_offset if told is not None else None
-    read, taken = then.given.log_read_at_ms, earlier.context.captured_at_ms
+    read, taken = then.moment.log_read_at_ms, earlier.context.captured_at_ms
     at_ms = read[0] if read is not None else taken
-    if at_ms is None or (then.given.broker_quiet and offset is not None):
+    if at_ms is None or (then.moment.broker_quiet and offset is not None):
         return Since(offset=offset)
     return Since(offset=offset, at_ms=at_ms - CLOCKS_APART_MS)
 
@@ -158,8 +158,8 @@ def _request(present: ReplicaSet, now: ReplicaFacts) -> Row:
     entries = checkpoint.entries if checkpoint is not None else ()
     epochs_start = entries[0].start_offset if entries else None
     first_base = now.segments[0].segment.base_offset if now.segments else None
-    listed = first_base is not None and (given.checkpoint_log_start_offset or -1) >= first_base
-    written = given.broker_quiet or listed or given.later_epoch_checkpoint is not None
+    listed = first_base is not None and (given.checkpointed.log_start_offset or -1) >= first_base
+    written = given.moment.broker_quiet or listed or given.later_epoch_checkpoint is not None
     untouched = written and epochs_start is not None and epochs_start < start
     leader = present.reference
     ahead = (
@@ -227,7 +227,7 @@ def _keys(
 
 def _end(then: ReplicaFacts, now: ReplicaFacts) -> int | None:
     """Up to where the earlier log was committed and decided, and the log now goes on from it."""
-    mark = then.given.high_watermark
+    mark = then.checkpointed.high_watermark
     if mark is None:
         return None
     shared = truncation(leader=now.vector, follower=then.vector, follower_high_watermark=mark).offset
@@ -253,7 +253,7 @@ def _dirt(then: ReplicaFacts, now: ReplicaFacts, settings: LogSettings, since: S
 
 
 def _shares(replica: ReplicaFacts) -> tuple[int, int]:
-    offset = replica.given.cleaner_offset or 0
+    offset = replica.checkpointed.cleaner_offset or 0
     closed = replica.segments[:-1]
     clean = sum(s.segment.size_bytes for s in closed if (s.next_base_offset or 0) <= offset)
     return clean, sum(s.segment.size_bytes for s in closed) - clean

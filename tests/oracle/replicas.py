@@ -44,18 +44,18 @@ class Replica:
     @property
     def name(self) -> str:
         """The directory's own name, which Kafka reads topic and partition from."""
-        return self.facts.given.directory.rsplit("/", 1)[-1]
+        return self.facts.given.place.directory.rsplit("/", 1)[-1]
 
     @property
     def where(self) -> str:
         """For a failure's message."""
-        return f"{self.capture}/{self.facts.given.directory}"
+        return f"{self.capture}/{self.facts.given.place.directory}"
 
     def high_watermarks(self) -> list[int]:
         """Offsets at which the first unstable one is asked for: before and behind each end marker, and some between."""
         facts = self.facts
         markers = [t.marker_offset for t in facts.replay.completed if t.marker_offset is not None]
-        ends = {facts.log_start_offset, facts.log_end_offset, facts.given.high_watermark or 0}
+        ends = {facts.log_start_offset, facts.log_end_offset, facts.checkpointed.high_watermark or 0}
         ends.update(o for m in markers[:: max(1, len(markers) // 20)] for o in (m, m + 1))
         return sorted(o for o in ends if facts.log_start_offset <= o <= facts.log_end_offset)
 
@@ -64,11 +64,11 @@ class Replica:
         given = self.facts.given
         return {
             "job": "load",
-            "directory": str(self.root / given.directory),
+            "directory": str(self.root / given.place.directory),
             "name": self.name,
-            "clean": given.clean_shutdown,
-            "log_start": given.checkpoint_log_start_offset or 0,
-            "recovery_point": given.recovery_point_offset or 0,
+            "clean": given.moment.clean_shutdown,
+            "log_start": given.checkpointed.log_start_offset or 0,
+            "recovery_point": given.checkpointed.recovery_point_offset or 0,
             "high_watermarks": self.high_watermarks(),
             "now_ms": LOADED_AT_MS,
             "remote": self.tiered,
@@ -107,10 +107,13 @@ def _taken_by_recovery(given: ReplicaInput) -> tuple[SnapshotFile, ...]:
 
     It drops every producer snapshot above the first of these segments, and takes new ones (`LogLoader#recoverSegment`).
     """
-    if given.clean_shutdown:
+    if given.moment.clean_shutdown:
         return given.snapshots
     bases = [segment.base_offset for segment in given.segments]
-    first = max((base for base in bases if base <= (given.recovery_point_offset or 0)), default=min(bases, default=0))
+    first = max(
+        (base for base in bases if base <= (given.checkpointed.recovery_point_offset or 0)),
+        default=min(bases, default=0),
+    )
     return tuple(s for s in given.snapshots if s.offset <= first)
 
 
@@ -197,7 +200,7 @@ def loaded_states(replica: Replica) -> dict[int, list[int]]:
     facts = replica.recovered
     if facts.snapshot_replay is not None:
         return states(facts.snapshot_replay)
-    return {} if facts.given.clean_shutdown and not facts.given.snapshots else states_above_start(facts)
+    return {} if facts.moment.clean_shutdown and not facts.given.snapshots else states_above_start(facts)
 
 
 def differences(replica: Replica, kafka: Answer) -> dict[str, tuple[Any, Any]]:

@@ -48,15 +48,15 @@ def test_what_kafka_leaves_of_damaged_logs_is_what_tidegauge_sees(
 ) -> None:
     damaged, cut = tmp_path / "damaged", tmp_path / "cut"
     made = damaged_copies([golden(c) / d for c, d in SOURCES], damaged, seed=SEED, count=COUNT)
-    hurt = {r.facts.given.partition: r for r in replicas_of(derived(damaged, cluster="c"), "damaged")}
+    hurt = {r.facts.given.place.partition: r for r in replicas_of(derived(damaged, cluster="c"), "damaged")}
     assert sorted(hurt) == [mutation.partition for mutation in made]
     shutil.copytree(damaged, cut)
     kept = {mutation.partition: _cut_to_prefix(cut, hurt[mutation.partition]) for mutation in made}
-    left = {r.facts.given.partition: r for r in replicas_of(derived(cut, cluster="c"), "cut")}
+    left = {r.facts.given.place.partition: r for r in replicas_of(derived(cut, cluster="c"), "cut")}
     met: Counter[str] = Counter()
     for mutation in made:
         replica, rest = hurt[mutation.partition], left[mutation.partition]
-        where = f"seed {SEED}: {mutation}, recovery point {replica.facts.given.recovery_point_offset}"
+        where = f"seed {SEED}: {mutation}, recovery point {replica.facts.checkpointed.recovery_point_offset}"
         kafka = oracle.ask(replica.job(with_batches=False, high_watermarks=rest.high_watermarks()))
         if "error" in kafka:
             met["refused"] += 1
@@ -85,13 +85,13 @@ def _sizes(replica: Replica) -> Kept:
 
 def _first_recovered(replica: Replica) -> int:
     bases = [s.base_offset for s in replica.facts.given.segments]
-    point = replica.facts.given.recovery_point_offset or 0
+    point = replica.facts.checkpointed.recovery_point_offset or 0
     return max((base for base in bases if base <= point), default=bases[0])
 
 
 def _cut_to_prefix(snapshot: Path, replica: Replica) -> Kept:
     """Leaves of a copy what recovery would leave: everything up to the first damage in a segment that is recovered."""
-    directory = snapshot / replica.facts.given.directory
+    directory = snapshot / replica.facts.given.place.directory
     first = _first_recovered(replica)
     kept: Kept = []
     for log in sorted(directory.glob("*.log")):

@@ -22,7 +22,7 @@ def test_facts_of_replicas_are_what_kafka_loads(capture: str, golden: Golden, or
     for replica in replicas_of(derived_once(golden(capture)), capture):
         kafka = oracle.ask(replica.job())
         assert "error" not in kafka, f"{replica.where}: Kafka does not load it: {kafka['error']}"
-        directory = replica.root / replica.facts.given.directory
+        directory = replica.root / replica.facts.given.place.directory
         assert set(kafka["batches"]) == {path.name for path in directory.glob("*.log")}, replica.where
         for name, found in kafka["batches"].items():
             assert batches(directory / name) == found["rows"], f"{replica.where}/{name}"

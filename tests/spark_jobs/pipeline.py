@@ -58,14 +58,14 @@ class Derived:
         """Broker id -> facts of its live replica."""
         context = self.context.partitions[topic, partition]
         return {
-            work.broker_id: replica_facts(
+            work.place.broker_id: replica_facts(
                 replica_input(self.root, work, self.index),
                 topic_compacted=context.topic_compacted,
                 tiered=context.remote_storage_enable,
                 expiration=context.producer_expiration,
             )
             for work in self.context.replicas.get((topic, partition), ())
-            if not work.is_future
+            if not work.place.is_future
         }
 
     def reference_of(self, topic: str, partition: int) -> ReplicaFacts:

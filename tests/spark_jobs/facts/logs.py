@@ -1,5 +1,6 @@
 """Logs for tests as batch headers: what a scan would give of a segment, without the bytes."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,14 @@ from spark_jobs.facts.context import PartitionContext
 from spark_jobs.facts.expiration import Expiration
 from spark_jobs.facts.partition_change import PartitionChange
 from spark_jobs.facts.replica import ReplicaFacts, replica_facts
-from spark_jobs.facts.replica_input import IndexedSegment, ReplicaInput
+from spark_jobs.facts.replica_input import (
+    CheckpointedOffsets,
+    CopiedKinds,
+    CopyMoment,
+    IndexedSegment,
+    ReplicaInput,
+    ReplicaPlace,
+)
 from spark_jobs.facts.segment_fold import summarise
 
 ABORT, COMMIT = 0, 1
@@ -116,31 +124,31 @@ def segment(
 
 
 def replica_input(*segments: IndexedSegment, broker_id: int = 1, **fields: Any) -> ReplicaInput:
-    """A replica of t-0."""
+    """A replica of t-0. `fields`: those of `ReplicaInput` and of what it is composed of, each by its own name."""
+
+    def of(kind: type, **otherwise: Any) -> Any:
+        return kind(**otherwise | {f.name: fields.pop(f.name) for f in dataclasses.fields(kind) if f.name in fields})
+
     return ReplicaInput(
+        place=of(
+            ReplicaPlace,
+            broker_id=broker_id,
+            log_dir=".",
+            directory=f"broker-{broker_id}/t-0",
+            topic="t",
+            partition=0,
+        ),
+        checkpointed=of(CheckpointedOffsets),
+        moment=of(CopyMoment, clean_shutdown=False, broker_quiet=True),
+        copied=of(CopiedKinds),
         **{
-            "broker_id": broker_id,
-            "log_dir": ".",
-            "directory": f"broker-{broker_id}/t-0",
-            "topic": "t",
-            "partition": 0,
-            "is_future": False,
             "segments": segments,
             "snapshots": (),
             "transaction_indexes": {},
             "epoch_checkpoint": None,
             "partition_metadata": None,
-            "high_watermark": None,
-            "recovery_point_offset": None,
-            "checkpoint_log_start_offset": None,
-            "cleaner_offset": None,
-            "clean_shutdown": False,
-            "broker_quiet": True,
-            "checkpoint_older_than_log": None,
-            "log_read_at_ms": None,
-            "ignore_sequences": False,
             **fields,
-        }
+        },
     )
 
 

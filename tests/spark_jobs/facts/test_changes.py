@@ -168,7 +168,7 @@ def test_where_retention_took_everything_there_is_nothing_to_compare() -> None:
 
 
 def test_records_below_a_log_start_that_was_deleted_are_no_loss() -> None:
-    deleted = {b: {"high_watermark": 100, "checkpoint_log_start_offset": 40} for b in (1, 2, 3)}
+    deleted = {b: {"high_watermark": 100, "log_start_offset": 40} for b in (1, 2, 3)}
     other = [*log(0, 30, crc=9), *log(30, 100)]
     rows, losses = compared(
         moment(log(0, 100), high_watermark=100), Moment(logs=dict.fromkeys((1, 2, 3), other), replicas=deleted)

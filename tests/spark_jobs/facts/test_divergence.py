@@ -83,7 +83,7 @@ def test_what_a_follower_cuts_off_and_gets_back_as_it_was_is_no_loss(
 def test_other_bytes_under_equal_epochs_are_kept_unless_the_leader_has_deleted_them() -> None:
     # The old leader's batch, sent once more to the next one, is the same but for its epoch. The next one deleted it.
     leader, follower = [*run(0, 40), *run(40, 100, epoch=1)], run(0, 60)
-    deleted = {"checkpoint_log_start_offset": 70, "epoch_checkpoint": checkpoint((1, 70))}
+    deleted = {"log_start_offset": 70, "epoch_checkpoint": checkpoint((1, 70))}
 
     def found(rows: Rows, **leads: Any) -> Divergence:
         disks = Disks(broker_1=headers(*leader), broker_2=headers(*rows))

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kafka_log.internal_topics import CONSUMER_OFFSETS
 from snapshots.cluster_answers import PartitionAnswer, ProducerAnswer
 from spark_jobs.facts.asked import AnswerTimes, PartitionAnswers
 from spark_jobs.facts.partition_answers import partition_answer_rows
@@ -209,14 +210,14 @@ def test_a_producer_that_the_log_does_not_know_has_no_value() -> None:
 
 
 def test_where_the_coordinator_writes_only_epochs_count() -> None:
-    row = told(producer(last_sequence=0), producer(last_sequence=5), copies=[replica(*LOG, ignore_sequences=True)])
+    row = told(producer(last_sequence=0), producer(last_sequence=5), copies=[replica(*LOG, topic=CONSUMER_OFFSETS)])
     assert row["answered_before"] == row["answered_after"] == row["recomputed_lowest"]
     assert row["answered_before_text"] == "epoch 0, no open transaction"
 
 
 def test_where_only_epochs_count_a_transaction_that_came_and_went_is_seen_by_when_the_producer_last_wrote() -> None:
     # At first nothing was open; while the log was copied, a transaction from 16; that ended before the second answer.
-    written = [replica(*LOG, ignore_sequences=True)]
+    written = [replica(*LOG, topic=CONSUMER_OFFSETS)]
     early, late = producer(8, last_sequence=3), producer(8, last_sequence=3, last_timestamp_ms=2_000)
     assert told(early, late, copies=written)["incomparable_reason"] == "changed while copying"
     assert told(early, early, copies=written)["incomparable_reason"] is None

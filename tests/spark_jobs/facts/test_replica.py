@@ -66,7 +66,7 @@ def test_a_last_batch_with_a_bad_checksum_is_cut_by_a_recovery_only(clean_shutdo
 )
 def test_the_log_start(listed: int | None, tiered: bool, start: int) -> None:
     rows = segment(headers(batch(10, 5)), base_offset=10)
-    found = facts(rows, tiered=tiered, checkpoint_log_start_offset=listed)
+    found = facts(rows, tiered=tiered, log_start_offset=listed)
     assert (found.log_start_offset, found.local_log_start_offset) == (start, 10)
 
 
