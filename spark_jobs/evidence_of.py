@@ -5,38 +5,30 @@ that must hold: what the metadata log or the files themselves say to be there, a
 names nothing is said.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from expectations.catalogue.evidence import Evidence
 from kafka_log.internal_topics import CLUSTER_METADATA, CONSUMER_OFFSETS, TRANSACTION_STATE
 from kafka_log.log_dir import LEADER_EPOCH_CHECKPOINT
-from snapshots.cluster_answers import CapturedAnswers
 from snapshots.listing import LogDirListing, ReplicaFiles, SnapshotListing
 from snapshots.manifest import Manifest, Mode
-from spark_jobs.captured_nodes import CapturedNodes, own_log_dirs
-from spark_jobs.checkpoint_files import OFFSET_FILES, Checkpoints
+from spark_jobs.captured_nodes import own_log_dirs
+from spark_jobs.checkpoint_files import OFFSET_FILES
 from spark_jobs.facts.rows import PartitionKey
-from spark_jobs.metadata_behind import Ahead
-from spark_jobs.metadata_log import MetadataRead
 from spark_jobs.missing_evidence import AtHand, Missing
+from spark_jobs.small_files import SmallFiles
 
 _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """What is known of a snapshot's files once they were listed. `checkpoints`: by the `id` of a log dir."""
+    """What is known of a snapshot's files once they were read."""
 
-    manifest: Manifest
+    read: SmallFiles
     previous: Manifest | None
-    files: SnapshotListing
-    checkpoints: Mapping[int, Checkpoints]
-    nodes: CapturedNodes
-    metadata: MetadataRead
-    ahead: Mapping[PartitionKey, Ahead]
-    answers: CapturedAnswers | None
     held: Collection[PartitionKey]
     coordinators: Collection[str]
     """Topics of coordinators whose records were read."""
@@ -48,7 +40,7 @@ class Gathered:
 
 def at_hand(known: Gathered) -> Iterator[AtHand]:
     """What verdicts may rest on."""
-    metadata, brokers = known.metadata, sorted(known.nodes.broker_ids)
+    metadata, brokers = known.read.metadata, sorted(known.read.nodes.broker_ids)
     if metadata.node_id is not None:
         history = metadata.history
         what = f"offsets {history.start_offset} to {history.end_offset}, furthest in node {metadata.node_id}'s copy"
@@ -56,8 +48,8 @@ def at_hand(known: Gathered) -> Iterator[AtHand]:
         yield AtHand(evidence=Evidence.METADATA_LOG, what=f"{what}; own copies of nodes {own}")
     if brokers:
         yield AtHand(evidence=Evidence.BROKER, what=f"log directories of brokers {brokers}")
-    if known.answers is not None:
-        rounds = [r for r in (known.answers.before, known.answers.after) if r is not None]
+    if known.read.answers is not None:
+        rounds = [r for r in (known.read.answers.before, known.read.answers.after) if r is not None]
         yield AtHand(evidence=Evidence.ANSWERS, what=", ".join(f"asked at {_instant(r.started_at_ms)}" for r in rounds))
     if known.previous is not None:
         yield AtHand(evidence=Evidence.EARLIER_SNAPSHOT, what=known.previous.snapshot_id)
@@ -66,7 +58,7 @@ def at_hand(known: Gathered) -> Iterator[AtHand]:
 def missing(known: Gathered) -> Iterator[Missing]:
     """What is not there."""
     yield from _metadata_log(known)
-    for broker in known.nodes.absent.brokers:
+    for broker in known.read.nodes.absent.brokers:
         yield Missing(
             evidence=Evidence.BROKER,
             why=f"broker {broker.broker_id} is registered with the controller, and not in the copy",
@@ -75,11 +67,11 @@ def missing(known: Gathered) -> Iterator[Missing]:
     yield from _left_out(known)
     yield from _log_dirs(known)
     yield from _replicas(known)
-    yield from _logs(known.files)
+    yield from _logs(known.read.files)
     yield from _checkpoints(known)
     yield from _producer_snapshots(known)
     yield from _indexes(known)
-    without = [d.directory for d in known.files.log_dirs if known.checkpoints[id(d)].meta is None]
+    without = [d.directory for d in known.read.files.log_dirs if known.read.checkpoints[id(d)].meta is None]
     if without:
         why = f"{_some(without)} has no readable meta.properties"
         yield Missing(evidence=Evidence.META_PROPERTIES, why=why, subjects=len(without))
@@ -87,23 +79,23 @@ def missing(known: Gathered) -> Iterator[Missing]:
     if known.remote_topics and not known.remote_store:
         why = f"the objects of {_some(sorted(known.remote_topics))} in the remote store are not in the copy"
         yield Missing(evidence=Evidence.REMOTE_STORE, why=why)
-    if known.answers is None:
+    if known.read.answers is None:
         yield Missing(evidence=Evidence.ANSWERS, why="the cluster was not asked when the copy was made")
     if known.previous is None:
         yield Missing(evidence=Evidence.EARLIER_SNAPSHOT, why="no earlier snapshot was named to compare with")
-    if known.manifest.mode is Mode.HEADERS or known.manifest.hashed_topics:
+    if known.read.manifest.mode is Mode.HEADERS or known.read.manifest.hashed_topics:
         yield Missing(evidence=Evidence.RECORDS, why="the capture kept no records of users' topics, or hashed names")
     if known.captured_at_ms is None:
         yield Missing(evidence=Evidence.INSTANTS, why="nothing that can be relied on tells when the copy was made")
 
 
 def _metadata_log(known: Gathered) -> Iterator[Missing]:
-    metadata, history = known.metadata, known.metadata.history
+    metadata, history = known.read.metadata, known.read.metadata.history
     if not history.captured:
         zookeeper = [
             d.broker_id
-            for d in known.files.log_dirs
-            if (meta := known.checkpoints[id(d)].meta) is not None and meta.of_zookeeper
+            for d in known.read.files.log_dirs
+            if (meta := known.read.checkpoints[id(d)].meta) is not None and meta.of_zookeeper
         ]
         why = "no node's copy of __cluster_metadata-0 can be read"
         if metadata.log.end_offset > 0:
@@ -116,12 +108,12 @@ def _metadata_log(known: Gathered) -> Iterator[Missing]:
             )
         yield Missing(evidence=Evidence.METADATA_LOG, why=why, subjects=len(known.held))
         return
-    if known.ahead:
-        (topic, number), first = min(known.ahead.items())
+    if known.read.ahead:
+        (topic, number), first = min(known.read.ahead.items())
         what = "holds" if first.leader_epoch is None else f"has leader epoch {first.leader_epoch} of"
         why = f"the copies at hand end at offset {history.end_offset}, too early: broker {first.broker_id} {what} "
         why += f"{topic}-{number}, which they do not tell of"
-        yield Missing(evidence=Evidence.METADATA_LOG, why=why, subjects=len(known.ahead))
+        yield Missing(evidence=Evidence.METADATA_LOG, why=why, subjects=len(known.read.ahead))
     voters = set(metadata.log.leaders[-1].change.voters) if metadata.log.leaders else set[int]()
     own = metadata.own_copies
     if voters and 2 * len(voters & own) <= len(voters) and not history.brokers.keys() <= own:
@@ -130,12 +122,12 @@ def _metadata_log(known: Gathered) -> Iterator[Missing]:
         why += f"{sorted(voters & own)} alone are at hand"
         subjects = sum(len(t.partitions) for t in history.topics.values() if not t.deleted)
         yield Missing(evidence=Evidence.METADATA_LOG, why=why, subjects=subjects)
-    blind = [n for n in known.nodes.absent.metadata_logs if n in known.nodes.broker_ids]
+    blind = [n for n in known.read.nodes.absent.metadata_logs if n in known.read.nodes.broker_ids]
     if blind:
         why = f"the own copies of brokers {blind} are not there, so what these brokers knew is not known"
         yield Missing(evidence=Evidence.METADATA_LOG, why=why)
-    if known.nodes.absent.controllers:
-        controllers = list(known.nodes.absent.controllers)
+    if known.read.nodes.absent.controllers:
+        controllers = list(known.read.nodes.absent.controllers)
         why = f"the own copies of controllers {controllers}, and their metadata snapshots, are not in the copy"
         yield Missing(evidence=Evidence.METADATA_LOG, why=why)
     if history.start_offset > 0:
@@ -153,17 +145,17 @@ def _left_out(known: Gathered) -> Iterator[Missing]:
     """What lies in the copy and is no evidence of this cluster. Where a metadata log names what ought to be there, that
     tells what is missing; else nobody knows.
     """
-    subjects = 0 if known.metadata.history.captured else 1
-    for log_dir in known.manifest.foreign:
+    subjects = 0 if known.read.metadata.history.captured else 1
+    for log_dir in known.read.manifest.foreign:
         yield Missing(evidence=Evidence.LOG_DIR, why=f"{log_dir.path}: {log_dir.reason}", subjects=subjects)
-    for left_out in known.manifest.left_out:
+    for left_out in known.read.manifest.left_out:
         if "/" not in left_out.path:
             why = f"{left_out.path}: {left_out.reason}"
             yield Missing(evidence=Evidence.BROKER, why=why, subjects=subjects)
 
 
 def _log_dirs(known: Gathered) -> Iterator[Missing]:
-    for log_dir in known.nodes.absent.log_dirs:
+    for log_dir in known.read.nodes.absent.log_dirs:
         what = "which it has registered" if log_dir.registered else "which failed or was taken out of log.dirs"
         yield Missing(
             evidence=Evidence.LOG_DIR,
@@ -174,26 +166,26 @@ def _log_dirs(known: Gathered) -> Iterator[Missing]:
 
 def _replicas(known: Gathered) -> Iterator[Missing]:
     """Replicas that captured brokers ought to have, and that no missing log directory explains."""
-    elsewhere = known.nodes.absent.replicas_in_absent_log_dirs()
-    here = {(r.broker_id, (r.topic, r.partition)) for r in _live(known.files)}
+    elsewhere = known.read.nodes.absent.replicas_in_absent_log_dirs()
+    here = {(r.broker_id, (r.topic, r.partition)) for r in _live(known.read.files)}
     wanting = [
         f"{topic.name}-{number} of broker {broker}"
-        for topic in known.metadata.history.topics.values()
+        for topic in known.read.metadata.history.topics.values()
         for number, state in (sorted(topic.partitions.items()) if not topic.deleted else ())
         for broker in sorted(set(state.replicas) - set(state.adding_replicas))
-        if broker in known.nodes.broker_ids
+        if broker in known.read.nodes.broker_ids
         and (broker, (topic.name, number)) not in here
         and (broker, (topic.name, number)) not in elsewhere
     ]
     if wanting:
         why = f"no log directory in the copy holds {_some(wanting)}"
         yield Missing(evidence=Evidence.REPLICA, why=why, subjects=len(wanting))
-    if known.metadata.history.captured:
+    if known.read.metadata.history.captured:
         return
     listed = [
         f"{topic}-{number} of broker {log_dir.broker_id}"
-        for log_dir in known.files.log_dirs
-        for topic, number in sorted(known.checkpoints[id(log_dir)].high_watermarks)
+        for log_dir in known.read.files.log_dirs
+        for topic, number in sorted(known.read.checkpoints[id(log_dir)].high_watermarks)
         if (log_dir.broker_id, (topic, number)) not in here
     ]
     if listed:
@@ -262,16 +254,16 @@ def _ought_to_have_snapshots(log_dir: LogDirListing, replica: ReplicaFiles) -> b
 def _coordinators(known: Gathered) -> Iterator[Missing]:
     """Logs of coordinators of which partitions exist, and none was read."""
     for topic in (CONSUMER_OFFSETS, TRANSACTION_STATE):
-        state = known.metadata.history.topic_named(topic)
+        state = known.read.metadata.history.topic_named(topic)
         exists = state is not None and not state.deleted
-        if topic not in known.coordinators and (exists or not known.metadata.history.captured):
+        if topic not in known.coordinators and (exists or not known.read.metadata.history.captured):
             why = f"no replica of {topic} could be read"
             yield Missing(evidence=Evidence.COORDINATOR_LOG, why=why)
 
 
 def _used(known: Gathered) -> Sequence[LogDirListing]:
     """The log directories of brokers that hold a partition: a broker has been at work there."""
-    own = (d for b in known.nodes.brokers for d in own_log_dirs(known.files, b.broker_id))
+    own = (d for b in known.read.nodes.brokers for d in own_log_dirs(known.read.files, b.broker_id))
     return [d for d in own if any(r.state == "live" for r in d.replicas)]
 
 
