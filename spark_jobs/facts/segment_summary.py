@@ -27,6 +27,9 @@ BUCKET_OFFSETS: Final = 4096
 """Offsets a digest bucket covers."""
 BUCKET_SHIFT: Final = 12
 
+OFFSET_ORDER, RECORD_COUNT, CONTROL_BATCH, PRODUCER_FIELDS, EPOCH_MISSING, EPOCH_ORDER, OFFSET_GAP, SHORT_BATCH = range(
+    8
+)
 FINDING_KINDS: Final = (
     "offset_order",
     "record_count",
@@ -37,7 +40,7 @@ FINDING_KINDS: Final = (
     "offset_gap",
     "short_batch",
 )
-"""What the fold itself can find wrong, or only explainable by cleaning (`offset_gap`, `short_batch`)."""
+"""What the fold itself can find wrong, or only explainable by cleaning (`offset_gap`, `short_batch`), by number."""
 FINDINGS_KEPT: Final = 50
 GAPS_KEPT: Final = 200
 
@@ -280,17 +283,17 @@ def _boundary_findings(left: SegmentSummary, right: SegmentSummary) -> tuple[NDA
     if left.last_batch_crc_bad:
         pass  # Where a batch with a wrong checksum ends is not known.
     elif first <= last:
-        found.append((FINDING_KINDS.index("offset_order"), *place, first, end, end - first, last, first))
+        found.append((OFFSET_ORDER, *place, first, end, end - first, last, first))
     elif first > last + 1 and right.first_position in (0, left.end_position):
         # A first batch that stands anywhere else follows a damaged place; the gap is the damage's, not a lost batch's.
         missing = first - last - 1
-        found.append((FINDING_KINDS.index("offset_gap"), *place, last + 1, first, missing, last, first))
+        found.append((OFFSET_GAP, *place, last + 1, first, missing, last, first))
     if NONE < right.first_leader_epoch < left.last_leader_epoch:
         run = right.epoch_runs[0]
         place = (int(run["first_batch_position"]), int(run["first_batch_end_position"]))
         start, end = int(run["start_offset"]), int(run["first_batch_end_offset"])
         epochs = (left.last_leader_epoch, right.first_leader_epoch)
-        found.append((FINDING_KINDS.index("epoch_order"), *place, start, end, end - start, *epochs))
+        found.append((EPOCH_ORDER, *place, start, end, end - start, *epochs))
     return np.array(found, dtype=FINDING), missing
 
 
