@@ -15,10 +15,20 @@ from snapshots.cluster_answers import PartitionAnswer
 from spark_jobs.captured_nodes import CapturedNodes
 from spark_jobs.coordinator_logs import Coordinators
 from spark_jobs.facts.asked import PartitionAnswers
-from spark_jobs.facts.context import OwnView, PartitionContext
+from spark_jobs.facts.context import (
+    Assignment,
+    ClusterCopy,
+    CoordinatorKnowledge,
+    MetadataLogCopy,
+    OwnView,
+    PartitionContext,
+    PartitionHistory,
+    PartitionSettings,
+)
 from spark_jobs.facts.metadata import (
     COMPACT,
     MetadataHistory,
+    PartitionState,
     TopicState,
 )
 from spark_jobs.facts.node_knowledge import NodeKnowledge
@@ -65,20 +75,12 @@ class Known:
 
 def partition_context(key: PartitionKey, known: Known) -> PartitionContext:
     """What the metadata log, the coordinators and the answers say of a partition, whether it is captured or not."""
-    history, told_of = known.history, key not in known.untold
+    history, captured, told_of = known.history, known.captured, key not in known.untold
     topic = history.topic_named(key[0]) if told_of else None
     state = topic.partitions.get(key[1]) if topic is not None else None
-
-    def config(name: str) -> str:
-        return known.settings.of_topic(key[0], name)
-
-    policy: str | None = config(POLICY)
-    if topic is None and key[0] != CLUSTER_METADATA and known.settings.sourced(key[0], POLICY).source == "default":
-        policy = None  # What Kafka takes where nobody set it is no evidence of a topic that no metadata log tells of.
     # Where the metadata log does not have the partition, the cluster's own last answer tells who leads it.
     answers = known.answers.get(key)
     answered = _leadership(answers) if state is None and topic is None else None
-    told = state if state is not None else answered
     topic_id = topic.topic_id if topic is not None else None
     views: Mapping[int, OwnView] = {}
     changes: tuple[PartitionChange, ...] = ()
@@ -88,66 +90,104 @@ def partition_context(key: PartitionKey, known: Known) -> PartitionContext:
         views = known.nodes.own_views(topic_id, key[1], brokers)
         changes = known.nodes.changes(topic_id, key[1])
         leaders = known.nodes.epoch_leaders(topic_id, key[1])
-    shares = known.coordinators.shares.get(key, ())
     return PartitionContext(
         topic=key[0],
         partition=key[1],
         topic_id=topic_id,
-        metadata_known=state is not None,
+        assignment=_assignment(topic, state, answered),
+        history=PartitionHistory(
+            topic_ids_deleted={t.topic_id: t.deleted for t in history.lives(key[0])},
+            names_whole=names_whole(history),
+            changes=changes,
+            epoch_leaders=leaders,
+            own_views=views,
+        ),
+        metadata=MetadataLogCopy(
+            captured=history.captured and told_of,
+            files=history.files,
+            damaged=bool(history.damaged_offsets),
+            committed_end_offset=known.metadata_committed_end_offset if key[0] == CLUSTER_METADATA else None,
+        ),
+        settings=_settings(key, known, topic_told=topic is not None),
+        cluster=ClusterCopy(
+            captured_at_ms=known.captured_at_ms,
+            snapshot_quiet=captured.metadata_one_moment if key[0] == CLUSTER_METADATA else captured.one_moment,
+            stopped=captured.stopped,
+            alive_brokers=history.alive_brokers,
+            captured_brokers=captured.broker_ids,
+            brokers_without_log_dir=captured.without_log_dir,
+            names_hashed=known.names_hashed,
+            next_producer_id=history.next_producer_id,
+        ),
+        coordinators=_coordinators(key, known),
+        remote_log_start_offset=min(
+            (s.start_offset for s in known.remote.get(key, ()) if s.start_offset is not None and _readable(s)),
+            default=None,
+        ),
+        answers=answers,
+        acknowledged=known.ledger.get(key, ()) if known.ledger is not None else None,
+        upkeep=_upkeep_context(key, known),
+    )
+
+
+def _assignment(topic: TopicState | None, state: PartitionState | None, answered: PartitionAnswer | None) -> Assignment:
+    """By the metadata log, else by the cluster's answer."""
+    if state is None:
+        return Assignment(
+            known=False,
+            answered=answered is not None,
+            topic_deleted=topic is not None and topic.deleted,
+            leader_id=answered.leader_id if answered is not None else None,
+            leader_epoch=answered.leader_epoch if answered is not None else None,
+            replicas=answered.replicas if answered is not None else (),
+            isr=answered.isr if answered is not None else (),
+        )
+    return Assignment(
+        known=True,
         topic_deleted=topic is not None and topic.deleted,
-        topic_ids_deleted={t.topic_id: t.deleted for t in history.lives(key[0])},
-        leader_id=told.leader_id if told is not None else None,
-        last_leader_id=state.last_leader_id if state is not None else None,
-        leader_epoch=told.leader_epoch if told is not None else None,
-        partition_epoch=state.partition_epoch if state is not None else None,
-        replicas=told.replicas if told is not None else (),
-        isr=told.isr if told is not None else (),
-        elr=state.elr if state is not None else (),
-        last_known_elr=state.last_known_elr if state is not None else (),
-        adding_replicas=state.adding_replicas if state is not None else (),
-        removing_replicas=state.removing_replicas if state is not None else (),
-        changes=changes,
-        own_views=views,
-        leadership_answered=answered is not None,
-        captured_brokers=known.captured.broker_ids,
-        brokers_without_log_dir=known.captured.without_log_dir,
-        metadata_files=history.files,
-        writer_releases=history.releases_by_epoch(state) if state is not None else {},
-        metadata_damaged=bool(history.damaged_offsets),
-        metadata_committed_end_offset=known.metadata_committed_end_offset if key[0] == CLUSTER_METADATA else None,
-        epoch_leaders=leaders,
-        min_insync_replicas=known.settings.min_insync_replicas(key[0]),
-        min_insync_course=known.settings.course(key[0], "min.insync.replicas"),
+        leader_id=state.leader_id,
+        last_leader_id=state.last_leader_id,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        replicas=state.replicas,
+        isr=state.isr,
+        elr=state.elr,
+        last_known_elr=state.last_known_elr,
+        adding_replicas=state.adding_replicas,
+        removing_replicas=state.removing_replicas,
+    )
+
+
+def _settings(key: PartitionKey, known: Known, *, topic_told: bool) -> PartitionSettings:
+    topic, settings = key[0], known.settings
+    policy: str | None = settings.of_topic(topic, POLICY)
+    if not topic_told and topic != CLUSTER_METADATA and settings.sourced(topic, POLICY).source == "default":
+        policy = None  # What Kafka takes where nobody set it is no evidence of a topic that no metadata log tells of.
+    tiered = settings.of_topic(topic, "remote.storage.enable") == "true"
+    return PartitionSettings(
+        min_insync_replicas=settings.min_insync_replicas(topic),
+        min_insync_course=settings.course(topic, "min.insync.replicas"),
         cleanup_policy=policy,
-        topic_compacted=known.settings.course(key[0], POLICY).ever(COMPACT),
-        unclean_leader_election_enable=config("unclean.leader.election.enable") == "true",
-        remote_storage_enable=config("remote.storage.enable") == "true" or key in known.confluent_tier,
-        preallocate=config("preallocate") == "true",
-        producer_expiration=known.settings.producer_expiration(),
-        alive_brokers=history.alive_brokers,
-        cluster_stopped=known.captured.stopped,
-        snapshot_quiet=known.captured.metadata_one_moment if key[0] == CLUSTER_METADATA else known.captured.one_moment,
-        next_producer_id=history.next_producer_id,
+        ever_compacted=settings.course(topic, POLICY).ever(COMPACT),
+        unclean_leader_election_enable=settings.of_topic(topic, "unclean.leader.election.enable") == "true",
+        remote_storage_enable=tiered or key in known.confluent_tier,
+        preallocate=settings.of_topic(topic, "preallocate") == "true",
+        producer_expiration=settings.producer_expiration(),
+        max_transaction_timeout_ms=settings.of_brokers("transaction.max.timeout.ms", MAX_TRANSACTION_TIMEOUT_MS),
+        transaction_levels=settings.levels("transaction.version") if known.history.captured else None,
+    )
+
+
+def _coordinators(key: PartitionKey, known: Known) -> CoordinatorKnowledge:
+    shares = known.coordinators.shares.get(key, ())
+    return CoordinatorKnowledge(
         transactions_by_producer=known.transactions,
         transaction_states_known=known.transactions_known,
-        max_transaction_timeout_ms=known.settings.of_brokers("transaction.max.timeout.ms", MAX_TRANSACTION_TIMEOUT_MS),
-        transaction_levels=known.settings.levels("transaction.version") if history.captured else None,
         commits=known.commits.get(key, ()),
         decisions=known.coordinators.decisions.get(key, ()),
         shares=shares,
         reached={**known.coordinators.reached.get(key, {}), **{s.group: s.history.reached for s in shares}},
         courses=known.coordinators.courses.get(key, {}),
-        names_hashed=known.names_hashed,
-        remote_log_start_offset=min(
-            (s.start_offset for s in known.remote.get(key, ()) if s.start_offset is not None and _readable(s)),
-            default=None,
-        ),
-        captured_at_ms=known.captured_at_ms,
-        names_whole=names_whole(history),
-        metadata_log_captured=history.captured and told_of,
-        answers=answers,
-        acknowledged=known.ledger.get(key, ()) if known.ledger is not None else None,
-        upkeep=_upkeep_context(key, known),
     )
 
 

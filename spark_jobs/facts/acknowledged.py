@@ -34,7 +34,7 @@ def acknowledged_columns(replicas: ReplicaSet) -> Row:
     told = replicas.context.acknowledged
     if told is None:
         return {}
-    must_have = set(replicas.context.isr) | {replicas.context.leader_id}
+    must_have = set(replicas.context.assignment.isr) | {replicas.context.assignment.leader_id}
     written = [_Written(told=a, leader_epoch=_written_in(a, replicas.live)) for a in told]
     lacking = [m for f in replicas.live if f.broker_id in must_have and (m := _missing_from(f, written)) is not None]
     undecided = any(_has(f, w) is None for f in replicas.live if f.broker_id in must_have for w in written)

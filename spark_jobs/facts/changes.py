@@ -128,7 +128,7 @@ def _held_end(lost: LostRange, replica: ReplicaFacts, earlier: ReplicaSet) -> in
 def _topic_id(replicas: ReplicaSet, replica: ReplicaFacts | None) -> str | None:
     if replica is not None and replica.given.topic_id is not None:
         return replica.given.topic_id
-    return replicas.context.topic_id if replicas.context.metadata_known else None
+    return replicas.context.topic_id if replicas.context.assignment.known else None
 
 
 def _continuity(
@@ -153,10 +153,10 @@ def _continuity(
             return "unread"
         if _deleted(present, pairing, was):
             return "deleted"
-        return "removed" if context.metadata_known and broker_id not in context.replicas else "missing"
+        return "removed" if context.assignment.known and broker_id not in context.assignment.replicas else "missing"
     if was is not None and is_now is not None and was != is_now:
         return "recreated"
-    since = [c for c in context.changes if c.partition_epoch > _epoch_of(earlier.context)]
+    since = [c for c in context.history.changes if c.partition_epoch > _epoch_of(earlier.context)]
     if any(broker_id not in c.replicas or broker_id in c.adding_replicas for c in since):
         return "reassigned"
     return SAME
@@ -164,12 +164,13 @@ def _continuity(
 
 def _absent_before(context: PartitionContext, earlier: PartitionContext, pairing: Pairing, broker_id: int) -> str:
     """Why the earlier snapshot has no replica of this broker."""
-    if earlier.metadata_known:
-        settled = set(earlier.replicas) - set(earlier.adding_replicas)
-        if broker_id not in settled or earlier.topic_deleted or earlier.topic_id != context.topic_id:
+    then = earlier.assignment
+    if then.known:
+        settled = set(then.replicas) - set(then.adding_replicas)
+        if broker_id not in settled or then.topic_deleted or earlier.topic_id != context.topic_id:
             return "created"
         return "missing before" if broker_id in pairing.previous_captured else "not captured before"
-    if earlier.metadata_log_captured:
+    if earlier.metadata.captured:
         return "created"
     return "missing before" if broker_id in pairing.previous_captured else "not captured before"
 
@@ -180,16 +181,16 @@ def _unread(replicas: ReplicaSet, broker_id: int) -> bool:
 
 
 def _epoch_of(context: PartitionContext) -> int:
-    return context.partition_epoch if context.partition_epoch is not None else -1
+    return context.assignment.partition_epoch if context.assignment.partition_epoch is not None else -1
 
 
 def _deleted(present: ReplicaSet, pairing: Pairing, topic_id: str | None) -> bool:
     """The topic that the earlier replica was of is no more, by the metadata log."""
     context = present.context
-    if not context.metadata_known:
+    if not context.assignment.known:
         return pairing.metadata_known and context.topic != CLUSTER_METADATA
     if topic_id is None or context.topic_id == topic_id:
-        return context.topic_deleted
+        return context.assignment.topic_deleted
     return True
 
 
@@ -336,11 +337,11 @@ def _change_row(
         or (then is not None and bool(segments_missing(then))),
         "clean_shutdown": now.moment.clean_shutdown if now is not None else None,
         "ever_compacted": any(f.ever_compacted for f in (then, now) if f is not None),
-        "remote_storage_enable": context.remote_storage_enable,
+        "remote_storage_enable": context.settings.remote_storage_enable,
         "checkpointed_log_start": now is not None and now.checkpointed.log_start_offset is not None,
-        "is_leader": now is not None and context.leader_id == now.broker_id,
-        "broker_quiet": now.moment.broker_quiet if now is not None else context.snapshot_quiet,
-        "snapshot_quiet": context.snapshot_quiet,
+        "is_leader": now is not None and context.assignment.leader_id == now.broker_id,
+        "broker_quiet": now.moment.broker_quiet if now is not None else context.cluster.snapshot_quiet,
+        "snapshot_quiet": context.cluster.snapshot_quiet,
     }
 
 

@@ -63,7 +63,7 @@ def commitment(context: PartitionContext, divergence: Divergence, live: Sequence
     since = succession(context, after_epoch=epoch, until_epoch=_newest_epoch(context, divergence.leader))
     # Within one leader epoch only copies of one moment compare: a leader copied earlier looks shorter than its
     # follower. Of two that hold other records, neither will ever become the other.
-    ordered = divergence.newer_epoch is not None or context.snapshot_quiet or divergence.parted_without_epochs
+    ordered = divergence.newer_epoch is not None or context.cluster.snapshot_quiet or divergence.parted_without_epochs
     proven, by = _checkpointed(divergence, live) if ordered else (stake, None)
     lone_end = _lone_leaders_end(context, divergence, epoch, since, live)
     if lone_end is not None and lone_end >= proven:
@@ -126,13 +126,13 @@ def shared_end(one: ReplicaFacts, other: ReplicaFacts) -> int:
 
 def _newest_epoch(context: PartitionContext, reference: ReplicaFacts) -> int | None:
     """The newest leader epoch that the reference has begun or is elected for."""
-    elected = context.leader_epoch if context.leader_id == reference.broker_id else None
+    elected = context.assignment.leader_epoch if context.assignment.leader_id == reference.broker_id else None
     return max((e for e in (reference.vector.latest_epoch, elected) if e is not None), default=None)
 
 
 def _of_this_cluster(context: PartitionContext) -> bool:
     """A partition that the metadata log does not have is a stray, and nobody's records are at stake in it."""
-    return context.metadata_known or not context.metadata_log_captured
+    return context.assignment.known or not context.metadata.captured
 
 
 def _checkpointed(divergence: Divergence, live: Sequence[ReplicaFacts]) -> tuple[int, str | None]:
@@ -159,8 +159,8 @@ def _read_end(context: PartitionContext, divergence: Divergence) -> int:
 
 def _led(context: PartitionContext, epoch: int) -> tuple[int | None, OwnView | None]:
     """Who led a leader epoch, and what it knew while it believed that it leads."""
-    leader = context.epoch_leaders.get(epoch)
-    view = context.own_views.get(leader) if leader is not None else None
+    leader = context.history.epoch_leaders.get(epoch)
+    view = context.history.own_views.get(leader) if leader is not None else None
     if view is None or view.leader_id != leader or view.leader_epoch != epoch:
         return leader, None
     return leader, view
@@ -202,7 +202,7 @@ def _uncommitted_from(
     # Whom the leader itself asked to take out it may have known to be out before its own copy had the record of it.
     asked = {
         broker
-        for c in context.changes
+        for c in context.history.changes
         if c.leader_epoch == epoch and c.metadata_offset > view.metadata_offset
         for broker in set(c.previous_isr) - set(c.isr) - set(c.removed_by_controller)
     }
@@ -216,7 +216,7 @@ def _uncommitted_from(
 def _kept_its_end(context: PartitionContext, replica: ReplicaFacts, epoch: int) -> bool:
     """It has followed no newer epoch, which may have cut it; the leader of the next one is cut by nobody."""
     newer = next((e.leader_epoch for e in replica.vector.entries if e.leader_epoch > epoch), None)
-    return newer is None or context.epoch_leaders.get(newer) == replica.broker_id
+    return newer is None or context.history.epoch_leaders.get(newer) == replica.broker_id
 
 
 def _lacks(
@@ -224,13 +224,13 @@ def _lacks(
 ) -> str:
     """Which evidence would decide what is open: the first that is missing."""
     leader, view = _led(context, epoch)
-    if not context.metadata_known:
+    if not context.assignment.known:
         return "metadata_log"
     if not since.on_record or leader is None:
         return "metadata_log_start"
     if all(f.broker_id != leader for f in live):
         return "broker"
-    if leader not in context.own_views:
+    if leader not in context.history.own_views:
         return "metadata_log"
     if view is not None and view.isr == (leader,) and _asked(context, view, epoch) is None:
         return "settings"

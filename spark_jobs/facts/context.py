@@ -5,7 +5,7 @@ must hold: what the evidence does not tell is None, never a default.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kafka_log.coordinator_records import OffsetCommit, TransactionState
 from spark_jobs.facts.asked import PartitionAnswers
@@ -15,7 +15,6 @@ from spark_jobs.facts.coordinator_rows import Decided
 from spark_jobs.facts.expiration import Expiration
 from spark_jobs.facts.metadata import LogFiles
 from spark_jobs.facts.partition_change import PartitionChange
-from spark_jobs.facts.releases import Release
 from spark_jobs.facts.share_history import PlacedShare
 from spark_jobs.facts.upkeep_context import UpkeepContext
 
@@ -44,62 +43,98 @@ class Acknowledged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionContext:
-    """What is known of a partition beside its logs. `metadata_known` False: the metadata log does not have it."""
+class Assignment:
+    """Who holds a partition and who leads it, last. `known` False: the metadata log does not have the partition."""
 
-    topic: str
-    partition: int
-    topic_id: str | None
-    metadata_known: bool
-    topic_deleted: bool
+    known: bool
+    answered: bool = False
+    """Leader, ISR and replicas are what the cluster answered: the metadata log does not tell them."""
+    topic_deleted: bool = False
+    leader_id: int | None = None
+    last_leader_id: int | None = None
+    leader_epoch: int | None = None
+    partition_epoch: int | None = None
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+
+    @property
+    def in_place(self) -> bool:
+        """The metadata log has the partition, and its topic was not deleted."""
+        return self.known and not self.topic_deleted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionHistory:
+    """What happened to a partition, as far as the metadata log tells."""
+
     topic_ids_deleted: Mapping[str, bool]
-    """Every topic id that this name has had, as far as the metadata log tells, and whether it was deleted."""
-    leader_id: int | None
-    last_leader_id: int | None
-    leader_epoch: int | None
-    partition_epoch: int | None
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    elr: tuple[int, ...]
-    last_known_elr: tuple[int, ...]
-    adding_replicas: tuple[int, ...]
-    removing_replicas: tuple[int, ...]
-    changes: tuple[PartitionChange, ...]
-    epoch_leaders: Mapping[int, int]
+    """Every topic id that its topic's name has had, and whether it was deleted."""
+    names_whole: bool = True
+    """It tells of every topic that ever had this name: its head is there, and whole."""
+    changes: tuple[PartitionChange, ...] = ()
+    epoch_leaders: Mapping[int, int] = field(default_factory=dict)
+    own_views: Mapping[int, OwnView] = field(default_factory=dict)
+    """Broker -> what it knew; not there for one whose own copy of the metadata log is not at hand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataLogCopy:
+    """How much of the metadata log there is."""
+
+    captured: bool = True
+    """A copy of it is in the snapshot, be it whole or not, and reaches far enough to tell of the partition."""
+    files: LogFiles | None = None
+    """Where it was read; None in tests of other things."""
+    damaged: bool = False
+    """Records of it could not be read: an epoch may have been given out by one of them."""
+    committed_end_offset: int | None = None
+    """Of the metadata log itself: all below it is in a metadata snapshot of some node, so it was committed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSettings:
+    """What is set for a partition. Of a course None: in tests of other things, and where nothing tells it."""
+
     min_insync_replicas: int | None
     cleanup_policy: str | None
-    topic_compacted: bool
-    unclean_leader_election_enable: bool | None
-    remote_storage_enable: bool
-    preallocate: bool
     producer_expiration: Expiration
-    alive_brokers: frozenset[int]
-    cluster_stopped: bool
-    snapshot_quiet: bool
-    next_producer_id: int | None
-    transactions_by_producer: Mapping[int, TransactionState]
-    transaction_states_known: bool
     max_transaction_timeout_ms: int
-    commits: tuple[OffsetCommit, ...]
-    remote_log_start_offset: int | None
-    captured_at_ms: int | None
-    answers: PartitionAnswers | None = None
-    metadata_files: LogFiles | None = None
-    """Where the metadata log was read; None in tests of other things."""
-    writer_releases: Mapping[int, Release | None] = field(default_factory=dict)
-    """Leader epoch -> the release of Kafka that its leader ran; not there for epochs that the metadata log lacks."""
+    ever_compacted: bool = False
+    unclean_leader_election_enable: bool | None = None
+    remote_storage_enable: bool = False
+    preallocate: bool = False
     min_insync_course: SettingCourse | None = None
-    """What min.insync.replicas has been; None in tests of other things."""
+    """What min.insync.replicas has been."""
     transaction_levels: SettingCourse | None = None
-    """Which levels the feature transaction.version has had; None in tests of other things, and if nothing tells it."""
-    metadata_damaged: bool = False
-    """Records of the metadata log could not be read: an epoch may have been given out by one of them."""
-    metadata_committed_end_offset: int | None = None
-    """Of the metadata log: all below it is in a metadata snapshot of some node, so it was committed."""
+    """Which levels the feature transaction.version has had."""
 
-    upkeep: UpkeepContext | None = None
-    """How its logs are kept; None in tests of other things."""
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterCopy:
+    """How the cluster was copied, and what it was like then."""
+
+    captured_at_ms: int | None
+    snapshot_quiet: bool
+    stopped: bool = False
+    alive_brokers: frozenset[int] = frozenset()
+    captured_brokers: frozenset[int] = frozenset()
+    brokers_without_log_dir: frozenset[int] = frozenset()
+    """Captured brokers of which a registered log directory is not in the copy: what they lack may be there."""
+    names_hashed: bool = False
+    next_producer_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorKnowledge:
+    """What the coordinators' logs say of a partition. `transactions_by_producer` is of the whole cluster."""
+
+    transactions_by_producer: Mapping[int, TransactionState] = field(default_factory=dict)
+    transaction_states_known: bool = False
+    commits: tuple[OffsetCommit, ...] = ()
     decisions: tuple[Decided, ...] = ()
     """What coordinators decided of transactions that list the partition, as far as their logs reach back."""
     shares: tuple[PlacedShare, ...] = ()
@@ -108,28 +143,47 @@ class PartitionContext:
     """Group -> how far it had committed under each leader epoch that its commits name."""
     courses: Mapping[str, CommitCourse] = field(default_factory=dict)
     """Group -> its commits, one after the other, in its coordinator's log."""
-    names_hashed: bool = False
-    own_views: Mapping[int, OwnView] = field(default_factory=dict)
-    """Broker -> what it knew; not there for one whose own copy of the metadata log is not at hand."""
-    captured_brokers: frozenset[int] = frozenset()
-    brokers_without_log_dir: frozenset[int] = frozenset()
-    """Captured brokers of which a registered log directory is not in the copy: what they lack may be there."""
-    metadata_log_captured: bool = True
-    """A copy of the metadata log is in the snapshot, be it whole or not."""
-    leadership_answered: bool = False
-    """Leader, ISR and replicas are what the cluster answered: the metadata log does not tell them."""
-    names_whole: bool = True
-    """The metadata log tells of every topic that ever had this name: its head is there, and whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionContext:
+    """What is known of a partition beside its logs."""
+
+    topic: str
+    partition: int
+    topic_id: str | None
+    assignment: Assignment
+    history: PartitionHistory
+    metadata: MetadataLogCopy
+    settings: PartitionSettings
+    cluster: ClusterCopy
+    coordinators: CoordinatorKnowledge
+    remote_log_start_offset: int | None = None
+    answers: PartitionAnswers | None = None
+    upkeep: UpkeepContext | None = None
+    """How its logs are kept; None in tests of other things."""
     acknowledged: tuple[Acknowledged, ...] | None = None
     """What a simulated cluster's ledger tells of it; None where there is no ledger."""
 
     def min_insync_replicas_in(self, leader_epoch: int) -> int | None:
         """The largest min.insync.replicas in force at any time of a leader epoch; None where one is not known."""
-        if self.min_insync_course is None:
-            return self.min_insync_replicas
-        begun = next((c.metadata_offset for c in self.changes if c.leader_epoch >= leader_epoch), None)
-        over = next((c.metadata_offset for c in self.changes if c.leader_epoch > leader_epoch), None)
+        course = self.settings.min_insync_course
+        if course is None:
+            return self.settings.min_insync_replicas
+        begun = next((c.metadata_offset for c in self.history.changes if c.leader_epoch >= leader_epoch), None)
+        over = next((c.metadata_offset for c in self.history.changes if c.leader_epoch > leader_epoch), None)
         since = Since(offset=begun) if begun is not None else EVER
-        steps = [s for s in self.min_insync_course.in_force(since) if over is None or s.since_offset < over]
-        known = self.min_insync_course.reaches(since) and all(not s.assumed and s.value.isdigit() for s in steps)
+        steps = [s for s in course.in_force(since) if over is None or s.since_offset < over]
+        known = course.reaches(since) and all(not s.assumed and s.value.isdigit() for s in steps)
         return max((int(s.value) for s in steps), default=None) if known else None
+
+
+def before_it_was(context: PartitionContext, *, metadata_known: bool) -> PartitionContext:
+    """What an earlier snapshot that does not have the partition says of it. `metadata_known`: by a metadata log."""
+    return replace(
+        context,
+        assignment=replace(context.assignment, known=False, replicas=(), isr=()),
+        history=replace(context.history, changes=()),
+        metadata=replace(context.metadata, captured=metadata_known),
+        coordinators=replace(context.coordinators, commits=()),
+    )

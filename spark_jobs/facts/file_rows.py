@@ -87,10 +87,10 @@ def _segment_row(
         "short_batches_held_elsewhere": cleaning.held_elsewhere.get(
             (replica.broker_id, segment.base_offset, "short_batch"), 0
         ),
-        "remote_storage_enable": context.remote_storage_enable,
+        "remote_storage_enable": context.settings.remote_storage_enable,
         "recovery_point_offset": replica.checkpointed.recovery_point_offset,
         "clean_shutdown": replica.moment.clean_shutdown,
-        "preallocate": context.preallocate,
+        "preallocate": context.settings.preallocate,
         "cut_tail": _cut_tail(tail),
         "damages": json_list(_damages(row, compacted=compacted)),
         "older_format_batches": summary.older_batches,

@@ -29,16 +29,16 @@ def holding_columns(replicas: ReplicaSet) -> Row:
     ]
     complete = None
     # What a broker holds that is not assigned goes when the broker hears of it (D17): no copy to count on.
-    told = replicas.context.metadata_known or replicas.context.leadership_answered
-    assigned = set(replicas.context.replicas) if told else {h.broker_id for h in holdings}
+    told = replicas.context.assignment.known or replicas.context.assignment.answered
+    assigned = set(replicas.context.assignment.replicas) if told else {h.broker_id for h in holdings}
     if reference is not None and committed is not None:
-        context = replicas.context
+        settings = replicas.context.settings
         complete = sorted(
             complete_holders(
                 [h for h in holdings if h.broker_id in assigned],
                 log_start_offset=reference.log_start_offset,
                 committed_end_offset=committed,
-                retained="delete" in (context.cleanup_policy or "delete") or context.remote_storage_enable,
+                retained="delete" in (settings.cleanup_policy or "delete") or settings.remote_storage_enable,
             )
         )
     return {"holdings": json_list(asdict(h) for h in holdings), "complete_replicas": complete}
@@ -52,12 +52,12 @@ def expansion_columns(context: PartitionContext, divergence: Divergence) -> Row:
     """
     leader, follower = divergence.leader, divergence.follower.broker_id
     start = joined = None
-    if leader.broker_id == context.leader_id:
-        begun = (e.start_offset for e in leader.vector.entries if e.leader_epoch == context.leader_epoch)
+    if leader.broker_id == context.assignment.leader_id:
+        begun = (e.start_offset for e in leader.vector.entries if e.leader_epoch == context.assignment.leader_epoch)
         start = next(begun, None)
-    elected = next((c for c in context.changes if c.leader_epoch == context.leader_epoch), None)
+    elected = next((c for c in context.history.changes if c.leader_epoch == context.assignment.leader_epoch), None)
     if elected is not None and not elected.from_snapshot:
-        joined = follower in context.isr and follower not in elected.isr
+        joined = follower in context.assignment.isr and follower not in elected.isr
     return {"current_epoch_start_offset": start, "joined_isr_in_current_epoch": joined}
 
 

@@ -29,14 +29,14 @@ class _Known:
 def isr_member_rows(present: ReplicaSet) -> list[Row]:
     """Rows of `isr_members`; none where neither the metadata log nor an answer tells who is in sync."""
     context = present.context
-    if context.topic_deleted:
+    if context.assignment.topic_deleted:
         return []
     reference = present.reference
     live = {f.broker_id: f for f in present.live}
     unread = {f.broker_id for f in present.facts if not f.end_known and not f.given.place.is_future}
     differing = {d.follower.broker_id: d.difference.offset for d in present.divergences}
     rows = []
-    for broker in sorted({*context.isr, *context.elr}):
+    for broker in sorted({*context.assignment.isr, *context.assignment.elr}):
         log = live.get(broker)
         committed = _committed_for(present, log)
         rows.append(
@@ -45,10 +45,10 @@ def isr_member_rows(present: ReplicaSet) -> list[Row]:
                 "partition": context.partition,
                 "leader_id": reference.broker_id if reference is not None else None,
                 "follower_id": broker,
-                "in_isr": broker in context.isr,
-                "in_elr": broker in context.elr,
-                "captured": broker in context.captured_brokers,
-                "log_dir_missing": broker in context.brokers_without_log_dir,
+                "in_isr": broker in context.assignment.isr,
+                "in_elr": broker in context.assignment.elr,
+                "captured": broker in context.cluster.captured_brokers,
+                "log_dir_missing": broker in context.cluster.brokers_without_log_dir,
                 "present": log is not None or broker in unread,
                 "follower_log_start_offset": log.log_start_offset if log is not None else None,
                 "follower_log_end_offset": log.log_end_offset if log is not None else None,
@@ -60,12 +60,12 @@ def isr_member_rows(present: ReplicaSet) -> list[Row]:
                 "log_start_offset": reference.log_start_offset if reference is not None else None,
                 "first_differing_offset": differing.get(broker),
                 "follower_clean_shutdown": log.moment.clean_shutdown if log is not None else None,
-                "follower_alive": broker in context.alive_brokers,
+                "follower_alive": broker in context.cluster.alive_brokers,
                 "elections_on_record": elections_known(
                     context, since_epoch=known(log.summary.last_leader_epoch) if log is not None else None
                 ),
-                "broker_quiet": log.moment.broker_quiet if log is not None else context.snapshot_quiet,
-                "snapshot_quiet": context.snapshot_quiet,
+                "broker_quiet": log.moment.broker_quiet if log is not None else context.cluster.snapshot_quiet,
+                "snapshot_quiet": context.cluster.snapshot_quiet,
             }
         )
     return rows

@@ -47,7 +47,7 @@ def _row(present: ReplicaSet, leader: ReplicaFacts, follower: ReplicaFacts, keys
         "leader_quiet": leader.moment.broker_quiet,
         "follower_quiet": follower.moment.broker_quiet,
         "broker_quiet": leader.moment.broker_quiet and follower.moment.broker_quiet,
-        "snapshot_quiet": present.context.snapshot_quiet,
+        "snapshot_quiet": present.context.cluster.snapshot_quiet,
     }
     if end is None or start >= end:
         return row | {"incomparable_reason": _NOT_CHECKPOINTED if end is None else _NOTHING}

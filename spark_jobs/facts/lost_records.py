@@ -110,7 +110,7 @@ def _shared_committed_end(earlier: ReplicaSet) -> int | None:
     if all(_checkpoint_is_older(f) for f in earlier.live if f.checkpointed.high_watermark is not None):
         return end
     by_broker = {f.broker_id: f for f in earlier.live}
-    members = frozenset(earlier.context.isr)
+    members = frozenset(earlier.context.assignment.isr)
     if not members or not members <= by_broker.keys():
         return None
     return min(end, *(earlier.shared_end_of(by_broker[m]) for m in members))
@@ -133,7 +133,7 @@ def _committed_end(earlier: ReplicaSet, replica: ReplicaFacts, shared: int | Non
             and (
                 _checkpoint_is_older(replica)
                 or told.unclean is not None
-                or replica.broker_id not in earlier.context.alive_brokers
+                or replica.broker_id not in earlier.context.cluster.alive_brokers
             )
         ):
             offset, proof, at_risk = told.proven_end_offset, told.by, told.open_end_offset
@@ -150,7 +150,7 @@ def _committed_end(earlier: ReplicaSet, replica: ReplicaFacts, shared: int | Non
 def newest_epoch(replicas: ReplicaSet) -> int | None:
     """The newest leader epoch that the metadata log or the reference's log knows."""
     logged = replicas.reference.vector.latest_epoch if replicas.reference is not None else None
-    return max((e for e in (logged, replicas.context.leader_epoch) if e is not None), default=None)
+    return max((e for e in (logged, replicas.context.assignment.leader_epoch) if e is not None), default=None)
 
 
 def election_over_a_lone_leader(
@@ -164,13 +164,13 @@ def election_over_a_lone_leader(
     """
     epoch, broker_id = replica.summary.last_leader_epoch, replica.broker_id
     asked = present.min_insync_replicas_in(epoch)
-    if epoch < 0 or asked is None or asked > 1 or present.epoch_leaders.get(epoch) != broker_id:
+    if epoch < 0 or asked is None or asked > 1 or present.history.epoch_leaders.get(epoch) != broker_id:
         return None
-    view = earlier.own_views.get(broker_id)
+    view = earlier.history.own_views.get(broker_id)
     if view is None or (view.leader_id, view.leader_epoch, view.isr) != (broker_id, epoch, (broker_id,)):
         return None
     successor = next(
-        (c for c in present.changes if c.leader_epoch > epoch and c.leader_id not in (None, broker_id)), None
+        (c for c in present.history.changes if c.leader_epoch > epoch and c.leader_id not in (None, broker_id)), None
     )
     if successor is None or successor.election != "unclean" or tuple(successor.previous_isr) != (broker_id,):
         return None
@@ -184,7 +184,7 @@ def undecided(present: ReplicaSet, earlier: ReplicaSet, captured: frozenset[int]
     """Why it cannot be told whether a record is on no replica now; None if it can."""
     context = present.context
     held = {f.broker_id for f in present.live}
-    assigned = set(context.replicas) - set(context.adding_replicas)
+    assigned = set(context.assignment.replicas) - set(context.assignment.adding_replicas)
     if any(f.given.unread_bases for f in present.facts):
         return "a segment could not be read"
     if not held:

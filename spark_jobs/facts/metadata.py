@@ -235,14 +235,6 @@ class MetadataHistory:
             found = registration
         return found.release if found is not None else None
 
-    def releases_by_epoch(self, state: PartitionState) -> dict[int, Release | None]:
-        """Leader epoch -> the release that its leader ran, and that wrote its batches; of the epochs the log has."""
-        found: dict[int, Release | None] = {}
-        for change in state.changes:
-            if change.leader_id is not None and change.leader_epoch not in found:
-                found[change.leader_epoch] = self.release_of(change.leader_id, change.at_ms)
-        return found
-
     def level_at(self, feature: str, at_ms: int | None) -> int | None:
         """A feature's level at an instant; 0 if it had none, None if the log does not tell."""
         found = 0 if self.start_offset == 0 else None

@@ -28,7 +28,7 @@ def parted_losses(present: ReplicaSet, *, read: ReadBatches) -> list[Row]:
         return []
     lineages = _lineages([present.reference, *(d.follower for d in present.divergences)], read)
     start = min(d.difference.offset for d in parted if d.difference.offset is not None)
-    led = [x for x in lineages if any(f.broker_id == present.context.leader_id for f in x)]
+    led = [x for x in lineages if any(f.broker_id == present.context.assignment.leader_id for f in x)]
     rows = []
     for lineage in lineages:
         if lineage in led:
@@ -100,6 +100,6 @@ def _row(
         declared_committed=committed,
         cause=f"{told} other records from offset {first} on, of a message format without leader "
         "epochs: whose records stay is up to who leads"
-        + ("" if context.leader_id is not None else ", and nothing at hand tells who does"),
+        + ("" if context.assignment.leader_id is not None else ", and nothing at hand tells who does"),
         groups=readers_of(context, first, None),
     )

@@ -64,7 +64,7 @@ def partition_rows(
     present = replica_set(context, replicas, read=read)
     facts, live, reference = present.facts, present.live, present.reference
     divergences, bounds, shared_end = present.divergences, present.bounds, present.shared_end
-    compacted = context.topic_compacted or any(f.ever_compacted for f in facts)
+    compacted = context.settings.ever_compacted or any(f.ever_compacted for f in facts)
     rows: Rows = {
         "segments": [
             r
@@ -101,18 +101,18 @@ def partition_rows(
         "sequence_gaps": [],
         "transactions": transaction_rows(context, reference) if reference is not None else [],
         "index_files": [r for f in facts for r in index_file_rows(context, f, compacted=compacted)],
-        "partition_changes": [_change_row(context, c, present) for c in context.changes],
+        "partition_changes": [_change_row(context, c, present) for c in context.history.changes],
     }
     for f in live:
         producers, gaps = producer_rows(context, f, compacted=compacted, read=read)
         rows["producers"] += producers
         rows["sequence_gaps"] += gaps
-    if not context.topic_deleted and (context.metadata_known or (live and not context.metadata_log_captured)):
+    if not context.assignment.topic_deleted and (context.assignment.known or (live and not context.metadata.captured)):
         known = holding_columns(present) | acknowledged_columns(present)
         rows["partitions"] = [_partition_row(context, live, reference, bounds) | known]
-    if context.decisions:
+    if context.coordinators.decisions:
         rows["transaction_ends"] = transaction_end_rows(context, reference, bounds)
-    if context.shares:
+    if context.coordinators.shares:
         rows["share_states"] = list(share_rows(context, reference, bounds))
     loss_rows = losses_of(context, not_parted(divergences), present.commitments)
     loss_rows += [*parted_losses(present, read=read), *possibly_given_up(present, read=read)]
@@ -128,9 +128,10 @@ def partition_rows(
     rows |= storage_rows(
         present, stored, earlier=earlier.replicas if earlier is not None else None, changes=rows.get("changes", [])
     )
-    previous = {c.group: c for c in earlier.replicas.context.commits} if earlier is not None else {}
+    previous = {c.group: c for c in earlier.replicas.context.coordinators.commits} if earlier is not None else {}
     rows["committed_offsets"] = [
-        _commit_row(context, c, reference, bounds, rows["losses"], previous.get(c.group)) for c in context.commits
+        _commit_row(context, c, reference, bounds, rows["losses"], previous.get(c.group))
+        for c in context.coordinators.commits
     ]
     rows["fencing_epochs"] = partition_epochs(rows)
     if context.answers is not None:
@@ -152,7 +153,8 @@ def _partition_row(
     bounds: HighWatermarkBounds,
 ) -> Row:
     log_start = None
-    told = context.metadata_known or context.leadership_answered
+    assignment, settings = context.assignment, context.settings
+    told = assignment.known or assignment.answered
     reassigning = _reassigning_since_ms(context)
     unstable = stable = None
     if reference is not None:
@@ -165,16 +167,16 @@ def _partition_row(
         "topic": context.topic,
         "topic_id": context.topic_id,
         "partition": context.partition,
-        "leader_id": context.leader_id,
-        "last_leader_id": context.last_leader_id,
-        "leader_epoch": context.leader_epoch,
-        "partition_epoch": context.partition_epoch,
-        "replicas": list(context.replicas) if told else None,
-        "isr": list(context.isr) if told else None,
-        "elr": list(context.elr) if context.metadata_known else None,
-        "last_known_elr": list(context.last_known_elr) if context.metadata_known else None,
-        "adding_replicas": list(context.adding_replicas) if context.metadata_known else None,
-        "removing_replicas": list(context.removing_replicas) if context.metadata_known else None,
+        "leader_id": assignment.leader_id,
+        "last_leader_id": assignment.last_leader_id,
+        "leader_epoch": assignment.leader_epoch,
+        "partition_epoch": assignment.partition_epoch,
+        "replicas": list(assignment.replicas) if told else None,
+        "isr": list(assignment.isr) if told else None,
+        "elr": list(assignment.elr) if assignment.known else None,
+        "last_known_elr": list(assignment.last_known_elr) if assignment.known else None,
+        "adding_replicas": list(assignment.adding_replicas) if assignment.known else None,
+        "removing_replicas": list(assignment.removing_replicas) if assignment.known else None,
         "captured_replicas": sorted(f.broker_id for f in live),
         "log_start_offset": log_start,
         "log_end_offset": reference.log_end_offset if reference is not None else None,
@@ -182,19 +184,19 @@ def _partition_row(
         "high_watermark_upper": bounds.upper,
         "last_stable_offset": stable,
         "first_unstable_offset": unstable,
-        "min_insync_replicas": context.min_insync_replicas,
-        "cleanup_policy": context.cleanup_policy,
-        "unclean_leader_election_enable": context.unclean_leader_election_enable,
-        "cluster_stopped": context.cluster_stopped if context.metadata_log_captured else None,
+        "min_insync_replicas": settings.min_insync_replicas,
+        "cleanup_policy": settings.cleanup_policy,
+        "unclean_leader_election_enable": settings.unclean_leader_election_enable,
+        "cluster_stopped": context.cluster.stopped if context.metadata.captured else None,
         "active_replicas": (
-            len([b for b in context.replicas if b in context.alive_brokers]) if context.metadata_known else None
+            len([b for b in assignment.replicas if b in context.cluster.alive_brokers]) if assignment.known else None
         ),
-        "broker_quiet": reference.moment.broker_quiet if reference is not None else context.snapshot_quiet,
-        "snapshot_quiet": context.snapshot_quiet,
+        "broker_quiet": reference.moment.broker_quiet if reference is not None else context.cluster.snapshot_quiet,
+        "snapshot_quiet": context.cluster.snapshot_quiet,
         "reassigning_since_ms": reassigning,
         "reassigning_ms": (
-            context.captured_at_ms - reassigning
-            if reassigning is not None and context.captured_at_ms is not None
+            context.cluster.captured_at_ms - reassigning
+            if reassigning is not None and context.cluster.captured_at_ms is not None
             else None
         ),
     }
@@ -203,8 +205,8 @@ def _partition_row(
 def _reassigning_since_ms(context: PartitionContext) -> int | None:
     """When the sets of a move that goes on became what they are: a move that gets on makes them smaller."""
     since = None
-    moving = (context.adding_replicas, context.removing_replicas)
-    for change in reversed(context.changes if any(moving) else ()):
+    moving = (context.assignment.adding_replicas, context.assignment.removing_replicas)
+    for change in reversed(context.history.changes if any(moving) else ()):
         if (change.adding_replicas, change.removing_replicas) != moving:
             break
         since = change.at_ms
@@ -216,7 +218,7 @@ def _log_start(context: PartitionContext, reference: ReplicaFacts, live: Sequenc
 
     Each broker writes its checkpoint once a minute, and the log start only moves up.
     """
-    if not context.remote_storage_enable:
+    if not context.settings.remote_storage_enable:
         return reference.log_start_offset
     listed = [f.checkpointed.log_start_offset for f in live]
     known = [start for start in (*listed, context.remote_log_start_offset) if start is not None]
@@ -252,7 +254,7 @@ def _change_row(context: PartitionContext, change: PartitionChange, present: Rep
         "isr_not_replicas": sorted((members | moving) - set(change.replicas)),
         "isr_and_elr": sorted(set(change.isr) & set(change.elr)),
         "leader_in_isr": None if change.leader_id is None else change.leader_id in change.isr,
-        "topic_deleted": context.topic_deleted,
+        "topic_deleted": context.assignment.topic_deleted,
         "records_at_stake": at_stake,
         "records_at_stake_known": known,
         "old_lineage_holders": holders,
@@ -273,7 +275,7 @@ def _change_row(context: PartitionContext, change: PartitionChange, present: Rep
         "out_of_place_ms": change.out_of_place_ms,
         "migrated": change.migrated,
         "after_damage": change.after_damage,
-        **record_place(context.metadata_files, change.metadata_offset, from_snapshot=change.from_snapshot),
+        **record_place(context.metadata.files, change.metadata_offset, from_snapshot=change.from_snapshot),
         "snapshot_nodes": [node_id for node_id, _ in change.snapshot_files],
         "snapshot_paths": [path for _, path in change.snapshot_files],
         "elected_log_captured": (
@@ -331,8 +333,8 @@ def _commit_row(
         "leader_epoch": commit.leader_epoch,
         "committed_at_ms": commit.commit_timestamp_ms,
         "topic_id": commit.topic_id,
-        "metadata_topic_id": context.topic_id if context.metadata_known and not context.topic_deleted else None,
-        "partition_exists": context.metadata_known and not context.topic_deleted,
+        "metadata_topic_id": context.topic_id if context.assignment.in_place else None,
+        "partition_exists": context.assignment.in_place,
         "log_start_offset": start,
         # Where a damaged in-sync replica ends below a high watermark that is known, the latter bounds the commit.
         "high_watermark_upper": None if bounds.upper is None else max(bounds.upper, bounds.lower or 0),
@@ -341,20 +343,20 @@ def _commit_row(
         "below_log_start": None if start is None else offset < start,
         "above_log_end": None if end is None else offset > end,
         "lost_from_offset": min(lost, default=None),
-        "metadata_leader_epoch": context.leader_epoch,
+        "metadata_leader_epoch": context.assignment.leader_epoch,
         "elections_on_record": elections_known(context, since_epoch=commit.leader_epoch),
-        **reading_columns(context.reached.get(commit.group, {}), reference, commit.leader_epoch),
+        **reading_columns(context.coordinators.reached.get(commit.group, {}), reference, commit.leader_epoch),
         "previous_committed_offset": previous.offset if previous is not None else None,
         "previous_committed_at_ms": previous.commit_timestamp_ms if previous is not None else None,
         "previous_topic_id": previous.topic_id if previous is not None else None,
         **epoch_columns(context, commit),
-        "name_reused": any(context.topic_ids_deleted.values()),
-        "metadata_damaged": context.metadata_damaged,
-        **course_columns(context.courses.get(commit.group)),
-        "names_hashed": context.names_hashed,
-        "broker_quiet": reference.moment.broker_quiet if reference is not None else context.snapshot_quiet,
-        "snapshot_quiet": context.snapshot_quiet,
+        "name_reused": any(context.history.topic_ids_deleted.values()),
+        "metadata_damaged": context.metadata.damaged,
+        **course_columns(context.coordinators.courses.get(commit.group)),
+        "names_hashed": context.cluster.names_hashed,
+        "broker_quiet": reference.moment.broker_quiet if reference is not None else context.cluster.snapshot_quiet,
+        "snapshot_quiet": context.cluster.snapshot_quiet,
         "lineage_captured": lineage_captured(context, reference),
-        "metadata_log_captured": context.metadata_log_captured,
+        "metadata_log_captured": context.metadata.captured,
         "log_starts_copied": reference.copied.log_starts if reference is not None else None,
     }

@@ -46,15 +46,15 @@ def _moved(context: PartitionContext, answers: PartitionAnswers) -> str | None:
         return "topic re-created"
     # Offsets are asked before topic ids: those of a topic that had the name before may stand beside the new one's id,
     # or beside none.
-    if any(c.created and answers.times.in_window(c.at_ms) for c in context.changes):
+    if any(c.created and answers.times.in_window(c.at_ms) for c in context.history.changes):
         return "topic re-created"
     rounds = [a for a in (answers.before, answers.after) if a is not None]
     if any(a.leader_id is None for a in rounds):
         return NO_ANSWER
     epochs = {a.leader_epoch for a in rounds if a.leader_epoch is not None}
-    if context.leader_epoch is not None:
-        epochs.add(context.leader_epoch)
-    changed = any(answers.times.in_window(c.at_ms) for c in context.changes[1:])
+    if context.assignment.leader_epoch is not None:
+        epochs.add(context.assignment.leader_epoch)
+    changed = any(answers.times.in_window(c.at_ms) for c in context.history.changes[1:])
     leaderships = {(a.leader_id, a.isr) for a in rounds}
     return "leader or ISR changed" if changed or len(epochs) > 1 or len(leaderships) > 1 else None
 
@@ -73,7 +73,7 @@ class _Partition:
         start = leader.log_start_offset if leader is not None else None
         before = self.answers.before
         reason = self._reason(leader)
-        if self.context.remote_storage_enable:
+        if self.context.settings.remote_storage_enable:
             reason = reason or "tiered"
         if start is not None and before is not None and before.log_start_offset is not None:
             late = start < before.log_start_offset

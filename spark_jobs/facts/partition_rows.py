@@ -45,7 +45,7 @@ def replica_row(
     return {
         **of_replica(replica),
         "topic_id": given.topic_id,
-        "metadata_topic_id": context.topic_id if context.metadata_known and not context.topic_deleted else None,
+        "metadata_topic_id": context.topic_id if context.assignment.in_place else None,
         "log_dir": given.place.log_dir,
         "log_start_offset": replica.log_start_offset,
         "local_log_start_offset": replica.local_log_start_offset,
@@ -69,20 +69,20 @@ def replica_row(
         "batch_count": replica.summary.batch_count,
         "size_bytes": sum(r.segment.size_bytes for r in replica.segments),
         "damaged_batches": replica.damaged_batches,
-        "is_leader": ours and context.leader_id == given.place.broker_id,
+        "is_leader": ours and context.assignment.leader_id == given.place.broker_id,
         "is_reference": is_reference,
-        "in_isr": ours and given.place.broker_id in context.isr,
-        "in_elr": ours and given.place.broker_id in context.elr,
-        "assigned": ours and given.place.broker_id in context.replicas,
+        "in_isr": ours and given.place.broker_id in context.assignment.isr,
+        "in_elr": ours and given.place.broker_id in context.assignment.elr,
+        "assigned": ours and given.place.broker_id in context.assignment.replicas,
         "is_future": given.place.is_future,
-        "metadata_leader_epoch": context.leader_epoch if named else None,
-        "metadata_known": named and context.metadata_known,
-        "metadata_damaged": context.metadata_damaged,
-        "broker_alive": given.place.broker_id in context.alive_brokers,
+        "metadata_leader_epoch": context.assignment.leader_epoch if named else None,
+        "metadata_known": named and context.assignment.known,
+        "metadata_damaged": context.metadata.damaged,
+        "broker_alive": given.place.broker_id in context.cluster.alive_brokers,
         "clean_shutdown": given.moment.clean_shutdown,
         "checkpoint_older_than_log": given.moment.checkpoint_older_than_log,
         "ever_compacted": compacted,
-        "remote_storage_enable": context.remote_storage_enable,
+        "remote_storage_enable": context.settings.remote_storage_enable,
         "max_ever_high_watermark": high_watermark,
         "epoch_checkpoints_copied": given.copied.epoch_checkpoints,
         "log_starts_copied": given.copied.log_starts,
@@ -91,9 +91,9 @@ def replica_row(
         "producer_ids": len(replica.replay.states),
         "snapshot_at_end": (any(s.offset == log_end for s in given.snapshots) if log_end is not None else None),
         "open_first_unstable_offset": _open_first(replica.replay),
-        "topic_id_deleted": context.topic_ids_deleted.get(given.topic_id or ""),
+        "topic_id_deleted": context.history.topic_ids_deleted.get(given.topic_id or ""),
         "elections_on_record": elections_known(context, since_epoch=known(replica.summary.last_leader_epoch)),
-        "metadata_log_captured": context.metadata_log_captured,
+        "metadata_log_captured": context.metadata.captured,
         "may_be_earlier_topics": may_be_an_earlier_topics(context, given),
         **live_producer_columns(context, replica),
         **capture(context, replica),
@@ -130,11 +130,11 @@ def epoch_span_rows(
     first_entry = entries[0].leader_epoch if entries else (epochs[0] if epochs else None)
     ours = _of_this_topic(context, replica)
     # An epoch is led by one broker or by none: each record that names a leader, or none, begins one.
-    leaderless = {c.leader_epoch for c in context.changes if c.leader_id is None and not c.after_damage}
+    leaderless = {c.leader_epoch for c in context.history.changes if c.leader_id is None and not c.after_damage}
     rows = []
     for epoch in epochs:
         span = by_batches.get(epoch)
-        writer_id = context.epoch_leaders.get(epoch)
+        writer_id = context.history.epoch_leaders.get(epoch)
         writer = by_broker.get(writer_id) if writer_id is not None else None
         writer_spans = _spans(writer) if writer is not None else {}
         writer_span = writer_spans.get(epoch)
@@ -158,9 +158,9 @@ def epoch_span_rows(
                 "reference_high_watermark": other.checkpointed.high_watermark if other is not None else None,
                 "divergence_offset": divergence_offset,
                 "elected_leader_id": writer_id,
-                "metadata_log_captured": context.metadata_log_captured,
-                "election_known": epoch in context.epoch_leaders or (ours and epoch in leaderless),
-                "max_metadata_leader_epoch": context.leader_epoch if ours else None,
+                "metadata_log_captured": context.metadata.captured,
+                "election_known": epoch in context.history.epoch_leaders or (ours and epoch in leaderless),
+                "max_metadata_leader_epoch": context.assignment.leader_epoch if ours else None,
                 "writer_start_offset": writer_span[0] if writer_span is not None else None,
                 # What stands behind a newer epoch (a header changed) the writer has all the same.
                 "writer_end_offset": (
@@ -175,7 +175,7 @@ def epoch_span_rows(
                 "log_starts_copied": replica.copied.log_starts,
                 "policy_history_known": policy_history_known(context),
                 "ever_compacted": compacted,
-                "remote_storage_enable": context.remote_storage_enable,
+                "remote_storage_enable": context.settings.remote_storage_enable,
                 "checkpoint_older_than_log": replica.moment.checkpoint_older_than_log,
                 "first_batch_offset": replica.summary.begins_at,
                 "clean_shutdown": replica.moment.clean_shutdown,
@@ -184,7 +184,7 @@ def epoch_span_rows(
                 "epoch_checkpoint_read_again": later is not None,
                 "later_checkpoint_start_offset": by_later_checkpoint.get(epoch),
                 "later_checkpoint_last_leader_epoch": later_entries[-1].leader_epoch if later_entries else None,
-                "metadata_damaged": context.metadata_damaged,
+                "metadata_damaged": context.metadata.damaged,
                 **capture(context, replica),
             }
         )
@@ -238,7 +238,7 @@ def divergence_row(context: PartitionContext, divergence: Divergence, committed:
     committed_end = min(both) if len(both) == 2 else None
     unclean = committed.unclean
     epoch_start = leader.vector.entries[-1].start_offset if leader.vector.entries else None
-    led = context.epoch_leaders.get(follower.summary.last_leader_epoch)
+    led = context.history.epoch_leaders.get(follower.summary.last_leader_epoch)
     return {
         "topic": context.topic,
         "partition": context.partition,
@@ -284,19 +284,19 @@ def divergence_row(context: PartitionContext, divergence: Divergence, committed:
         "unclean_election_offset": unclean.metadata_offset if unclean is not None else None,
         "unclean_election_at_ms": unclean.at_ms if unclean is not None else None,
         "isr_before_election": list(unclean.previous_isr) if unclean is not None else None,
-        "follower_in_isr": follower.broker_id in context.isr,
-        "follower_in_elr": follower.broker_id in context.elr,
-        "follower_alive": follower.broker_id in context.alive_brokers,
-        "leader_is_elected": context.leader_id == leader.broker_id,
-        "leader_known": context.metadata_known or context.leadership_answered or context.topic == CLUSTER_METADATA,
+        "follower_in_isr": follower.broker_id in context.assignment.isr,
+        "follower_in_elr": follower.broker_id in context.assignment.elr,
+        "follower_alive": follower.broker_id in context.cluster.alive_brokers,
+        "leader_is_elected": context.assignment.leader_id == leader.broker_id,
+        "leader_known": context.assignment.known or context.assignment.answered or context.topic == CLUSTER_METADATA,
         "follower_clean_shutdown": follower.moment.clean_shutdown,
         "leader_epoch_start_offset": epoch_start,
         "leader_clean_shutdown": leader.moment.clean_shutdown,
         "follower_copied_after_leader": _copied_after(leader, follower),
         "broker_quiet": follower.moment.broker_quiet and leader.moment.broker_quiet,
-        "snapshot_quiet": context.snapshot_quiet,
+        "snapshot_quiet": context.cluster.snapshot_quiet,
         "reference_led_last_epoch": led == leader.broker_id if led is not None else None,
-        "metadata_committed_end_offset": context.metadata_committed_end_offset,
+        "metadata_committed_end_offset": context.metadata.committed_end_offset,
         "leader_segment": leader.segment_of(first) if first is not None else None,
         "follower_segment": follower.segment_of(first) if first is not None else None,
     }

@@ -47,8 +47,8 @@ def producer_rows(
                 "duplicate_batches": entry.duplicate_batches,
                 "overlapping_batches": entry.overlapping_batches,
                 "unsettled_batches": entry.unsettled_batches,
-                "next_producer_id": context.next_producer_id,
-                "metadata_log_captured": context.metadata_log_captured,
+                "next_producer_id": context.cluster.next_producer_id,
+                "metadata_log_captured": context.metadata.captured,
                 "anomalies": json_list(
                     {
                         "kind": b.cause,
@@ -96,10 +96,10 @@ def _repeats(repeated: Repeated) -> Row:
 
 def live_producer_columns(context: PartitionContext, replica: ReplicaFacts) -> Row:
     """How many producers a broker remembers of a replica at the moment of the capture, and how many came lately."""
-    now, replay = context.captured_at_ms, replica.replay
+    now, replay = context.cluster.captured_at_ms, replica.replay
     if now is None:
         return {"live_producer_ids": None, "producer_ids_unless_expired": None, "new_producer_ids": None}
-    expiration = context.producer_expiration
+    expiration = context.settings.producer_expiration
     over = [
         expiration.may_be_over(written_at_ms=s.timestamp, idle_ms=now - s.timestamp)
         if s.current_transaction_first_offset is None
@@ -122,7 +122,7 @@ def transaction_rows(context: PartitionContext, replica: ReplicaFacts) -> list[R
 def _transaction_row(
     context: PartitionContext, replica: ReplicaFacts, transaction: Transaction, telling: Telling
 ) -> Row:
-    state = context.transactions_by_producer.get(transaction.producer_id)
+    state = context.coordinators.transactions_by_producer.get(transaction.producer_id)
     lists = (
         None
         if state is None
@@ -130,7 +130,7 @@ def _transaction_row(
     )
     ongoing = state is not None and state.state in ("Ongoing", "PrepareCommit", "PrepareAbort")
     is_open = transaction.is_open
-    hanging = is_open and context.transaction_states_known and not (ongoing and lists)
+    hanging = is_open and context.coordinators.transaction_states_known and not (ongoing and lists)
     return {
         "topic": context.topic,
         "partition": context.partition,
@@ -155,10 +155,10 @@ def _transaction_row(
         "coordinator_state": state.state if state is not None else None,
         "coordinator_producer_epoch": state.producer_epoch if state is not None else None,
         "coordinator_lists_partition": lists,
-        "coordinator_known": context.transaction_states_known,
+        "coordinator_known": context.coordinators.transaction_states_known,
         "transaction_timeout_ms": state.timeout_ms if state is not None else None,
-        "max_transaction_timeout_ms": context.max_transaction_timeout_ms,
-        "captured_at_ms": context.captured_at_ms,
+        "max_transaction_timeout_ms": context.settings.max_transaction_timeout_ms,
+        "captured_at_ms": context.cluster.captured_at_ms,
         "log_start_offset": replica.log_start_offset,
         **_start(transaction, compacted=replica.ever_compacted),
         **capture(context, replica),

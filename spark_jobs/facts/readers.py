@@ -84,9 +84,9 @@ def _held_of(replica: ReplicaFacts, epoch: int) -> int:
 
 def epoch_columns(context: PartitionContext, commit: OffsetCommit) -> Row:
     """The highest leader epoch that a group's commits name, the newest one's among them, beside the partition's."""
-    reached = context.reached.get(commit.group, {})
+    reached = context.coordinators.reached.get(commit.group, {})
     named = [epoch for epoch in (*reached, commit.leader_epoch) if epoch is not None and epoch != NO_EPOCH]
-    highest, given_out = max(named, default=None), context.leader_epoch
+    highest, given_out = max(named, default=None), context.assignment.leader_epoch
     return {
         "highest_leader_epoch": highest,
         "epoch_never_given_out": None if highest is None or given_out is None else highest > given_out,
@@ -124,10 +124,11 @@ def _end_of(vector: EpochVector, epoch: int, offset: int) -> _End | None:
 
 def readers_of(context: PartitionContext, start_offset: int, leader_epoch: int | None) -> frozenset[str]:
     """Groups that had committed past `start_offset`, before an epoch newer than the lost records' began for them."""
-    standing = {c.group for c in context.commits if _had_read(c.leader_epoch, c.offset, start_offset, leader_epoch)}
+    commits = context.coordinators.commits
+    standing = {c.group for c in commits if _had_read(c.leader_epoch, c.offset, start_offset, leader_epoch)}
     return frozenset(standing) | {
         group
-        for group, reached in context.reached.items()
+        for group, reached in context.coordinators.reached.items()
         if any(
             epoch != NO_EPOCH and _had_read(epoch, offset, start_offset, leader_epoch)
             for epoch, offset in reached.items()
@@ -140,13 +141,14 @@ def read_to(context: PartitionContext) -> dict[int, int]:
 
     Nothing where an earlier topic had the name: its commits name epochs of its own.
     """
-    if any(context.topic_ids_deleted.values()):
+    if any(context.history.topic_ids_deleted.values()):
         return {}
-    other_topic = {c.group for c in context.commits if c.topic_id is not None and c.topic_id != context.topic_id}
+    commits = context.coordinators.commits
+    other_topic = {c.group for c in commits if c.topic_id is not None and c.topic_id != context.topic_id}
     furthest: dict[int, int] = {}
-    for group, reached in context.reached.items():
+    for group, reached in context.coordinators.reached.items():
         for epoch, offset in reached.items():
-            if epoch != NO_EPOCH and not (group in other_topic and context.metadata_known):
+            if epoch != NO_EPOCH and not (group in other_topic and context.assignment.known):
                 furthest[epoch] = max(furthest.get(epoch, 0), offset)
     return furthest
 

@@ -179,8 +179,8 @@ def _row(
         "within_lineage": None if reference is None or (why and reference.given.epoch_checkpoint is None) else not why,
         "lineage_reason": why,
         "lineage_cut": (
-            any(c.election == "unclean" and c.leader_epoch > last for c in context.changes)
-            if context.metadata_known
+            any(c.election == "unclean" and c.leader_epoch > last for c in context.history.changes)
+            if context.assignment.known
             else None
         ),
         "log_start_offset": _log_start(context, known, present),
@@ -191,8 +191,8 @@ def _row(
         "missing_files": list(stored.missing_files) if stored is not None else None,
         "damaged_files": len({d["path"] for d in stored.damages}) if stored is not None else None,
         "damages": json_list(stored.damages) if stored is not None else None,
-        "broker_quiet": reference.moment.broker_quiet if reference is not None else context.snapshot_quiet,
-        "snapshot_quiet": context.snapshot_quiet,
+        "broker_quiet": reference.moment.broker_quiet if reference is not None else context.cluster.snapshot_quiet,
+        "snapshot_quiet": context.cluster.snapshot_quiet,
     }
 
 

@@ -67,9 +67,10 @@ def replica_set(context: PartitionContext, replicas: Sequence[ReplicaInput], *, 
     if cleaning.assumed:
         facts = _folded(context, replicas, compaction_assumed=True)
         live = _live(context, facts)
-    count_witnessed(live, captured_at_ms=context.captured_at_ms)
+    count_witnessed(live, captured_at_ms=context.cluster.captured_at_ms)
     reference = _reference(context, live)
-    elected_epoch = context.leader_epoch if reference is not None and reference.broker_id == context.leader_id else None
+    leads = reference is not None and reference.broker_id == context.assignment.leader_id
+    elected_epoch = context.assignment.leader_epoch if leads else None
     divergences = (
         [diverge(reference, f, elected_epoch=elected_epoch, read=read) for f in live if f is not reference]
         if reference is not None
@@ -95,10 +96,10 @@ def _folded(
     return [
         replica_facts(
             given,
-            topic_compacted=context.topic_compacted,
-            tiered=context.remote_storage_enable,
-            expiration=context.producer_expiration,
-            captured_at_ms=context.captured_at_ms,
+            topic_compacted=context.settings.ever_compacted,
+            tiered=context.settings.remote_storage_enable,
+            expiration=context.settings.producer_expiration,
+            captured_at_ms=context.cluster.captured_at_ms,
             compaction_assumed=compaction_assumed,
         )
         for given in replicas
@@ -112,7 +113,7 @@ def _live(context: PartitionContext, facts: Sequence[ReplicaFacts]) -> list[Repl
 def of_deleted_topic(context: PartitionContext, replica: ReplicaInput) -> bool:
     """Whether a directory is of an earlier topic of this name, whose deletion its broker has not followed yet."""
     own = replica.topic_id
-    return own is not None and own != context.topic_id and context.topic_ids_deleted.get(own, False)
+    return own is not None and own != context.topic_id and context.history.topic_ids_deleted.get(own, False)
 
 
 def is_of_this_topic(context: PartitionContext, replica: ReplicaFacts) -> bool:
@@ -129,22 +130,23 @@ def may_be_an_earlier_topics(context: PartitionContext, replica: ReplicaInput) -
     """
     if context.topic_id is None or replica.topic_id is not None:
         return False
-    return not context.names_whole or len(context.topic_ids_deleted) > 1
+    return not context.history.names_whole or len(context.history.topic_ids_deleted) > 1
 
 
 def _has_epoch_above_metadata(context: PartitionContext, replica: ReplicaFacts) -> bool:
     """The controller has never given out so high an epoch for this topic: epochs begin anew with each."""
-    if context.leader_epoch is None:
+    if context.assignment.leader_epoch is None:
         return False
     checkpoint = replica.given.epoch_checkpoint
     listed = (e.leader_epoch for e in (checkpoint.entries if checkpoint is not None else ()))
-    return max(replica.summary.last_leader_epoch, *listed, -1) > context.leader_epoch
+    return max(replica.summary.last_leader_epoch, *listed, -1) > context.assignment.leader_epoch
 
 
 def _reference(context: PartitionContext, live: Sequence[ReplicaFacts]) -> ReplicaFacts | None:
     """The leader if it was captured, else the last leader, else the longest log of the newest epoch."""
     by_id = {f.broker_id: f for f in live}
-    for wanted in (context.leader_id, context.last_leader_id if context.leader_id is None else None):
+    assignment = context.assignment
+    for wanted in (assignment.leader_id, assignment.last_leader_id if assignment.leader_id is None else None):
         if wanted is not None and wanted in by_id:
             return by_id[wanted]
     return max(
@@ -162,10 +164,11 @@ def _bounds(
 ) -> HighWatermarkBounds:
     if reference is None:
         return HighWatermarkBounds(lower=None, upper=None)
+    assignment = context.assignment
     must_hold = (
-        frozenset(context.isr)
-        | frozenset(context.elr)
-        | frozenset(context.last_known_elr if not context.isr and not context.elr else ())
+        frozenset(assignment.isr)
+        | frozenset(assignment.elr)
+        | frozenset(assignment.last_known_elr if not assignment.isr and not assignment.elr else ())
     )
     return high_watermark_bounds(
         [

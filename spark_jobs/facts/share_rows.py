@@ -22,17 +22,17 @@ LARGEST_DELIVERY_COUNT_LIMIT: Final = 25
 
 def share_rows(context: PartitionContext, reference: ReplicaFacts | None, bounds: HighWatermarkBounds) -> Iterable[Row]:
     """A row for each share group that consumes the partition."""
-    for placed in context.shares:
+    for placed in context.coordinators.shares:
         yield {
-            **share_row(placed, snapshot_quiet=context.snapshot_quiet),
+            **share_row(placed, snapshot_quiet=context.cluster.snapshot_quiet),
             "topic": context.topic,
-            "metadata_leader_epoch": context.leader_epoch,
+            "metadata_leader_epoch": context.assignment.leader_epoch,
             "log_start_offset": reference.log_start_offset if reference is not None else None,
             "high_watermark_upper": None if bounds.upper is None else max(bounds.upper, bounds.lower or 0),
             "log_end_offset": reference.log_end_offset if reference is not None else None,
             **reading_columns(placed.history.reached, reference, None),
             "lineage_captured": lineage_captured(context, reference),
-            "metadata_log_captured": context.metadata_log_captured,
+            "metadata_log_captured": context.metadata.captured,
             "log_starts_copied": reference.copied.log_starts if reference is not None else None,
             "aborted_offsets": _aborted_from(reference, placed.history.start_offset) if reference is not None else None,
         }

@@ -24,4 +24,4 @@ def of_replica(replica: ReplicaFacts) -> Row:
 
 def capture(context: PartitionContext, replica: ReplicaFacts) -> Row:
     """The columns that say whether its files are of one moment."""
-    return {"broker_quiet": replica.moment.broker_quiet, "snapshot_quiet": context.snapshot_quiet}
+    return {"broker_quiet": replica.moment.broker_quiet, "snapshot_quiet": context.cluster.snapshot_quiet}

@@ -23,9 +23,9 @@ def stability_columns(present: ReplicaSet, earlier: ReplicaSet) -> Row:
     return {
         "previous_last_stable_offset": before,
         "last_stable_offset": now,
-        "previous_captured_at_ms": earlier.context.captured_at_ms,
-        "captured_at_ms": present.context.captured_at_ms,
-        "max_transaction_timeout_ms": present.context.max_transaction_timeout_ms,
+        "previous_captured_at_ms": earlier.context.cluster.captured_at_ms,
+        "captured_at_ms": present.context.cluster.captured_at_ms,
+        "max_transaction_timeout_ms": present.context.settings.max_transaction_timeout_ms,
         "stuck_producer_id": held_now.producer_id if stuck and held_now is not None else None,
         "stuck_since_at_ms": held_now.last_timestamp if stuck and held_now is not None else None,
     }

@@ -33,9 +33,9 @@ class Succession:
 
 def succession(context: PartitionContext, *, after_epoch: int, until_epoch: int | None) -> Succession:
     """The elections of the epochs in (after, until]; None: up to the newest that the metadata log has."""
-    newest = context.leader_epoch if until_epoch is None else until_epoch
+    newest = context.assignment.leader_epoch if until_epoch is None else until_epoch
     found: dict[int, PartitionChange] = {}
-    for change in context.changes:
+    for change in context.history.changes:
         before = change.previous_leader_epoch
         began = change.created or (not change.restated and before is not None and before < change.leader_epoch)
         if began and change.leader_epoch > after_epoch:
@@ -43,7 +43,7 @@ def succession(context: PartitionContext, *, after_epoch: int, until_epoch: int 
     until = newest if newest is not None else after_epoch
     told = tuple(found[epoch] for epoch in sorted(found) if epoch <= until)
     on_record = newest is not None and all(epoch in found for epoch in range(after_epoch + 1, until + 1))
-    return Succession(changes=told, on_record=on_record and context.metadata_known)
+    return Succession(changes=told, on_record=on_record and context.assignment.known)
 
 
 def elections_known(context: PartitionContext, *, since_epoch: int | None) -> bool:
@@ -70,7 +70,7 @@ def lineage_captured(context: PartitionContext, reference: ReplicaFacts | None) 
         return None
     if _vouched_for(context, reference):
         return True
-    if not context.metadata_known:
+    if not context.assignment.known:
         return None
     epoch = reference.vector.latest_epoch
     since = succession(context, after_epoch=-1 if epoch is None else epoch, until_epoch=None)
@@ -84,14 +84,15 @@ def of_an_earlier_moment(context: PartitionContext, replica: ReplicaFacts) -> bo
     A leader writes where its epoch begins as it takes over (UnifiedLog#assignEpochStartOffset), and takes over when its
     own copy of the metadata log tells it to. One that died before that looks the same.
     """
-    view, newest = context.own_views.get(replica.broker_id), replica.vector.latest_epoch
+    view, newest = context.history.own_views.get(replica.broker_id), replica.vector.latest_epoch
     if view is None:
         return False
     known = max(view.leader_epoch, -1 if newest is None else newest)
-    return any(leader == replica.broker_id and epoch > known for epoch, leader in context.epoch_leaders.items())
+    return any(leader == replica.broker_id and epoch > known for epoch, leader in context.history.epoch_leaders.items())
 
 
 def _vouched_for(context: PartitionContext, reference: ReplicaFacts) -> bool:
     """It leads, or led last, or is in sync with who leads."""
-    leader = context.leader_id if context.leader_id is not None else context.last_leader_id
-    return reference.broker_id == leader or reference.broker_id in context.isr
+    assignment = context.assignment
+    leader = assignment.leader_id if assignment.leader_id is not None else assignment.last_leader_id
+    return reference.broker_id == leader or reference.broker_id in assignment.isr

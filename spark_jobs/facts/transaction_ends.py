@@ -28,10 +28,11 @@ def transaction_end_rows(
     context: PartitionContext, reference: ReplicaFacts | None, bounds: HighWatermarkBounds
 ) -> list[Row]:
     """A row for each decision that lists the partition."""
-    if not context.decisions:
+    if not context.coordinators.decisions:
         return []
-    decisions = [decision for _, decision in context.decisions]
-    created = context.changes[0].at_ms if context.changes and not context.changes[0].from_snapshot else None
+    decisions = [decision for _, decision in context.coordinators.decisions]
+    changes, cluster = context.history.changes, context.cluster
+    created = changes[0].at_ms if changes and not changes[0].from_snapshot else None
     reused = _name_reused(context)
     # What was completed before the topic was created has its markers in the topic that had its name before.
     own = [None if reused and _is_older(d, created) else d for d in decisions]
@@ -44,7 +45,7 @@ def transaction_end_rows(
         opened = {t.producer_id: t for t in reference.replay.open_transactions}
     last_ended = {d.producer_id: at for at, (d, f) in enumerate(zip(decisions, found, strict=True)) if f.marker}
     rows = []
-    for at, ((record_partition, decision), end) in enumerate(zip(context.decisions, found, strict=True)):
+    for at, ((record_partition, decision), end) in enumerate(zip(context.coordinators.decisions, found, strict=True)):
         left_open = None
         if reference is not None and last_ended.get(decision.producer_id, -1) < at:
             left_open = _left_open(context, decision, opened.get(decision.producer_id), reference)
@@ -72,16 +73,16 @@ def transaction_end_rows(
                 "high_watermark_upper": bounds.upper,
                 "created_at_ms": created,
                 "unclean_election_at_ms": max(
-                    (c.at_ms for c in context.changes if c.election == "unclean" and c.at_ms is not None), default=None
+                    (c.at_ms for c in changes if c.election == "unclean" and c.at_ms is not None), default=None
                 ),
                 "log_damaged": reference is not None
                 and bool(
                     reference.damaged_batches or reference.given.unread_bases or reference.replay.unreadable_markers
                 ),
                 "ever_compacted": _ever_compacted(context, reference),
-                "captured_at_ms": context.captured_at_ms,
-                "broker_quiet": reference.moment.broker_quiet if reference is not None else context.snapshot_quiet,
-                "snapshot_quiet": context.snapshot_quiet,
+                "captured_at_ms": cluster.captured_at_ms,
+                "broker_quiet": reference.moment.broker_quiet if reference is not None else cluster.snapshot_quiet,
+                "snapshot_quiet": cluster.snapshot_quiet,
                 "by_clocks": end.by_clocks,
                 "name_reused": False if reference is not None and _wrote_here(decision, reference) else reused,
             }
@@ -108,7 +109,7 @@ def _left_open(
 
 
 def _ever_compacted(context: PartitionContext, reference: ReplicaFacts | None) -> bool:
-    return context.topic_compacted or (reference is not None and reference.ever_compacted)
+    return context.settings.ever_compacted or (reference is not None and reference.ever_compacted)
 
 
 def _wrote_here(decision: Decision, reference: ReplicaFacts) -> bool:
@@ -119,9 +120,9 @@ def _wrote_here(decision: Decision, reference: ReplicaFacts) -> bool:
 
 def _name_reused(context: PartitionContext) -> bool | None:
     """Whether another topic had the name before; None where the metadata log does not reach back to that."""
-    if len(context.topic_ids_deleted) > 1:
+    if len(context.history.topic_ids_deleted) > 1:
         return True
-    return False if context.names_whole and context.metadata_log_captured else None
+    return False if context.history.names_whole and context.metadata.captured else None
 
 
 def _first_held(reference: ReplicaFacts) -> int:

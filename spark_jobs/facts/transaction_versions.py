@@ -106,7 +106,7 @@ class _Evidence:
         for transaction in replica.replay.transactions:
             by_producer.setdefault(transaction.producer_id, []).append(transaction)
         decisions: dict[tuple[int, int], list[Decision]] = {}
-        for _, decision in context.decisions:
+        for _, decision in context.coordinators.decisions:
             decisions.setdefault((decision.producer_id, decision.marker_epoch), []).append(decision)
         ended = Counter((t.producer_id, t.producer_epoch) for t in replica.replay.completed if _in_own_epoch(t))
         return cls(
@@ -138,7 +138,7 @@ class _Evidence:
     def _versions_told(self, producer_id: int, epoch: int) -> set[int]:
         """Under which versions the coordinator ended something with markers of that epoch."""
         told = {min(d.client_transaction_version or 1, 2) for d in self.decisions.get((producer_id, epoch), ())}
-        state = self.context.transactions_by_producer.get(producer_id)
+        state = self.context.coordinators.transactions_by_producer.get(producer_id)
         if state is not None and state.producer_epoch == epoch and state.state in (*COMPLETE_OF, *COMPLETE_OF.values()):
             told.add(min(state.client_transaction_version or 1, 2))
         return told
@@ -168,11 +168,11 @@ class _Evidence:
             return following is None or following.outcome == "aborted"
         if following is not None or self._goes_on(transaction):
             return False
-        return True if self.context.transaction_states_known else None
+        return True if self.context.coordinators.transaction_states_known else None
 
     def _runs(self, transaction: Transaction) -> bool:
         """Whether the coordinator has a transaction of this epoch under way here."""
-        state, context = self.context.transactions_by_producer.get(transaction.producer_id), self.context
+        state, context = self.context.coordinators.transactions_by_producer.get(transaction.producer_id), self.context
         if state is None or not any(
             (p.topic, p.partition) == (context.topic, context.partition) for p in state.partitions
         ):
@@ -204,7 +204,7 @@ class _Evidence:
 
     def _may_have_fallen(self, first: Transaction | None, transaction: Transaction) -> bool | None:
         """Whether the level was below 2 after the producer had used version 2, until this marker; None: not known."""
-        levels = self.context.transaction_levels
+        levels = self.context.settings.transaction_levels
         if levels is None or first is None:
             return None
         own = self.markers.get((transaction.producer_id, transaction.producer_epoch), _NO_MARKERS)

@@ -22,7 +22,7 @@ from spark_jobs.facts.upkeep_context import UpkeepContext
 
 def unheld_losses(present: ReplicaSet, told: Sequence[Row]) -> list[Row]:
     """Losses beside those that the replicas themselves tell of (`told`)."""
-    if present.reference is None or present.context.topic_deleted:
+    if present.reference is None or present.context.assignment.topic_deleted:
         return []
     return [
         *_read_and_gone(present, present.reference, told),
@@ -33,12 +33,12 @@ def unheld_losses(present: ReplicaSet, told: Sequence[Row]) -> list[Row]:
 
 def _missing(present: ReplicaSet) -> tuple[int, ...]:
     """Brokers whose replicas may hold what nobody at hand does: they are not in the copy, or as they were before."""
-    return tuple(sorted(set(present.context.replicas) - present.brokers_at_hand))
+    return tuple(sorted(set(present.context.assignment.replicas) - present.brokers_at_hand))
 
 
 def _state(present: ReplicaSet) -> str:
     """Lost, where every assigned replica was read to its end; else possible. Who is assigned must be on record."""
-    known = present.context.metadata_known or present.context.leadership_answered
+    known = present.context.assignment.known or present.context.assignment.answered
     return "lost" if known and not _missing(present) else "possible"
 
 
@@ -50,7 +50,7 @@ def _read_and_gone(present: ReplicaSet, reference: ReplicaFacts, told: Sequence[
         if own.leader_epoch is None or own.end_offset is None or own.end_offset >= end:
             continue
         settled = epoch != reference.vector.latest_epoch
-        if not settled and not context.snapshot_quiet:
+        if not settled and not context.cluster.snapshot_quiet:
             continue  # In a log that was copied before the commit it proves nothing.
         start = max(int(own.end_offset), reference.log_start_offset, *(_end_of(f.vector, epoch) for f in present.live))
         cause = (
@@ -73,10 +73,10 @@ def _read_without_epochs(present: ReplicaSet) -> Iterable[Row]:
     written_at_ms = max(f.summary.max_timestamp_ms for f in present.live)
     gone = [
         c.offset
-        for c in present.context.commits
+        for c in present.context.coordinators.commits
         if c.offset > start
         and (c.topic_id is None or c.topic_id == present.context.topic_id)
-        and (present.context.snapshot_quiet or (c.commit_timestamp_ms or written_at_ms) < written_at_ms)
+        and (present.context.cluster.snapshot_quiet or (c.commit_timestamp_ms or written_at_ms) < written_at_ms)
     ]
     if gone:
         cause = (
@@ -112,7 +112,7 @@ def _holes_in_the_tier(present: ReplicaSet, reference: ReplicaFacts) -> Iterable
     """What the remote tier does not hold, and no replica's local log either."""
     context, known = present.context, present.context.upkeep or UpkeepContext()
     logs = [f for f in present.live if f.segments]
-    if not context.remote_storage_enable or not known.remote_known or not logs:
+    if not context.settings.remote_storage_enable or not known.remote_known or not logs:
         return
     if reference.checkpointed.log_start_offset is None:
         return  # Where the log starts is written once a minute, and not at all before the first.
@@ -120,7 +120,7 @@ def _holes_in_the_tier(present: ReplicaSet, reference: ReplicaFacts) -> Iterable
     for start, end in holes(
         known.remote, reference.vector, log_start_offset=reference.log_start_offset, local_start_offset=local_start
     ):
-        if end == local_start and not context.snapshot_quiet:
+        if end == local_start and not context.cluster.snapshot_quiet:
             continue  # The tier's metadata may have been read before the segment was copied there.
         epoch = reference.vector.epoch_at(start)
         cause = "neither the remote tier nor the local log of any replica has these offsets above the log start"

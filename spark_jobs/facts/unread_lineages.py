@@ -36,7 +36,7 @@ def possibly_given_up(present: ReplicaSet, *, read: ReadBatches) -> list[Row]:
     """What the newest lineage at hand holds beyond the start of a newer one that is not: split by who holds it."""
     context = present.context
     epochs = [e for f in present.live if (e := f.vector.latest_epoch) is not None]
-    if not epochs or context.topic_deleted or context.topic == CLUSTER_METADATA:
+    if not epochs or context.assignment.topic_deleted or context.topic == CLUSTER_METADATA:
         return []
     newest = max(epochs)
     begun = min(_newer(present, newest), key=lambda b: (b.start_offset, b.broker_id), default=None)

@@ -41,7 +41,7 @@ def upkeep_rows(present: ReplicaSet, keys: ReadKeys, *, earlier: ReplicaSet | No
 
 def elapsed_ms(present: ReplicaSet, earlier: ReplicaSet) -> int | None:
     """Between two captures."""
-    then, now = earlier.context.captured_at_ms, present.context.captured_at_ms
+    then, now = earlier.context.cluster.captured_at_ms, present.context.cluster.captured_at_ms
     return None if then is None or now is None else now - then
 
 
@@ -54,17 +54,18 @@ def _row(
     active = replica.segments[-1].segment.base_offset if replica.segments else None
     below = _below_log_start(replica)
     hole = None
-    if context.remote_storage_enable and known.remote_known and first is not None and present.reference is not None:
+    tiered = context.settings.remote_storage_enable and known.remote_known
+    if tiered and first is not None and present.reference is not None:
         vector = present.reference.vector
         hole = first_hole(known.remote, vector, log_start_offset=replica.log_start_offset, local_start_offset=first)
     return {
         **of_replica(replica),
-        "cleanup_policy": context.cleanup_policy,
-        "remote_storage_enable": context.remote_storage_enable,
+        "cleanup_policy": context.settings.cleanup_policy,
+        "remote_storage_enable": context.settings.remote_storage_enable,
         "clean_shutdown": given.moment.clean_shutdown,
-        "broker_alive": replica.broker_id in context.alive_brokers,
+        "broker_alive": replica.broker_id in context.cluster.alive_brokers,
         "damaged": is_damaged(replica),
-        "captured_at_ms": context.captured_at_ms,
+        "captured_at_ms": context.cluster.captured_at_ms,
         "log_start_offset": replica.log_start_offset,
         "checkpoint_log_start_offset": given.checkpointed.log_start_offset,
         "first_base_offset": first,
@@ -116,7 +117,7 @@ def _reached(before: ReplicaFacts, now: ReplicaFacts, below: int) -> bool:
 
 def _retention(settings: LogSettings, replica: ReplicaFacts, context: PartitionContext) -> Row:
     """What should have been deleted by now: what no setting has kept since the last time that somebody looked."""
-    now, interval = context.captured_at_ms, settings.retention_check_interval_ms
+    now, interval = context.cluster.captured_at_ms, settings.retention_check_interval_ms
     due = Since(at_ms=now - interval - CLOCKS_APART_MS) if now is not None else EVER
     limits = _Limits(
         retention_ms=settings.largest(RETENTION_MS, due),
@@ -131,7 +132,8 @@ def _retention(settings: LogSettings, replica: ReplicaFacts, context: PartitionC
         "retention_history_known": settings.reaches(POLICY, RETENTION_MS, RETENTION_BYTES, since=due),
     }
     policies = settings.of(POLICY).in_force(due)
-    if now is None or _DELETE not in (context.cleanup_policy or "") or any(_DELETE not in p.value for p in policies):
+    policy = context.settings.cleanup_policy or ""
+    if now is None or _DELETE not in policy or any(_DELETE not in p.value for p in policies):
         return told
     high_watermark, rolled = replica.checkpointed.high_watermark, replica.segments[:-1]
     if high_watermark is None and rolled:
@@ -212,7 +214,7 @@ def _keys(context: PartitionContext, replica: ReplicaFacts, keys: ReadKeys, know
         "duplicate_keys": duplicates,
         "first_duplicate_offset": first,
         # Where the policy was compact once and is no more, records may come without keys.
-        "unkeyed_records": table.unkeyed_records if COMPACT in (context.cleanup_policy or "") else None,
+        "unkeyed_records": table.unkeyed_records if COMPACT in (context.settings.cleanup_policy or "") else None,
         "first_unkeyed_offset": table.first_unkeyed_offset,
         "first_unkeyed_at_ms": table.first_unkeyed_at_ms,
     }
@@ -221,7 +223,7 @@ def _keys(context: PartitionContext, replica: ReplicaFacts, keys: ReadKeys, know
 def works_on(context: PartitionContext, replica: ReplicaFacts) -> bool:
     """Whether a cleaner works on a replica, or did."""
     found = replica.ever_compacted and not replica.compaction_assumed
-    return context.topic_compacted or replica.checkpointed.cleaner_offset is not None or found
+    return context.settings.ever_compacted or replica.checkpointed.cleaner_offset is not None or found
 
 
 def _producers(present: ReplicaSet, replica: ReplicaFacts) -> Row:
@@ -229,7 +231,7 @@ def _producers(present: ReplicaSet, replica: ReplicaFacts) -> Row:
 
     Only of a compacted log; elsewhere the snapshot's content is compared with the log as it is (B11).
     """
-    context, expiration = present.context, present.context.producer_expiration
+    context, expiration = present.context, present.context.settings.producer_expiration
     if not works_on(context, replica):
         return {}
     usable = [
@@ -257,8 +259,8 @@ def _producers(present: ReplicaSet, replica: ReplicaFacts) -> Row:
         if last is not None and last.producer_epoch > entry.producer_epoch:
             continue  # An end marker behind the snapshot raised its epoch: the cleaner keeps that instead.
         over = None  # Of an instant that is not known, any producer may have been forgotten.
-        if context.captured_at_ms is not None:
-            idle_ms = context.captured_at_ms - entry.timestamp
+        if context.cluster.captured_at_ms is not None:
+            idle_ms = context.cluster.captured_at_ms - entry.timestamp
             over = expiration.may_be_over(written_at_ms=entry.timestamp, idle_ms=idle_ms)
         if over is None and not _remembered(present, replica, newest.offset, entry):
             unsettled += 1
@@ -282,7 +284,8 @@ def _remembered(present: ReplicaSet, replica: ReplicaFacts, offset: int, entry: 
     This one wrote it down when it stopped, after its cleaner's last work; and another one's cleaner, which has passed
     the batch too, kept it.
     """
-    if present.context.captured_at_ms is None or not replica.moment.clean_shutdown or offset != replica.log_end_offset:
+    captured_at_ms = present.context.cluster.captured_at_ms
+    if captured_at_ms is None or not replica.moment.clean_shutdown or offset != replica.log_end_offset:
         return False
     others = (f for f in present.live if f is not replica and (f.checkpointed.cleaner_offset or 0) > entry.last_offset)
     kept = (f.replay.states.get(entry.producer_id) for f in others)

@@ -77,12 +77,12 @@ def _row(
     release = known.oldest_releases.get(now.broker_id)
     return {
         **of_replica(now),
-        "previous_captured_at_ms": earlier.context.captured_at_ms,
-        "captured_at_ms": context.captured_at_ms,
+        "previous_captured_at_ms": earlier.context.cluster.captured_at_ms,
+        "captured_at_ms": context.cluster.captured_at_ms,
         "elapsed_ms": elapsed_ms(present, earlier),
-        "cleanup_policy": context.cleanup_policy,
+        "cleanup_policy": context.settings.cleanup_policy,
         "damaged": is_damaged(then) or is_damaged(now),
-        "remote_storage_enable": context.remote_storage_enable or own.of(REMOTE_STORAGE).ever("true", since),
+        "remote_storage_enable": context.settings.remote_storage_enable or own.of(REMOTE_STORAGE).ever("true", since),
         "compacted": works_on(context, now),
         "previous_log_start_offset": then.log_start_offset,
         "log_start_offset": now.log_start_offset,
@@ -106,9 +106,9 @@ def _row(
         "cleaned_by_release": None if release is None else f"{release[0]}.{release[1]}",
         "keeps_last_batch": known.ran_since(now.broker_id, KEEPS_LAST_BATCH),
         **_keys(present, earlier, then, now, keys, earlier_keys),
-        **(_dirt(then, now, own, since) if COMPACT in (context.cleanup_policy or "") else {}),
+        **(_dirt(then, now, own, since) if COMPACT in (context.settings.cleanup_policy or "") else {}),
         "open_first_offset": now.replay.first_unstable_offset(None),
-        "broker_alive": now.broker_id in context.alive_brokers,
+        "broker_alive": now.broker_id in context.cluster.alive_brokers,
         **capture(context, now),
     }
 
@@ -121,7 +121,7 @@ def _since(earlier: ReplicaSet, then: ReplicaFacts) -> Since:
     """
     told = earlier.context.upkeep
     offset = told.metadata_end_offset if told is not None else None
-    read, taken = then.moment.log_read_at_ms, earlier.context.captured_at_ms
+    read, taken = then.moment.log_read_at_ms, earlier.context.cluster.captured_at_ms
     at_ms = read[0] if read is not None else taken
     if at_ms is None or (then.moment.broker_quiet and offset is not None):
         return Since(offset=offset)
@@ -163,10 +163,10 @@ def _request(present: ReplicaSet, now: ReplicaFacts) -> Row:
     untouched = written and epochs_start is not None and epochs_start < start
     leader = present.reference
     ahead = (
-        present.context.snapshot_quiet
+        present.context.cluster.snapshot_quiet
         and leader is not None
         and leader is not now
-        and leader.broker_id in (present.context.leader_id, present.context.last_leader_id)
+        and leader.broker_id in (present.context.assignment.leader_id, present.context.assignment.last_leader_id)
         and leader.log_start_offset < start
     )
     return {
@@ -198,7 +198,7 @@ def _keys(
     one, other = earlier_keys(then), keys(now)
     if isinstance(one, str) or isinstance(other, str):
         return {"key_incomparable_reason": one if isinstance(one, str) else other}
-    at, was_at = present.context.captured_at_ms, earlier.context.captured_at_ms
+    at, was_at = present.context.cluster.captured_at_ms, earlier.context.cluster.captured_at_ms
     found: KeyChange = change(
         one,
         other,

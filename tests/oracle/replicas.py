@@ -87,9 +87,9 @@ def replicas_of(derived: Derived, capture: str) -> Iterator[Replica]:
             facts, recovered = (
                 replica_facts(
                     each,
-                    topic_compacted=context.topic_compacted,
-                    tiered=context.remote_storage_enable,
-                    expiration=context.producer_expiration,
+                    topic_compacted=context.settings.ever_compacted,
+                    tiered=context.settings.remote_storage_enable,
+                    expiration=context.settings.producer_expiration,
                 )
                 for each in (given, replace(given, snapshots=_taken_by_recovery(given)))
             )
@@ -97,7 +97,7 @@ def replicas_of(derived: Derived, capture: str) -> Iterator[Replica]:
                 capture=capture,
                 root=derived.root,
                 facts=facts,
-                tiered=context.remote_storage_enable,
+                tiered=context.settings.remote_storage_enable,
                 recovered=recovered,
             )
 

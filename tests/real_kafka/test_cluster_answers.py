@@ -172,7 +172,7 @@ def test_settings_that_no_file_tells_are_known_by_the_answers(quiet: Quiet) -> N
     assert known["plain"] == 2
     assert known["idempotent"] == 1
     context = quiet.facts.context.partitions["txn", 0]
-    assert context.max_transaction_timeout_ms == 900_000
+    assert context.settings.max_transaction_timeout_ms == 900_000
 
 
 def test_hashed_names_are_compared_as_well(cluster: KafkaCluster, quiet: Quiet, judge: Judge, tmp_path: Path) -> None:

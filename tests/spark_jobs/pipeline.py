@@ -60,9 +60,9 @@ class Derived:
         return {
             work.place.broker_id: replica_facts(
                 replica_input(self.root, work, self.index),
-                topic_compacted=context.topic_compacted,
-                tiered=context.remote_storage_enable,
-                expiration=context.producer_expiration,
+                topic_compacted=context.settings.ever_compacted,
+                tiered=context.settings.remote_storage_enable,
+                expiration=context.settings.producer_expiration,
             )
             for work in self.context.replicas.get((topic, partition), ())
             if not work.place.is_future

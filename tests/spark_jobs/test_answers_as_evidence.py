@@ -75,7 +75,7 @@ def copy(golden: Golden, tmp_path: Path) -> Path:
 
 def said(directory: Path, whole: Derived) -> Path:
     """With the answers, and adopted as a copy of one moment."""
-    at_ms = whole.context.partitions["safe", 0].captured_at_ms
+    at_ms = whole.context.partitions["safe", 0].cluster.captured_at_ms
     assert at_ms is not None
     (directory / ANSWERS_NAME).write_text(to_json(answers_of(whole, at_ms=at_ms)))
     adopt(directory, cluster="racks", consistency=Consistency.QUIESCED)

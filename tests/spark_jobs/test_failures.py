@@ -3,7 +3,6 @@
 import json
 import pickle
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from sqlalchemy import create_engine, text
 from snapshots.adopt import adopt
 from snapshots.errors import AuditError, SnapshotError, StorageError
 from snapshots.manifest import Consistency
-from spark_jobs import derive, evaluate, failures, in_process, index, report_file, whole_snapshots
+from spark_jobs import derivation, derive, evaluate, failures, index, report_file, whole_snapshots
 from spark_jobs.errors import EvaluationError, OwnError, RefusedError, StoreError
 from spark_jobs.failures import Failures
 from spark_jobs.plan import segment_tasks
@@ -154,7 +153,7 @@ def test_a_partition_that_we_fail_of_counts_as_unread_and_the_rest_is_judged(
     def readable(_work: Any, key: tuple[str, int], own: Any, _earlier: Any) -> bool:
         return key == ("compacted", 0) and not any(row["error"] for row in own.values())
 
-    fails_for(monkeypatch, derive, "_derived", readable)
+    fails_for(monkeypatch, derivation, "_facts", readable)
     ended = audited(inputs[0], "--out", str(tmp_path / "out"), monkeypatch=monkeypatch, store=empty_store)
     assert ended.exit_code == 70
     assert "1 part could not be judged: what hangs on it is told as not known, all else was judged." in ended.stderr
@@ -187,7 +186,7 @@ def derive_whole(run: Run, monkeypatch: pytest.MonkeyPatch | None) -> None:
     for number, snapshot in enumerate(run.snapshots):
         (work / f"{number}.pickle").write_bytes(pickle.dumps(snapshot))
     if monkeypatch is not None:
-        fails_for(monkeypatch, in_process, "gather", lambda snapshot, *_, **__: snapshot.key.endswith(BROKEN))
+        fails_for(monkeypatch, derivation, "gather", lambda snapshot, *_, **__: snapshot.key.endswith(BROKEN))
     numbers = pa.RecordBatch.from_pydict({"number": list(range(len(run.snapshots)))})
     list(whole_snapshots._derive_each(str(work), run.failures)(iter([numbers])))
 
@@ -195,10 +194,10 @@ def derive_whole(run: Run, monkeypatch: pytest.MonkeyPatch | None) -> None:
 def test_a_partition_that_we_fail_of_even_unread_takes_its_snapshot_and_no_other(inputs, tmp_path, monkeypatch):
     run = a_run(inputs, tmp_path / "run")
     works = derive.Works(directory=str(tmp_path / "works"))
-    work = derive.SnapshotWork(root="", facts="", cluster="alone", snapshot_id="", partitions={})
     for name in ("one", BROKEN):
-        works.keep(f"alone/{name}", replace(work, snapshot_id=name))
-    fails_for(monkeypatch, derive, "_derived", lambda work, *_: work.snapshot_id == BROKEN)
+        key = f"alone/{name}"
+        works.keep(derivation.SnapshotWork(root="", key=key, cluster="alone", snapshot_id=name, partitions={}))
+    fails_for(monkeypatch, derivation, "_facts", lambda work, *_: work.snapshot_id == BROKEN)
     derive_group = derive._derive_group(works, run.failures)
     for name in ("one", BROKEN):
         row = {"audited": f"alone/{name}", "snapshot": f"alone/{name}", "topic": "t", "partition": 0, "path": "p"}

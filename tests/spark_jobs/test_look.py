@@ -8,7 +8,7 @@ import pytest
 from expectations.catalogue.registry import CATALOGUE
 from snapshots.adopt import open_snapshot
 from snapshots.errors import SnapshotError
-from spark_jobs.derive import restricted
+from spark_jobs.derivation import restricted
 from spark_jobs.look import EVERYTHING, Look, check_there, look
 from spark_jobs.plan import segment_tasks
 from spark_jobs.relations import RELATIONS

@@ -11,7 +11,7 @@ import pytest
 
 from snapshots.adopt import open_snapshot
 from spark_jobs import session
-from spark_jobs.derive import derive_partition, snapshot_work
+from spark_jobs.derivation import derive_partition, snapshot_work
 from spark_jobs.errors import UnavailableError
 from spark_jobs.index import SegmentTask, index_rows
 from spark_jobs.mounts import handed_over, must_see, seen
@@ -61,7 +61,7 @@ def test_one_file_or_one_broker_that_is_missing_is_named_and_stops_nobody(copy: 
 
 def test_small_files_that_a_worker_does_not_see_are_not_taken_for_missing(copy: Path, tmp_path: Path) -> None:
     facts = derived(copy)
-    work = snapshot_work(audited(copy), facts.context, None, tmp_path)
+    work = snapshot_work(audited(copy), facts.context, None)
     seen.cache_clear()
     copy.rename(tmp_path / "moved")
     with pytest.raises(UnavailableError, match="cannot be seen on"):

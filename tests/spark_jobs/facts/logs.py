@@ -11,7 +11,15 @@ from kafka_log.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from kafka_log.checkpoints import EpochEntry, LeaderEpochCheckpoint
 from kafka_log.corruption import Corruption
 from kafka_log.scan import BATCH_HEADER
-from spark_jobs.facts.context import PartitionContext
+from spark_jobs.facts.context import (
+    Assignment,
+    ClusterCopy,
+    CoordinatorKnowledge,
+    MetadataLogCopy,
+    PartitionContext,
+    PartitionHistory,
+    PartitionSettings,
+)
 from spark_jobs.facts.expiration import Expiration
 from spark_jobs.facts.partition_change import PartitionChange
 from spark_jobs.facts.replica import ReplicaFacts, replica_facts
@@ -125,22 +133,19 @@ def segment(
 
 def replica_input(*segments: IndexedSegment, broker_id: int = 1, **fields: Any) -> ReplicaInput:
     """A replica of t-0. `fields`: those of `ReplicaInput` and of what it is composed of, each by its own name."""
-
-    def of(kind: type, **otherwise: Any) -> Any:
-        return kind(**otherwise | {f.name: fields.pop(f.name) for f in dataclasses.fields(kind) if f.name in fields})
-
     return ReplicaInput(
-        place=of(
+        place=_taken(
             ReplicaPlace,
+            fields,
             broker_id=broker_id,
             log_dir=".",
             directory=f"broker-{broker_id}/t-0",
             topic="t",
             partition=0,
         ),
-        checkpointed=of(CheckpointedOffsets),
-        moment=of(CopyMoment, clean_shutdown=False, broker_quiet=True),
-        copied=of(CopiedKinds),
+        checkpointed=_taken(CheckpointedOffsets, fields),
+        moment=_taken(CopyMoment, fields, clean_shutdown=False, broker_quiet=True),
+        copied=_taken(CopiedKinds, fields),
         **{
             "segments": segments,
             "snapshots": (),
@@ -158,7 +163,7 @@ def replica(*rows: NDArray[Any], broker_id: int = 1, compacted: bool = False, **
     base = int(whole[0]["base_offset"]) if len(whole) else 0
     return replica_facts(
         replica_input(segment(whole, base_offset=base), broker_id=broker_id, **fields),
-        topic_compacted=compacted,
+        ever_compacted=compacted,
         tiered=False,
         expiration=EXPIRATION,
     )
@@ -178,47 +183,43 @@ class Disks:
 
 
 def context(**fields: Any) -> PartitionContext:
-    """A partition t-0 of brokers 1, 2, 3, led by broker 1 in epoch 0."""
+    """A partition t-0 of brokers 1, 2, 3, led by broker 1 in epoch 0.
+
+    `fields`: those of `PartitionContext` and of what it is composed of, each by its own name.
+    """
     return PartitionContext(
-        **{
-            "topic": "t",
-            "partition": 0,
-            "topic_id": "t" * 22,
-            "metadata_known": True,
-            "topic_deleted": False,
-            "topic_ids_deleted": {"t" * 22: False},
-            "leader_id": 1,
-            "last_leader_id": None,
-            "leader_epoch": 0,
-            "partition_epoch": 0,
-            "replicas": (1, 2, 3),
-            "isr": (1, 2, 3),
-            "elr": (),
-            "last_known_elr": (),
-            "adding_replicas": (),
-            "removing_replicas": (),
-            "changes": (),
-            "epoch_leaders": {0: 1},
-            "min_insync_replicas": 1,
-            "cleanup_policy": "delete",
-            "topic_compacted": False,
-            "unclean_leader_election_enable": False,
-            "remote_storage_enable": False,
-            "preallocate": False,
-            "producer_expiration": EXPIRATION,
-            "alive_brokers": frozenset({1, 2, 3}),
-            "cluster_stopped": False,
-            "snapshot_quiet": True,
-            "next_producer_id": None,
-            "transactions_by_producer": {},
-            "transaction_states_known": True,
-            "max_transaction_timeout_ms": 900_000,
-            "commits": (),
-            "remote_log_start_offset": None,
-            "captured_at_ms": 10_000_000,
-            **fields,
-        }
+        assignment=_taken(
+            Assignment,
+            fields,
+            known=True,
+            leader_id=1,
+            leader_epoch=0,
+            partition_epoch=0,
+            replicas=(1, 2, 3),
+            isr=(1, 2, 3),
+        ),
+        history=_taken(PartitionHistory, fields, topic_ids_deleted={"t" * 22: False}, epoch_leaders={0: 1}),
+        metadata=_taken(MetadataLogCopy, fields),
+        settings=_taken(
+            PartitionSettings,
+            fields,
+            min_insync_replicas=1,
+            cleanup_policy="delete",
+            unclean_leader_election_enable=False,
+            producer_expiration=EXPIRATION,
+            max_transaction_timeout_ms=900_000,
+        ),
+        cluster=_taken(
+            ClusterCopy, fields, alive_brokers=frozenset({1, 2, 3}), snapshot_quiet=True, captured_at_ms=10_000_000
+        ),
+        coordinators=_taken(CoordinatorKnowledge, fields, transaction_states_known=True),
+        **{"topic": "t", "partition": 0, "topic_id": "t" * 22, **fields},
     )
+
+
+def _taken(kind: type, fields: dict[str, Any], **otherwise: Any) -> Any:
+    """A value of a class, with those of `fields` that are its own."""
+    return kind(**otherwise | {f.name: fields.pop(f.name) for f in dataclasses.fields(kind) if f.name in fields})
 
 
 def change(**fields: Any) -> PartitionChange:

@@ -34,7 +34,7 @@ PAIRING = Pairing(
     previous_snapshot_id="monday",
     previous_captured=frozenset({1, 2, 3}),
     captured=frozenset({1, 2, 3}),
-    metadata_known=True,
+    known=True,
     previous_directory_ids={(1, "."): "one", (2, "."): "two", (3, "."): "three"},
     directory_ids={1: frozenset({"one"}), 2: frozenset({"two"}), 3: frozenset({"three"})},
 )
@@ -410,7 +410,7 @@ def test_replicas_that_came_and_went() -> None:
     assert continuity(without(ALL, 3), ALL)[3] == "missing before"
     unnamed = {"metadata_known": False, "replicas": (), "isr": ()}
     assert continuity(without(ALL, 3, **unnamed), ALL)[3] == "created"
-    assert continuity(without(ALL, 3, **unnamed, metadata_log_captured=False), ALL)[3] == "missing before"
+    assert continuity(without(ALL, 3, **unnamed, captured=False), ALL)[3] == "missing before"
     assert continuity(without(ALL, 3), ALL, previous_captured=frozenset({1, 2}))[3] == "not captured before"
     assert continuity(ALL, without(ALL, 3), captured=frozenset({1, 2}))[3] == "not captured"
     assert continuity(ALL, without(ALL, 3))[3] == "missing"

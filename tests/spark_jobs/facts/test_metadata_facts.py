@@ -53,7 +53,6 @@ def test_a_brokers_release_is_that_of_its_registration_at_the_time() -> None:
     history = replay(a_log([old, *orders(), change(leader=1), new, change(leader=2), change(leader=1)]))
     assert [history.release_of(1, at) for at in (0, 3999, 4000)] == [(4, 1), (4, 1), (4, 4)]
     assert history.release_of(2, 4000) is None, "it never registered"
-    assert history.releases_by_epoch(only(history)) == {0: (4, 1), 1: (4, 1), 2: None, 3: (4, 4)}
 
 
 def test_a_feature_has_the_level_of_the_time_and_before_a_lost_head_none_is_known() -> None:

@@ -273,5 +273,5 @@ def test_an_epoch_ends_where_the_next_begins_and_its_batches_may_end_earlier() -
 
 
 def test_what_the_metadata_log_does_not_know_has_no_partition_row() -> None:
-    assert "partitions" not in rows_of(metadata_known=False, leader_id=None)
+    assert "partitions" not in rows_of(known=False, leader_id=None)
     assert "partitions" not in rows_of(topic_deleted=True)
