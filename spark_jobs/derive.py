@@ -147,7 +147,7 @@ class _Told:
 
 
 def _gathered(snapshot: AuditedSnapshot, summaries: ds.Dataset, works: "Works", look: Look) -> _Told:
-    """Reads what is small of a snapshot, keeps the work for the tasks, writes the rows that are no task's."""
+    """Reads what is small of a snapshot, keeps the work for the tasks, writes the rows that no task writes."""
     facts = snapshot.target / "facts"
     shutil.rmtree(facts, ignore_errors=True)
     earlier = gather(snapshot.previous, summaries) if snapshot.previous is not None else None
