@@ -37,7 +37,15 @@ LINEAGES: Final = {
 
 
 def main() -> int:
-    """Publishes the captures, and takes each partition's drawing."""
+    """Writes every picture, and says how large it is."""
+    draw(PICTURES)
+    for path in sorted(PICTURES.glob("lineage-*.svg")):
+        print(f"{path.name}  {path.stat().st_size / 1000:.0f} kB")
+    return 0
+
+
+def draw(folder: Path) -> None:
+    """Publishes the captures, and takes each partition's drawing into a folder."""
     with tempfile.TemporaryDirectory(prefix="tidegauge-lineages-") as directory:
         scratch = Path(directory)
         with postgres.running(scratch / "postgres", remove=True) as embedded:
@@ -47,12 +55,10 @@ def main() -> int:
                 unpacked = unpack(ROOT / "tests" / "golden" / f"{capture}.tar.gz", scratch / capture)
                 publish_capture(url, unpacked, cluster=capture, snapshot_id="copy", captured_at=CAPTURED_AT)
             with server.running(url, host="127.0.0.1", port=0, docs=[]) as address:
-                take(address)
-    return 0
+                _take(address, folder)
 
 
-def take(address: str) -> None:
-    """Writes every picture."""
+def _take(address: str, folder: Path) -> None:
     to_svg = TO_SVG.read_text(encoding="utf-8").split("\n(lineage)", 1)[1]
     with chromium() as browser:
         context = browser.new_context(
@@ -62,8 +68,7 @@ def take(address: str) -> None:
         for name, (capture, topic, partition) in LINEAGES.items():
             page.goto(f"/clusters/{capture}/topics/{topic}/partitions/{partition}")
             svg = page.locator(".lineage").evaluate(f"(lineage){to_svg}")
-            (PICTURES / f"lineage-{name}.svg").write_text(svg, encoding="utf-8")
-            print(f"lineage-{name}.svg  {len(svg) / 1000:.0f} kB")
+            (folder / f"lineage-{name}.svg").write_text(svg, encoding="utf-8")
 
 
 if __name__ == "__main__":
