@@ -71,15 +71,17 @@ def _command(path: tuple[str, ...], command: click.Command) -> Iterator[str]:
     options = [p for p in command.params if isinstance(p, click.Option)]
     yield f"    {' '.join([*path, *arguments, *(['[OPTIONS]'] if options else [])])}"
     yield ""
-    yield plain(_help(command))
-    yield ""
+    for paragraph in _help(command):
+        yield plain(paragraph)
+        yield ""
     if options:
         yield from table("option", "without it", "meaning")(_option_row(option) for option in options)
         yield ""
 
 
-def _help(command: click.Command) -> str:
-    return " ".join((command.help or "").split("\f")[0].split())
+def _help(command: click.Command) -> list[str]:
+    """The paragraphs of a command's help, a line each."""
+    return [" ".join(paragraph.split()) for paragraph in (command.help or "").split("\f")[0].split("\n\n")]
 
 
 def _metavar(argument: click.Argument, command: click.Command) -> str:
