@@ -56,6 +56,10 @@ FAULTS ?=
 faults: $(STAMP)  ## each fault against whole audits 100 times (TIMES=1: once; FAULTS='"kill -9" SIGTERM': these), for docs/faults.md
 	PYTHONPATH=. $(BIN)/python -m benchmarks.faults --times $(TIMES) $(if $(FAULTS),--faults $(FAULTS)) --write
 
+.PHONY: site
+site: $(STAMP)  ## the documentation as pages, build/site/index.html; a broken link fails
+	@$(BIN)/python docs/build_site.py
+
 .PHONY: format
 format: $(STAMP)  ## bring every file into the house's format
 	$(BIN)/ruff format .

@@ -1,10 +1,12 @@
-"""A page for each invariant, an index of them, and how much of the published list the catalogue covers.
+"""A page for each invariant, lists of them, and how much of the published list the catalogue covers.
 
-In: the catalogue, causes, runbooks. Out: Markdown texts by path below `docs/invariants/`, and the rows of the table of
-coverage. The rule that must hold: everything on a page is in the invariant's object, its runbook, or the causes.
+In: the catalogue, causes, runbooks. Out: Markdown texts by file name below `docs/invariants/`. The lists are kept in
+the repository and lead to the runbooks, which lie there too; in the site, where every invariant has its page, they
+lead to the pages. The rule that must hold: everything on a page is in the invariant's object, its runbook, or the
+causes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from expectations.catalogue.model import Invariant
@@ -21,16 +23,23 @@ LISTED: Final[Mapping[str, int]] = {
 
 
 def pages() -> Iterator[tuple[str, str]]:
-    """Every page: its file's name and its text."""
+    """Every page of the site, the lists too: its file's name and its text."""
     for invariant in CATALOGUE.values():
         yield page_name(invariant), "\n".join(_page(invariant)) + "\n"
-    yield "README.md", "\n".join(_index()) + "\n"
-    yield "implications.md", "\n".join(_implications()) + "\n"
+    yield "README.md", "\n".join(_index("A page each, made from the catalogue.", page_name)) + "\n"
+    yield "implications.md", "\n".join(_implications(page_name)) + "\n"
 
 
-def page_name(invariant: Invariant) -> str:
-    """An invariant's page."""
-    return f"{invariant.code}-{invariant.name}.md"
+def lists() -> Iterator[tuple[str, str]]:
+    """What the repository keeps: the lists, with links to the runbooks."""
+    pages_are = "Links lead to their runbooks; `make site` makes a page of each, which says how it is judged, too."
+    yield "README.md", "\n".join(_index(pages_are, runbook_path)) + "\n"
+    yield "implications.md", "\n".join(_implications(runbook_path)) + "\n"
+
+
+def runbook_path(invariant: Invariant) -> str:
+    """An invariant's runbook, from `docs/invariants/`."""
+    return f"../../expectations/runbooks/{invariant.name}.md"
 
 
 def _coverage() -> Iterator[str]:
@@ -78,7 +87,7 @@ def _page(invariant: Invariant) -> Iterator[str]:
     yield f"| family | {FAMILIES[invariant.code[0]]} |"
     yield f"| key | `{invariant.key}` |"
     yield f"| severity | {invariant.severity.value} |"
-    yield f"| judged on | `{invariant.relation}` ([its columns](../reference.md#{invariant.relation})) |"
+    yield f"| judged on | `{invariant.relation}` ([its columns](../reference/relations/{invariant.relation}.md)) |"
     yield f"| Kafka's rule | {_cell(invariant.reference)} |"
     yield f"| evidence | {', '.join(f'`{name}`' for name in invariant.evidence)} |"
     yield f"| since | {invariant.since} |"
@@ -169,10 +178,10 @@ def _runbook(invariant: Invariant) -> Iterator[str]:
     yield from runbook(invariant).splitlines()[1:]
 
 
-def _index() -> Iterator[str]:
+def _index(pages_are: str, address: Callable[[Invariant], str]) -> Iterator[str]:
     yield "# The invariants"
     yield ""
-    yield f"{len(CATALOGUE)} invariants, a page each, made from the catalogue by `python docs/generate.py`."
+    yield f"{len(CATALOGUE)} invariants. {pages_are}"
     yield "[Which breach follows from which](implications.md) is a page of its own."
     yield from _coverage()
     for family, title in FAMILIES.items():
@@ -185,26 +194,32 @@ def _index() -> Iterator[str]:
         yield "| code | invariant | severity | what must hold |"
         yield "| --- | --- | --- | --- |"
         for i in members:
-            yield f"| {i.code} | [{i.name}]({page_name(i)}) | {i.severity.value} | {_cell(_plain(i.statement))} |"
+            yield f"| {i.code} | [{i.name}]({address(i)}) | {i.severity.value} | {_cell(_plain(i.statement))} |"
 
 
-def _implications() -> Iterator[str]:
+def _implications(address: Callable[[Invariant], str]) -> Iterator[str]:
     yield "# Which breach follows from which"
     yield ""
     yield "Where a breach on the left is found, breaches on the right of the same partition (and the same broker or"
-    yield "election, where both name one) are told as its consequences, and what follows from these in turn."
-    yield "There is no circle."
+    yield "election, where both name one) are listed under it as its consequences, and so is what follows from these."
+    yield "No breach is a consequence of itself."
     yield ""
     yield "| breach | makes these consequences |"
     yield "| --- | --- |"
     for code, codes in direct(CATALOGUE).items():
         if codes:
-            yield f"| [{code} {CATALOGUE[code].name}]({page_name(CATALOGUE[code])}) | {_links(codes)} |"
+            invariant = CATALOGUE[code]
+            yield f"| [{code} {invariant.name}]({address(invariant)}) | {_links(codes, address)} |"
 
 
-def _links(codes: tuple[str, ...] | list[str]) -> str:
-    """Codes as links to their pages; one that the catalogue does not have yet, as it is."""
-    return ", ".join(f"[{c}]({page_name(CATALOGUE[c])})" if c in CATALOGUE else c for c in codes)
+def page_name(invariant: Invariant) -> str:
+    """An invariant's page."""
+    return f"{invariant.code}-{invariant.name}.md"
+
+
+def _links(codes: tuple[str, ...] | list[str], address: Callable[[Invariant], str] = page_name) -> str:
+    """Codes as links; one that the catalogue does not have yet, as it is."""
+    return ", ".join(f"[{c}]({address(CATALOGUE[c])})" if c in CATALOGUE else c for c in codes)
 
 
 def _code(sql: str) -> str:

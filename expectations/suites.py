@@ -1,9 +1,8 @@
 """Great Expectations suites, rendered from the catalogue and run in Postgres where the facts are staged.
 
 In: a store's URL and runs. Out: for each run and invariant whether Great Expectations found rows that breach it, and
-how many.
-The rule that must hold: Great Expectations is the judge of breaches. An expectation that could not be evaluated, or
-that counts other rows than `verdicts` does, is our error and stops the run; it is never read as success.
+how many. Great Expectations is the judge of breaches. An expectation that could not be evaluated, or that counts other
+rows than `verdicts` does, is our error and stops the run; it is never read as success.
 
 One suite a relation, one expectation an invariant, one batch the rows of all the runs judged together: a validation
 costs some tens of milliseconds whatever it looks at. Each expectation counts, run by run, and fetches no row: the rows

@@ -1,7 +1,7 @@
 """Schemas of the coordinators' records: group, transaction and remote-log topics.
 
-In: nothing; the notation is that of `kafka_log.schemas`. Out: `COORDINATOR_SCHEMAS` by name. The rule that must hold:
-these are the field names, types, versions and tags of Kafka 4.4's record definitions, older versions included.
+In: nothing; the notation is that of `kafka_log.schemas`. Out: `COORDINATOR_SCHEMAS` by name. These are the field names,
+types, versions and tags of Kafka 4.4's record definitions, older versions included.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
 """Offset and time indexes: `<base>.index` and `<base>.timeindex`.
 
-In: a file's bytes. Out: its entries as arrays, and its damage. The rule that must hold: the active segment's file is
-preallocated and memory-mapped, so zeros behind the entries are padding, and entries that a live truncation left
-behind them are stale, not damage (OffsetIndex#truncateTo only shrinks the count in memory). A sealed segment's file
-is trimmed, and so is the active one's by a clean stop.
+In: a file's bytes. Out: its entries as arrays, and its damage. The active segment's file is preallocated and
+memory-mapped, so zeros behind the entries are padding, and entries that a live truncation left behind them are stale,
+not damage (OffsetIndex#truncateTo only shrinks the count in memory). A sealed segment's file is trimmed, and so is the
+active one's by a clean stop.
 
     .index       8 bytes each: offset relative to the base i32, position of its batch i32
     .timeindex  12 bytes each: largest timestamp so far i64, offset relative to the base i32

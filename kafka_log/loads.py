@@ -1,6 +1,6 @@
 """Big-endian numbers at an address, for compiled code.
 
-In: an address. Out: the number there. The rule that must hold: who asks has made sure that the bytes are his.
+In: an address. Out: the number there. The caller has made sure that the bytes are its own.
 """
 
 import sys

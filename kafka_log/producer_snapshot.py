@@ -1,7 +1,7 @@
 """Producer snapshots: `<offset>.snapshot`, the producers' state up to an offset.
 
-In: a file's bytes. Out: its entries and its damage. The rule that must hold: entries of a file whose checksum does not
-match are still handed out, beside the `Corruption`; whether to believe them is the reader's business.
+In: a file's bytes. Out: its entries and its damage. Entries of a file whose checksum does not match are still handed
+out, beside the `Corruption`; whether to believe them is the reader's business.
 
     0    version        i16   1
     2    crc            u32   CRC-32C over everything behind it

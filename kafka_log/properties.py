@@ -1,8 +1,8 @@
 """Small files of a log dir: `meta.properties`, `partition.metadata`, `quorum-state`, `.kafka_cleanshutdown`.
 
-In: a file's bytes. Out: what they say, None for what they don't, and a `Corruption` for what cannot be right. The rule
-that must hold: what is larger than any of them is not taken apart, since a line of it takes a hundred times its bytes.
-Sources: MetaProperties, PartitionMetadataFile, FileQuorumStateStore, CleanShutdownFileHandler.
+In: a file's bytes. Out: what they say, None for what they don't, and a `Corruption` for what cannot be right. What is
+larger than any of them is not taken apart, since a line of it takes a hundred times its bytes. Sources: MetaProperties,
+PartitionMetadataFile, FileQuorumStateStore, CleanShutdownFileHandler.
 """
 
 import json

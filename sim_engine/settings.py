@@ -1,7 +1,6 @@
 """How a world is set up: the protocol that its brokers speak, and their timers.
 
-Nothing flows in or out here: these are values. The rule that must hold: the defaults are those of Kafka 4.4, but for
-what a note says.
+Nothing flows in or out here: these are values. The defaults are those of Kafka 4.4, but for what a note says.
 
 Source: ReplicationConfigs, ServerLogConfigs, QuorumConfig, KRaftConfigs, RemoteLogManagerConfig.
 """

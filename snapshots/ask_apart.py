@@ -1,8 +1,8 @@
 """Asking a cluster from a process of its own, so that nothing that happens to a client library happens to a capture.
 
-In: bootstrap servers and how to reach them. Out: `ClusterAnswers`, or a `ClusterError`. The rule that must hold:
-librdkafka ends its process when one of its assertions fails, which brokers that go away in the middle of a request
-have made happen; a capture of hours must not end with it. Secrets go through a pipe and are on no command line.
+In: bootstrap servers and how to reach them. Out: `ClusterAnswers`, or a `ClusterError`. Librdkafka ends its process
+when one of its assertions fails, which brokers that go away in the middle of a request have made happen; a capture of
+hours must not end with it. Secrets go through a pipe and are on no command line.
 """
 
 import json

@@ -1,8 +1,8 @@
 """A node's own copy of the metadata log, among its log dirs: whether there is one, and what it says of leaders.
 
 In: a log dir held open, a node's meta.properties. Out: `Leaders`; or why no log dir of the node has the metadata log.
-The rule that must hold: every node of a KRaft cluster has a copy, so where none was given, another directory holds it;
-a broker of the ZooKeeper era has none anywhere.
+Every node of a KRaft cluster has a copy, so where none was given, another directory holds it; a broker of the ZooKeeper
+era has none anywhere.
 """
 
 from collections.abc import Iterable

@@ -1,10 +1,10 @@
 """Logs whose first segments nobody copied, as their leader-epoch-checkpoint tells.
 
-In: a snapshot's listing, what replicas' own files say, whether a topic was ever tiered. Out: what is missing. The rule
-that must hold: a broker that deletes a log's first segments takes the leader epochs below the new start out of the
-checkpoint (LeaderEpochFileCache#truncateFromStart, when it deletes and when it loads the log), so one that begins below
-the first segment tells of segments that the broker has. Where the remote tier has them, too, the checkpoint reaches
-back to what is there (UnifiedLog#maybeIncrementLogStartOffset).
+In: a snapshot's listing, what replicas' own files say, whether a topic was ever tiered. Out: what is missing. A broker
+that deletes a log's first segments takes the leader epochs below the new start out of the checkpoint
+(LeaderEpochFileCache#truncateFromStart, when it deletes and when it loads the log), so one that begins below the first
+segment tells of segments that the broker has. Where the remote tier has them, too, the checkpoint reaches back to what
+is there (UnifiedLog#maybeIncrementLogStartOffset).
 
 It is asked of plain copies alone. A capture names what it could not copy, and nobody else's listing stands against its
 own: a broker at work deletes segments between two files that are read, and writes the checkpoint somewhat later

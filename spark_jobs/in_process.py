@@ -1,8 +1,8 @@
 """A small snapshot's facts in this process, without Spark: the same functions in the same order, called one by one.
 
-In: a snapshot. Out: `Derived`, the tables of every relation, and what they were made from. The rule that must hold: it
-calls what the Spark tasks call; only who calls differs. It is for snapshots of a few kilobytes, where handing one to a
-task takes longer than deriving it: states of a model, by the ten thousand.
+In: a snapshot. Out: `Derived`, the tables of every relation, and what they were made from. It calls what the Spark
+tasks call; only who calls differs. It is for snapshots of a few kilobytes, where handing one to a task takes longer
+than deriving it: states of a model, by the ten thousand.
 """
 
 from collections.abc import Mapping

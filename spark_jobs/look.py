@@ -111,7 +111,9 @@ def _code(given: str) -> str:
     if code not in CATALOGUE:
         near = get_close_matches(given, [*CATALOGUE, *by_name], n=1)
         hint = f" Is {near[0]} meant?" if near else ""
-        raise SnapshotError(f"--invariant {given}: no invariant has this code.{hint} docs/reference.md lists them.")
+        raise SnapshotError(
+            f"--invariant {given}: no invariant has this code.{hint} docs/invariants/README.md lists them."
+        )
     return code
 
 

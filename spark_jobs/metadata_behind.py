@@ -1,10 +1,10 @@
 """Where the metadata log at hand ends too early: replicas that know of elections or topics which it does not tell.
 
 In: the metadata history, the brokers whose own copies of it cannot end too early, what replicas' own files say. Out:
-`Ahead`, by partition. The rule that must hold: a broker does nothing that its own copy of the metadata log has not told
-it (BrokerMetadataPublisher). So only the replica of a broker can be ahead whose copy is not at hand, or was made while
-it ran: then the log may have been copied long before the replica. Where the two are of one moment, and the log says
-less, something is wrong with the replica.
+`Ahead`, by partition. A broker does nothing that its own copy of the metadata log has not told it
+(BrokerMetadataPublisher). So only the replica of a broker can be ahead whose copy is not at hand, or was made while it
+ran: then the log may have been copied long before the replica. Where the two are of one moment, and the log says less,
+something is wrong with the replica.
 """
 
 from collections.abc import Collection, Iterable

@@ -1,9 +1,9 @@
 """Reading the metadata logs of a snapshot: what they tell together, and what each node itself knew.
 
 In: a snapshot's listing. Out: `MetadataRead`: the history, the image at its end, up to where each node's own copy
-reaches, and what each node's snapshot files say. The rule that must hold: the copy that reaches furthest is read, by
-leader epoch first; what is gone from its head is read from copies that still have it, as far back as they join without
-a hole. A copy that ends before that is a history of its own (`islands`): over a hole nothing can be replayed.
+reaches, and what each node's snapshot files say. The copy that reaches furthest is read, by leader epoch first; what is
+gone from its head is read from copies that still have it, as far back as they join without a hole. A copy that ends
+before that is a history of its own (`islands`): over a hole nothing can be replayed.
 
 A controller's last words that no other node has are harmless, because they only concern itself.
 """

@@ -1,8 +1,8 @@
 """Every node's copy of the metadata log: what its segments' summaries, its quorum-state and its snapshots tell.
 
 In: a snapshot's listing, the summaries of the index step, what `metadata_log` has read. Out: the relations about the
-metadata log. The rule that must hold: one copy is read whole, the others are told of by their summaries, and are opened
-only where an epoch begins otherwise than in that one.
+metadata log. One copy is read whole, the others are told of by their summaries, and are opened only where an epoch
+begins otherwise than in that one.
 """
 
 from collections.abc import Collection, Mapping

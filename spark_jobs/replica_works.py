@@ -52,7 +52,7 @@ def replica_works(read: SmallFiles, unread: list[LeftOut]) -> dict[PartitionKey,
 
 
 def _unreadable(root: Location, replica: ReplicaFiles) -> Iterator[LeftOut]:
-    """Derived files that do not open: they are read where their logs are, which cannot name them."""
+    """Derived files that cannot be opened. The tasks, which read them beside their logs, do not report them."""
     indexes = [f for s in replica.segments for f in (s.index, s.timeindex, s.txnindex) if f is not None]
     names = [file.path for file in (*indexes, *(f for _, f in replica.snapshots))]
     for path, reason in unreadable(root, replica.directory, names):

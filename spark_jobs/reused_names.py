@@ -1,9 +1,9 @@
 """Whether a checkpoint's entry is about the log that lies there now, or about an earlier one of the same name.
 
 In: the metadata history, a replica's place, the checkpoint file and the replica's partition.metadata. Out: a yes or no.
-The rule that must hold: checkpoint files know topics by name only and are written every few seconds, so for that long
-a topic that was deleted and created again under its name, or a replica that was moved away and back, has its
-predecessor's offsets there; they say nothing of the new log.
+Checkpoint files know topics by name only and are written every few seconds, so for that long a topic that was deleted
+and created again under its name, or a replica that was moved away and back, has its predecessor's offsets there; they
+say nothing of the new log.
 """
 
 from typing import Final

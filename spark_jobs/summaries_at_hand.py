@@ -1,8 +1,8 @@
 """The index step's rows, snapshot by snapshot, as the driver looks at them.
 
 In: a run whose index step is done. Out: for each audited snapshot a dataset with its rows and its earlier snapshot's.
-The rule that must hold: many small snapshots cost one look at the files for some hundred of them, not one each; a large
-one is never brought into memory, but read through its filters.
+Many small snapshots cost one look at the files for some hundred of them, not one each; a large one is never brought
+into memory, but read through its filters.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """The snapshots of a run that have not failed, and those that have as one error.
 
-In: a run, with its notes of failures. Out: the run without the snapshots that failed. The rule that must hold: a
-snapshot goes with the one that it is compared with.
+In: a run, with its notes of failures. Out: the run without the snapshots that failed. A snapshot goes with the one that
+it is compared with.
 """
 
 from dataclasses import replace

@@ -1,8 +1,8 @@
 """The ledger of acknowledgements beside a simulated snapshot: TRUTH.json.
 
 In: a snapshot's directory. Out: what producers with acks=all were told, by partition; None where there is no such file,
-as there never is beside a captured one. The rule that must hold: D19 alone judges it. Nothing else of an audit reads
-the truth about a simulated cluster, or the audit could not be scored by it.
+as there never is beside a captured one. D19 alone judges it. Nothing else of an audit reads the truth about a simulated
+cluster, or the audit could not be scored by it.
 """
 
 import json

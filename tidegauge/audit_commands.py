@@ -102,12 +102,12 @@ def audit_command(
 
     SNAPSHOT is a directory or a URL; `latest` is the newest of --cluster, `all` each of the instants given. A directory
     of broker-<id>/ without a manifest is taken as a fuzzy copy. With --previous, one SNAPSHOT is audited and compared
-    with an earlier one: committed records that are on no replica any more are told as lost. With --previous auto each
+    with an earlier one: committed records that no replica has any more are reported lost. With --previous auto each
     SNAPSHOT is compared with the newest of its cluster that was captured before it and has been audited into the same
     store, if there is one.
 
-    Of several SNAPSHOTs, one that cannot be audited is named at the end with its error, and the exit code is that
-    error's (2, 3 or 70) whatever the others breach; they are judged and published all the same.
+    If one of several SNAPSHOTs cannot be audited, its error comes at the end and decides the exit code (2, 3 or 70),
+    whatever the others breach. The others are judged and published all the same.
     """
     from spark_jobs.look import look
     from tidegauge.audit import AuditResult, audit

@@ -66,7 +66,7 @@ def salvage_command(
     for reason in saved.unreadable:
         progress(f"not salvaged: {reason}")
     for reason in saved.survivors_unreadable:
-        progress(f"not compared, so it may hold records that are told as to be produced again: {reason}")
+        progress(f"not compared, so it may hold records that are reported as to be produced again: {reason}")
     span = f" [{saved.start_offset}, {saved.end_offset})" if saved.records else ""
     click.echo(
         plain(

@@ -178,7 +178,9 @@ class _bar:  # noqa: N801 - reads as a verb where it is used
     help="full: every byte; headers: batch headers, Kafka's own topics and small files, no record of a user's topic.",
 )
 @click.option("--hash-topics", is_flag=True, help="Replace names of user topics by a keyed hash (mode headers).")
-@click.option("--hash-key", type=_DIRECTORY, metavar="FILE", help="The hash's key; by default one that nobody keeps.")
+@click.option(
+    "--hash-key", type=_DIRECTORY, metavar="FILE", help="The hash's key; by default a random one that is not kept."
+)
 @click.option("--bootstrap", metavar="HOST:PORT", help="Ask the running cluster too, and keep its answers.")
 @click.option("--client-config", type=_DIRECTORY, metavar="FILE", help="A client's properties, to reach the cluster.")
 @click.option("--max-mb-per-s", type=click.FloatRange(min=0, min_open=True), help="Read at most so many MB a second.")
@@ -228,7 +230,7 @@ def capture_command(as_json: bool, **options: Any) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on standard output.")
 @_told
 def explore_command(model: str, max_states: int | None, out: Path | None, as_json: bool, **constants: int) -> None:
-    """Visit every state that a small partition can reach under MODEL, and tell the shortest way to a lost record.
+    """Visit every state that a small partition can reach under MODEL, and print the shortest way to a lost record.
 
     The models and constants are those of the public TLA+ specification of Kafka replication, where the first model is
     called KafkaTruncateToHighWatermark; either name will do.

@@ -1,7 +1,7 @@
 """The command `tidegauge metadata`: its options, and what it prints.
 
-In: arguments. Out: the image of an offset, or what two images tell differently, as lines or as JSON. The rule that must
-hold: whatever it knows is in `tidegauge.metadata`, which is imported when the command runs.
+In: arguments. Out: the image of an offset, or what two images tell differently, as lines or as JSON. Whatever it knows
+is in `tidegauge.metadata`, which is imported when the command runs.
 """
 
 import json

@@ -91,7 +91,7 @@ VARIABLES: Final = (
     Variable(
         name="TIDEGAUGE_ALERTS",
         default="",
-        meaning="The YAML file that says who is told of breaches, and when not.",
+        meaning="The YAML file that says who gets which alerts, and when not.",
     ),
     Variable(
         name="TIDEGAUGE_CONSOLE_URL",
@@ -195,7 +195,7 @@ def trusted_by(given: Path | None) -> "Trusted | None":
 
 
 def alerts_file() -> Path | None:
-    """The file that says who is told of breaches."""
+    """The file that says who gets which alerts."""
     given = os.environ.get("TIDEGAUGE_ALERTS")
     return Path(given).expanduser() if given else None
 

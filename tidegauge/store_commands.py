@@ -116,7 +116,7 @@ def names_command(store: str | None) -> None:
     help="CLUSTER_ID is another cluster: its snapshots stay refused, and the alert is over.",
 )
 @click.option("--by", required=True, metavar="NAME", help="Who says so.")
-@click.option("--note", default="", help="Why, for whoever asks later.")
+@click.option("--note", default="", help="Why, for those who ask later.")
 @click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL, else the embedded one.")
 @told
 def settle_command(
@@ -134,7 +134,7 @@ def settle_command(
     if outcome is None:
         raise click.UsageError("Say what it is: --rebuilt (the same cluster, set up anew) or --not-ours (another one).")
     if not by.strip():
-        raise click.UsageError("--by names whoever says so, for those who ask later.")
+        raise click.UsageError("--by has to name who says so, for those who ask later.")
     with store_at(store or settings.store_url()) as url:
         migrate(url)
         over = settle(url, cluster, cluster_id, outcome, by=by.strip(), note=note)

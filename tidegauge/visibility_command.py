@@ -1,7 +1,7 @@
 """The command `tidegauge visibility`: its options, and what it prints.
 
-In: arguments. Out: what consumers see of each batch of a replica, as lines or as JSON. The rule that must hold:
-whatever it knows is in `tidegauge.visibility`, which is imported when the command runs.
+In: arguments. Out: what consumers see of each batch of a replica, as lines or as JSON. Whatever it knows is in
+`tidegauge.visibility`, which is imported when the command runs.
 """
 
 import json

@@ -17,10 +17,10 @@ KEPT: Final = Path(__file__).resolve().parents[2] / "docs" / "faults.json"
 PAGE: Final = KEPT.with_suffix(".md")
 _HEAD: Final = """# What faults did to audits
 
-`make faults` lets a real `tidegauge audit`, with a home and a store of its own, meet a fault at a random instant, then
-gives the same command again. The store is right if it has exactly one published run of the snapshot, with the verdicts,
-breaches and losses of an undisturbed audit, nothing is staged, and `report.json` tells of that run. What was left is
-told twice: what the fault left until the next command, and what was there after it.
+`make faults` runs a real `tidegauge audit`, with a home and a store of its own, and lets a fault happen at a random
+instant. Then it gives the same command again. The store is right if it has exactly one published run of the snapshot,
+with the verdicts, breaches and losses of an undisturbed audit, if nothing is staged, and if `report.json` is of that
+run. Two columns say what was left behind: until the next command, and after it.
 
     make faults                            each fault 100 times
     make faults TIMES=5 FAULTS=SIGTERM     one of them, five times
@@ -29,11 +29,11 @@ told twice: what the fault left until the next command, and what was there after
 |---|---|--:|---|--:|---|---|--:|
 """
 _FOOT: Final = """
-Exit codes below 0 are signals that ended the command before it could hear them. An audit that was through before its
-fault came ends as an undisturbed one, with {calm}. `process postgres` is the embedded server, which the next command
-takes over and stops; `work in the run directory` is what the steps handed to each other until then. The clock is that
-of the command alone: Postgres and the JVM keep the machine's. [faults.json](faults.json) has every attempt, told by its
-seed and number; `python -m benchmarks.faults --write` writes both files.
+Exit codes below 0 are signals that ended the command before it could react. An audit that finished before its fault
+ends like an undisturbed one, with {calm}. `process postgres` is the embedded server, which the next command takes over
+and stops. `work in the run directory` is what the steps had handed to each other. Only the command sees the wrong
+clock; Postgres and the JVM keep the machine's. [faults.json](faults.json) has every attempt, by its seed and number;
+`python -m benchmarks.faults --write` writes both files.
 """
 
 

@@ -19,8 +19,9 @@ _HEAD: Final = """# What hostile bytes did
 `make fuzz` reads damaged files with every decoder, derives the facts of damaged snapshots, and audits some. An input is
 a real broker's file with bits flipped, spans cut, doubled or exchanged, and numbers set to what breaks readers. What is
 packed is unpacked, damaged and packed again, and sizes and checksums are mostly made right, so that damage gets past
-them. A crash is an error that a reader does not say it raises, a promise that it breaks (every byte told, positions
-inside the file, what was written read as the same), a process that dies, or one that is not done in two minutes.
+them. A crash is an error that a reader does not document, a promise that it breaks (every byte is accounted for,
+positions lie inside the file, what was written reads the same), a process that dies, or one that takes more than two
+minutes.
 
     make fuzz                              a minute of it, over all kinds
     make fuzz FUZZ="--seconds 3600"        an hour
@@ -31,7 +32,7 @@ inside the file, what was written read as the same), a process that dies, or one
 """
 _FOOT: Final = """
 The slowest is processor time on a shared core; of an audit it is a snapshot's share of the time that the snapshots
-audited with it take. An input is told by its kind, its seed and its number; these are numbers {first:,} and up of seed
+audited with it take. An input has a kind, a seed and a number; these are numbers {first:,} and up of seed
 {seeds}. [fuzz.json](fuzz.json) has the figures; `python -m benchmarks.fuzz --write` writes both files.
 """
 

@@ -1,7 +1,7 @@
 """Family G, compaction: what the log cleaner must leave, in one snapshot.
 
-In: the columns of `upkeep`, `key_comparisons` and `index_files`. Out: invariants B19, G02, G04 and G06 to G08. The rule
-that must hold here: each broker cleans by itself, so two replicas may differ in every byte and mean the same.
+In: the columns of `upkeep`, `key_comparisons` and `index_files`. Out: invariants B19, G02, G04 and G06 to G08. Each
+broker cleans by itself, so two replicas may differ in every byte and mean the same.
 """
 
 from typing import Final

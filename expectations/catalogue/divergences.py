@@ -1,8 +1,8 @@
 """Invariants between a follower and its partition's reference replica, the leader or the last one (family D).
 
-In: rows of `divergences`. The rule that must hold here: leader epochs order copies of different moments, offsets do
-not. What rests on epochs and on what both had declared committed is judged in a fuzzy copy too; what compares two log
-ends or two high watermarks is unknown there when it looks wrong.
+In: rows of `divergences`. Leader epochs order copies of different moments, offsets do not. What rests on epochs and on
+what both had declared committed is judged in a fuzzy copy too; what compares two log ends or two high watermarks is
+unknown there when it looks wrong.
 """
 
 from typing import Final

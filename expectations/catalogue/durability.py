@@ -1,7 +1,6 @@
 """Invariants about how many disks the committed records are truly on (family D).
 
-In: rows of `divergences`, `partitions`. The rule that must hold here: an ISR is a promise about logs, and what the logs
-hold is what counts.
+In: rows of `divergences`, `partitions`. An ISR is a promise about logs, and what the logs hold is what counts.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """Invariants about consumer groups: what they committed against what is stored (family J).
 
-In: rows of `committed_offsets`. The rule that must hold here: retention may pass a group that lags; only an offset that
-the partition never had, or has no more, is somebody's fault.
+In: rows of `committed_offsets`. Retention may pass a group that lags; only an offset that the partition never had, or
+has no more, is somebody's fault.
 """
 
 from typing import Final

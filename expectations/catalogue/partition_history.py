@@ -1,8 +1,8 @@
 """Invariants about a partition's history in the metadata log: epochs, ELR, recovery, who may be in sync (family K).
 
-In: rows of `partition_changes` (each record of a partition, with the state it left) and of `partitions`. The rule that
-must hold here: change records carry no epoch, so the replay alone proves nothing about it; a partition's first record
-and the metadata snapshots say what it must come to.
+In: rows of `partition_changes` (each record of a partition, with the state it left) and of `partitions`. Change records
+carry no epoch, so the replay alone proves nothing about it; a partition's first record and the metadata snapshots say
+what it must come to.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """Family A, records: what lies inside a batch against what its header says of it.
 
-In: the columns of `segments` that the scan filled where records were at hand. Out: invariants A06 and A10. The rule
-that must hold here: a snapshot of headers has no records, and says so.
+In: the columns of `segments` that the scan filled where records were at hand. Out: invariants A06 and A10. A snapshot
+of headers has no records, and says so.
 """
 
 from typing import Final

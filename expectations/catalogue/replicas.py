@@ -1,8 +1,8 @@
 """Invariants about leader epochs: in one log, against other replicas, and against the metadata log (family D).
 
-In: rows of `segments`, `replicas`, `epoch_spans`, `partition_changes`. The rule that must hold here: an epoch has one
-leader, elected by a record of the metadata log, and every replica that has records of the epoch got them from it.
-What follower and leader hold, compared with one another, is in `divergences`.
+In: rows of `segments`, `replicas`, `epoch_spans`, `partition_changes`. An epoch has one leader, elected by a record of
+the metadata log, and every replica that has records of the epoch got them from it. What follower and leader hold,
+compared with one another, is in `divergences`.
 """
 
 from typing import Final

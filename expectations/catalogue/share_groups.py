@@ -1,6 +1,6 @@
 """Invariants about share groups: how far they are with a partition, as their coordinator has written it (family J).
 
-In: rows of `share_states`. The rule that must hold here: retention may pass a group that lags.
+In: rows of `share_states`. Retention may pass a group that lags.
 """
 
 from typing import Final

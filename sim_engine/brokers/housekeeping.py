@@ -1,7 +1,7 @@
 """A broker's periodic work: checkpoints, retention, cleaning, forgetting producers.
 
 In: a timer. Out: checkpoint files as they are on the disk from now on, logs without what may go, and when the timer is
-due again. The rule that must hold: between two checkpoints the files are old, and that is what a dead broker leaves.
+due again. Between two checkpoints the files are old, and that is what a dead broker leaves.
 
 Source: Kafka ReplicaManager#checkpointHighWatermarks, LogManager#checkpointLogRecoveryOffsets,
 #checkpointLogStartOffsets, #cleanupLogs.

@@ -91,7 +91,7 @@ def lead(turn: Turn, broker_id: int, partition: TopicPartition, image: Partition
 
 
 def leave(turn: Turn, broker_id: int, partition: TopicPartition) -> None:
-    """The broker leads this partition no longer: who waits is told so."""
+    """The broker no longer leads this partition; requests that wait for it get an error."""
     leadership = turn.leadership(broker_id, partition)
     if leadership is None:
         return

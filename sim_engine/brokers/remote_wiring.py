@@ -1,7 +1,7 @@
 """Where a broker's work on the remote tier is plugged into the engine.
 
-In: nothing. Out: handlers by action, message and timer, which `sim_engine.engine` takes over. The rule that must hold:
-what comes back to a broker in answer to a client's request is about the tier, for brokers make none for another reason.
+In: nothing. Out: handlers by action, message and timer, which `sim_engine.engine` takes over. What comes back to a
+broker in answer to a client's request is about the tier, for brokers make none for another reason.
 """
 
 from collections.abc import Callable

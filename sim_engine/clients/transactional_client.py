@@ -1,7 +1,7 @@
 """A transactional producer in a world: its calls, its requests and their answers, its notes in the ledger.
 
-In: calls, messages, ticks. Out: requests; what it learns of its transactions. The rule that must hold: what it does is
-decided in `transactional_producer`; here is only where a request goes, and when it goes again.
+In: calls, messages, ticks. Out: requests; what it learns of its transactions. What it does is decided in
+`transactional_producer`; here is only where a request goes, and when it goes again.
 
 It knows the cluster from a broker's answer, which it asks for anew whenever something went wrong.
 """

@@ -1,7 +1,7 @@
 """What members of a classic group tell one another through their coordinator, which does not read it.
 
-In: topics; partitions. Out: the bytes of a subscription and of an assignment, version 3, and back. The rule that must
-hold: they are a Java client's bytes, because they lie in the group's record on the disk.
+In: topics; partitions. Out: the bytes of a subscription and of an assignment, version 3, and back. They are a Java
+client's bytes, because they lie in the group's record on the disk.
 
     subscription   version i16 | topics | user data | owned partitions | generation i32 | rack
     assignment     version i16 | topics with partition numbers | user data

@@ -1,6 +1,6 @@
 """What can happen to a world on account of transactions and groups: calls of clients, and faults.
 
-Nothing flows in or out here. The rule that must hold: as in `sim_engine.actions`, an action is a value.
+Nothing flows in or out here. As in `sim_engine.actions`, an action is a value.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """What clients, coordinators and leaders say to one another about transactions and groups.
 
-Nothing flows in or out here. The rule that must hold: as in `sim_engine.messages`, an answer names its request.
+Nothing flows in or out here. As in `sim_engine.messages`, an answer names its request.
 
 A client finds its coordinator by itself: the leader of the partition that its id's hash names, as the image says.
 Source: Kafka's request schemas of the same names, as far as coordinators read them.

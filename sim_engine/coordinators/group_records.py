@@ -1,7 +1,7 @@
 """The records of groups in `__consumer_offsets`, as brokers of 4.4 write them.
 
-In: fields by name. Out: key and value. The rule that must hold: versions are those that a broker chooses for its
-release, 4 for an offset, 3 for a classic group, 0 for everything else; a null value takes back what its key said.
+In: fields by name. Out: key and value. Versions are those that a broker chooses for its release, 4 for an offset, 3 for
+a classic group, 0 for everything else; a null value takes back what its key said.
 
 Source: Kafka GroupCoordinatorRecordHelpers.
 """

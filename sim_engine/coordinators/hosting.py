@@ -1,8 +1,8 @@
 """A broker at work for its coordinators: requests in, records and markers out, answers when they are replicated.
 
 In: messages for coordinators, partitions won and lost, records that are replicated, the clock. Out: the broker's
-`Hosted` and what it sends. The rule that must hold: a coordinator decides (`transaction_coordinator`, `led_groups` and
-what stands on it, `share_coordinator`); here is only how its wishes come true, or do not.
+`Hosted` and what it sends. A coordinator decides (`transaction_coordinator`, `led_groups` and what stands on it,
+`share_coordinator`); here is only how its wishes come true, or do not.
 
 Source: Kafka KafkaApis, CoordinatorPartitionWriter, TransactionStateManager#appendTransactionToLog.
 """

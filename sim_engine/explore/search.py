@@ -1,8 +1,8 @@
 """Breadth first through all reachable states.
 
 In: a model and its constants. Out: `Exploration`: how many distinct states there are, how deep, and the shortest way to
-a state that violates StrongIsr. The rule that must hold: memory is what the states' words, their parents and a hash
-table take, some 50 bytes a state; nothing of a state is a Python object.
+a state that violates StrongIsr. Memory is what the states' words, their parents and a hash table take, some 50 bytes a
+state; nothing of a state is a Python object.
 """
 
 from collections.abc import Callable, Iterator

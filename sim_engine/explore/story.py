@@ -1,7 +1,7 @@
 """A way through the states, told.
 
-In: the steps to a state. Out: one sentence a step, and the state at the end, a line a replica. The rule that must hold:
-what is told is read off the states themselves, before and after.
+In: the steps to a state. Out: one sentence a step, and the state at the end, a line a replica. What is told is read off
+the states themselves, before and after.
 """
 
 from collections.abc import Iterator, Sequence

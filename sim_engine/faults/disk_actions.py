@@ -1,6 +1,6 @@
 """What may happen to a broker's disk, or to the remote store, as actions of a world.
 
-Nothing flows in or out here. The rule that must hold: what is not said is left to chance, which the world's seed draws.
+Nothing flows in or out here. What is not said is left to chance, which the world's seed draws.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """What goes wrong in the remote tier.
 
 In: actions of `disk_actions`. Out: a store that lacks an object, a deletion that nobody should have begun, notes in the
-ledger. The rule that must hold: a store that loses an object tells nobody, and only a look into it shows; a deletion is
-told in the metadata topic, as every one is.
+ledger. A store that loses an object tells nobody, and only a look into it shows; a deletion is told in the metadata
+topic, as every one is.
 """
 
 from collections.abc import Callable

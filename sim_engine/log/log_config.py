@@ -1,7 +1,7 @@
 """A topic's settings as its log needs them.
 
-In: settings by Kafka's names, of the topic over those of the cluster. Out: a `LogConfig`. The rule that must hold: what
-is not said has Kafka's default; -1 means no limit.
+In: settings by Kafka's names, of the topic over those of the cluster. Out: a `LogConfig`. What is not said has Kafka's
+default; -1 means no limit.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """What a broker remembers of the producers that wrote to one log, and which of their batches it takes.
 
-In: the state and a batch. Out: the new state, or why the batch is refused. The rule that must hold: a leader checks
-what clients send, a follower takes what its leader has.
+In: the state and a batch. Out: the new state, or why the batch is refused. A leader checks what clients send, a
+follower takes what its leader has.
 
 Source: Kafka ProducerStateManager and ProducerAppendInfo, KIP-98, KIP-890.
 """

@@ -1,8 +1,8 @@
 """A batch as a leader appends it: its bytes, made once, and what brokers look at without reading them again.
 
-In: records, a producer's numbers, a codec; offset and leader epoch from the leader. Out: `StoredBatch`. The rule that
-must hold: every replica of the batch shares this one value, so equal batches are the same bytes by construction; what
-differs on a disk (rot, torn writes, cleaning) makes another value.
+In: records, a producer's numbers, a codec; offset and leader epoch from the leader. Out: `StoredBatch`. Every replica
+of the batch shares this one value, so equal batches are the same bytes by construction; what differs on a disk (rot,
+torn writes, cleaning) makes another value.
 """
 
 from collections.abc import Iterable, Sequence

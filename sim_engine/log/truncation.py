@@ -1,8 +1,8 @@
 """Where a follower cuts its log, by what it learned from its leader.
 
-In: a follower's log and the leader's answer. Out: where to cut, and whether that is the last word. The rule that must
-hold: what is kept is what both hold, as far as the protocol's generation can tell; the high watermark knows less about
-that than the epochs do, which is what KIP-101 was for.
+In: a follower's log and the leader's answer. Out: where to cut, and whether that is the last word. What is kept is what
+both hold, as far as the protocol's generation can tell; the high watermark knows less about that than the epochs do,
+which is what KIP-101 was for.
 
 Source: Kafka AbstractFetcherThread#getOffsetTruncationState, Partition#lastOffsetForLeaderEpoch; KIP-101, KIP-279,
 KIP-320, KIP-595.

@@ -1,8 +1,8 @@
 """The active controller at work: sessions, requests of brokers and operators, and what it writes.
 
 In: brokers' requests, an operator's calls, the clock. Out: batches of the metadata log, answers, and the log itself to
-whoever waits for it. The rule that must hold: what to write is decided in `controller` and `reassignment`; here is only
-when. The quorum is taken as one: what it writes is committed at once, and it is always there.
+whoever waits for it. What to write is decided in `controller` and `reassignment`; here is only when. The quorum is
+taken as one: what it writes is committed at once, and it is always there.
 
 Source: Kafka QuorumController, ClusterControlManager, BrokerHeartbeatManager; KIP-500, KIP-631.
 """

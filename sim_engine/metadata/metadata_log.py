@@ -1,7 +1,7 @@
 """The metadata log that a simulated quorum writes: real records in real batches.
 
-In: what the controller decides, as record names and fields. Out: a `ReplicaLog` of `__cluster_metadata-0`. The rule
-that must hold: a batch is what the controller wrote at once, and the first batch of each quorum leader says who leads.
+In: what the controller decides, as record names and fields. Out: a `ReplicaLog` of `__cluster_metadata-0`. A batch is
+what the controller wrote at once, and the first batch of each quorum leader says who leads.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Faults of producers, transactions and their coordinators.
 
-In: a world, its plan, chance. Out: the world afterwards and what was done (`Struck`). The rule that must hold: that of
-`strikes`.
+In: a world, its plan, chance. Out: the world afterwards and what was done (`Struck`). The rule of `strikes` holds here
+too.
 """
 
 from dataclasses import replace

@@ -1,8 +1,8 @@
 """Files beside the logs that say something wrong: indexes, producer snapshots, checkpoints.
 
 In: the disks of a copy, a kind of fault, chance. Out: the disks with one file that was changed, and what must be found
-on its account; None where there is no such file to change. The rule that must hold: the change is one that no broker
-makes, and the file is one that brokers read when they start only, or not before it matters: so it is done to the copy.
+on its account; None where there is no such file to change. The change is one that no broker makes, and the file is one
+that brokers read when they start only, or not before it matters: so it is done to the copy.
 """
 
 import struct

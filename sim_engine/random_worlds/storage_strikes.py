@@ -1,7 +1,7 @@
 """Faults of where logs are kept: a disk without room, a remote tier that lacks what it should hold.
 
-In: a world, its plan, chance. Out: the world afterwards and what was done where. The rule that must hold: a tier is
-hurt only where it holds something, so a tiered partition is written to before, and its brokers get the time to copy.
+In: a world, its plan, chance. Out: the world afterwards and what was done where. A tier is hurt only where it holds
+something, so a tiered partition is written to before, and its brokers get the time to copy.
 
 Source: KIP-405; Kafka RemoteLogManager, LogDirFailureChannel.
 """

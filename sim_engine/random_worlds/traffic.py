@@ -1,7 +1,7 @@
 """What the clients of a random world do, from its beginning to its end.
 
-In: a plan, when it begins and ends. Out: events for the queue. The rule that must hold: every value is another one, so
-that a record in the wrong place is seen; some keys are deleted.
+In: a plan, when it begins and ends. Out: events for the queue. Every value is another one, so that a record in the
+wrong place is seen; some keys are deleted.
 """
 
 from collections.abc import Iterator

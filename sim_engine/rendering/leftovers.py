@@ -1,7 +1,7 @@
 """Files of segments that are no longer part of a log, or not yet.
 
-In: a segment, and what becomes of it. Out: its files under their other names. The rule that must hold: a file that a
-broker finds under such a name when it starts is removed, or (`.swap`) takes the place of what it was made from.
+In: a segment, and what becomes of it. Out: its files under their other names. A file that a broker finds under such a
+name when it starts is removed, or (`.swap`) takes the place of what it was made from.
 
     .deleted    for file.delete.delay.ms after retention, compaction or DeleteRecords took the segment; its producer
                 snapshot has the same fate, unless compaction has written the segment anew

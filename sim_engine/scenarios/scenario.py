@@ -1,7 +1,7 @@
 """What a scenario is: a story, its moments, and what is true and should be found at each.
 
-In: a seed. Out: `Played`. The rule that must hold: a moment's losses are those of its truth ledger, and its findings
-are all critical and warning breaches that an audit may report; it may always report facts (severity info).
+In: a seed. Out: `Played`. A moment's losses are those of its truth ledger, and its findings are all critical and
+warning breaches that an audit may report; it may always report facts (severity info).
 """
 
 import inspect

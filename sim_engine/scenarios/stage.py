@@ -1,7 +1,7 @@
 """What the stories are told with: a cluster that is up, records with numbers, links that are cut, brokers that die.
 
-In: worlds. Out: worlds. The rule that must hold: a story is the same for every seed, so what it waits for is waited
-for longer than chance can delay it.
+In: worlds. Out: worlds. A story is the same for every seed, so what it waits for is waited for longer than chance can
+delay it.
 """
 
 from collections.abc import Mapping, Sequence

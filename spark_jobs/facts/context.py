@@ -62,6 +62,11 @@ class Assignment:
     removing_replicas: tuple[int, ...] = ()
 
     @property
+    def told(self) -> bool:
+        """The metadata log or an answer says who holds the partition."""
+        return self.known or self.answered
+
+    @property
     def in_place(self) -> bool:
         """The metadata log has the partition, and its topic was not deleted."""
         return self.known and not self.topic_deleted

@@ -29,7 +29,7 @@ def holding_columns(replicas: ReplicaSet) -> Row:
     ]
     complete = None
     # What a broker holds that is not assigned goes when the broker hears of it (D17): no copy to count on.
-    told = replicas.context.assignment.known or replicas.context.assignment.answered
+    told = replicas.context.assignment.told
     assigned = set(replicas.context.assignment.replicas) if told else {h.broker_id for h in holdings}
     if reference is not None and committed is not None:
         settings = replicas.context.settings

@@ -154,7 +154,6 @@ def _partition_row(
 ) -> Row:
     log_start = None
     assignment, settings = context.assignment, context.settings
-    told = assignment.known or assignment.answered
     reassigning = _reassigning_since_ms(context)
     unstable = stable = None
     if reference is not None:
@@ -171,8 +170,8 @@ def _partition_row(
         "last_leader_id": assignment.last_leader_id,
         "leader_epoch": assignment.leader_epoch,
         "partition_epoch": assignment.partition_epoch,
-        "replicas": list(assignment.replicas) if told else None,
-        "isr": list(assignment.isr) if told else None,
+        "replicas": list(assignment.replicas) if assignment.told else None,
+        "isr": list(assignment.isr) if assignment.told else None,
         "elr": list(assignment.elr) if assignment.known else None,
         "last_known_elr": list(assignment.last_known_elr) if assignment.known else None,
         "adding_replicas": list(assignment.adding_replicas) if assignment.known else None,

@@ -42,6 +42,7 @@ def replica_row(
     if log_end is None:
         unstable = stable = None
     ours, named = is_of_this_topic(context, replica), not of_deleted_topic(context, given)
+    assignment = context.assignment
     return {
         **of_replica(replica),
         "topic_id": given.topic_id,
@@ -71,9 +72,9 @@ def replica_row(
         "damaged_batches": replica.damaged_batches,
         "is_leader": ours and context.assignment.leader_id == given.place.broker_id,
         "is_reference": is_reference,
-        "in_isr": ours and given.place.broker_id in context.assignment.isr,
-        "in_elr": ours and given.place.broker_id in context.assignment.elr,
-        "assigned": ours and given.place.broker_id in context.assignment.replicas,
+        "in_isr": ours and given.place.broker_id in assignment.isr if assignment.told else None,
+        "in_elr": ours and given.place.broker_id in assignment.elr if assignment.known else None,
+        "assigned": ours and given.place.broker_id in assignment.replicas if assignment.told else None,
         "is_future": given.place.is_future,
         "metadata_leader_epoch": context.assignment.leader_epoch if named else None,
         "metadata_known": named and context.assignment.known,
@@ -288,7 +289,7 @@ def divergence_row(context: PartitionContext, divergence: Divergence, committed:
         "follower_in_elr": follower.broker_id in context.assignment.elr,
         "follower_alive": follower.broker_id in context.cluster.alive_brokers,
         "leader_is_elected": context.assignment.leader_id == leader.broker_id,
-        "leader_known": context.assignment.known or context.assignment.answered or context.topic == CLUSTER_METADATA,
+        "leader_known": context.assignment.told or context.topic == CLUSTER_METADATA,
         "follower_clean_shutdown": follower.moment.clean_shutdown,
         "leader_epoch_start_offset": epoch_start,
         "leader_clean_shutdown": leader.moment.clean_shutdown,

@@ -1,9 +1,8 @@
 """Which groups had read what: commits against the leader epochs of the log (KIP-320).
 
 In: how far each group had committed in a partition, under each leader epoch that its commits name. Out: columns of
-`committed_offsets`, and the groups that a loss affects. The rule that must hold: a commit of offset o with leader epoch
-e proves that its group had read the record before o, written under e; where the log's epoch e ends below o, that record
-was cut off afterwards.
+`committed_offsets`, and the groups that a loss affects. A commit of offset o with leader epoch e proves that its group
+had read the record before o, written under e; where the log's epoch e ends below o, that record was cut off afterwards.
 
 A commit may also name an epoch without having read a record of it (a position that was just reset has the leader's
 epoch), and such an epoch disappears from the log when the next one starts at the same offset. So only an end below the

@@ -1,10 +1,10 @@
 """The records of a segment against their batches' headers, while the segment is scanned.
 
-In: a scan's rows with the bytes that they were read from. Out: a `RecordCheck`. The rule that must hold: a segment's
-records cost some tens of milliseconds, however large it is. Up to `PLAIN_BYTES_READ` bytes of plain batches, and up to
-`PACKED_BYTES_READ` of compressed ones, all are looked into; of a larger segment, batches spread evenly over it. How
-many were is counted: who writes wrong batches writes many. A batch that unpacks to more than is left of the segment's
-allowance is passed over, too: nothing is known against it.
+In: a scan's rows with the bytes that they were read from. Out: a `RecordCheck`. A segment's records cost some tens of
+milliseconds, however large it is. Up to `PLAIN_BYTES_READ` bytes of plain batches, and up to `PACKED_BYTES_READ` of
+compressed ones, all are looked into; of a larger segment, batches spread evenly over it. How many were is counted: who
+writes wrong batches writes many. A batch that unpacks to more than is left of the segment's allowance is passed over,
+too: nothing is known against it.
 """
 
 from dataclasses import dataclass, field

@@ -1,8 +1,7 @@
 """Kafka's releases by the metadata.version that they know.
 
-In: a level of the feature `metadata.version`. Out: the release that brought it. The rule that must hold: a level above
-all that are known here is of the newest release or later, and is taken for that one; which rules a release keeps to is
-not decided here.
+In: a level of the feature `metadata.version`. Out: the release that brought it. A level above all that are known here
+is of the newest release or later, and is taken for that one; which rules a release keeps to is not decided here.
 
 Source: MetadataVersion, of releases 3.9 and 4.4.
 """

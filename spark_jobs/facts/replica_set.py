@@ -1,7 +1,7 @@
 """A partition's replicas in one snapshot: which one speaks for it, where the others part from it, what is committed.
 
-In: the replicas' inputs and the partition's context. Out: a `ReplicaSet`. The rule that must hold: each replica is
-compared with one other only, the reference, so that what is said of two others follows from that.
+In: the replicas' inputs and the partition's context. Out: a `ReplicaSet`. Each replica is compared with one other only,
+the reference, so that what is said of two others follows from that.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,9 +1,9 @@
 """Settings in force: by the metadata log, and by what the cluster answered.
 
-In: the replayed metadata log, the answers that a snapshot keeps. Out: a topic's and the brokers' settings. The rule
-that must hold: what was set dynamically is in the metadata log, of the same moment as the copy, and counts first; what
-a broker's properties file says is in no file of a log dir, so there an answer decides; without one, a default that such
-a file may change is not taken for known where it matters.
+In: the replayed metadata log, the answers that a snapshot keeps. Out: a topic's and the brokers' settings. What was set
+dynamically is in the metadata log, of the same moment as the copy, and counts first; what a broker's properties file
+says is in no file of a log dir, so there an answer decides; without one, a default that such a file may change is not
+taken for known where it matters.
 """
 
 from collections import defaultdict

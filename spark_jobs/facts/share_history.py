@@ -1,8 +1,8 @@
 """The history of each share partition, as `__share_group_state` tells it: snapshots and the updates behind them.
 
 In: the decoded records of one share group's partition in log order. Out: a `ShareHistory`, mergeable over adjacent
-segments. The rule that must hold: what is said of the present state is known only from the newest snapshot on; what is
-said of a single record needs no other.
+segments. What is said of the present state is known only from the newest snapshot on; what is said of a single record
+needs no other.
 
 A batch's delivery state is 0 (available), 2 (acknowledged) or 4 (archived); the last two are final, so the offsets of
 all such batches since the newest snapshot are the completed ones, whatever the others say of the rest.

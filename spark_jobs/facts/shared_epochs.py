@@ -1,9 +1,9 @@
 """Which end marker belongs to which decision, where many transactions share a producer id and epoch (version 1).
 
 In: a producer's decisions that list a partition, in the order of the coordinator's log, and its end markers there, in
-the order of the partition's. Out: a `Found` for each decision. The rule that must hold: a coordinator decides on a
-transaction once the markers of the one before are written, so decisions and markers come in one order. A marker is
-given to one decision; one that is left over was sent again by a new coordinator, or its decision is not in the copy.
+the order of the partition's. Out: a `Found` for each decision. A coordinator decides on a transaction once the markers
+of the one before are written, so decisions and markers come in one order. A marker is given to one decision; one that
+is left over was sent again by a new coordinator, or its decision is not in the copy.
 
 Order and outcome say whether a marker is missing: it is, if the outcomes of the decisions do not come one after the
 other among those of the markers. They do not always say which marker is whose, for markers may be left over:

@@ -1,9 +1,9 @@
 """A coordinator's decisions against the end markers in a partition: which marker belongs to which decision.
 
 In: the decisions that list a partition, in the order of their log, and the markers in its reference replica. Out: rows
-of `transaction_ends`. The rule that must hold: where producer id and epoch name one transaction (version 2, or a fenced
-producer) they decide; where many transactions share them (version 1), their order does (shared_epochs). What two nodes'
-clocks say decides nothing within the time that they may be apart.
+of `transaction_ends`. Where producer id and epoch name one transaction (version 2, or a fenced producer) they decide;
+where many transactions share them (version 1), their order does (shared_epochs). What two nodes' clocks say decides
+nothing within the time that they may be apart.
 
     decided      PrepareCommit or PrepareAbort is in the log
     completed    the coordinator took the marker of every partition as written (all in-sync replicas have it)

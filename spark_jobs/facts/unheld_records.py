@@ -38,7 +38,7 @@ def _missing(present: ReplicaSet) -> tuple[int, ...]:
 
 def _state(present: ReplicaSet) -> str:
     """Lost, where every assigned replica was read to its end; else possible. Who is assigned must be on record."""
-    known = present.context.assignment.known or present.context.assignment.answered
+    known = present.context.assignment.told
     return "lost" if known and not _missing(present) else "possible"
 
 

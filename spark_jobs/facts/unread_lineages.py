@@ -1,9 +1,9 @@
 """Lineages that only their leader epochs tell of: the log is not at hand, its leader-epoch-checkpoint is.
 
 In: a partition's replicas, those whose logs could not be read among them, and a way to read batches. Out: rows of
-`losses`. The rule that must hold: where a newer leader epoch begins below the end of what every log at hand holds, and
-no record tells of a clean election, what lies above is given up by Kafka when the two meet, and may have been
-committed: it is a possible loss, and never nothing.
+`losses`. Where a newer leader epoch begins below the end of what every log at hand holds, and no record tells of a
+clean election, what lies above is given up by Kafka when the two meet, and may have been committed: it is a possible
+loss, and never nothing.
 
 Sources: LeaderEpochFileCache#assign, AbstractFetcherThread#getOffsetTruncationState (KIP-101, KIP-279).
 """

@@ -1,9 +1,9 @@
 """High-watermark bounds and the last stable offset.
 
 In: what the replicas of a partition have on disk. Out: bounds between which the high watermark lies, and the last
-stable offset below a given high watermark. The rule that must hold: a file only bounds the high watermark from below
-(it is written every five seconds, ReplicaManager#checkpointHighWatermarks), log ends of the in-sync replicas bound it
-from above (Partition#maybeIncrementLeaderHW), and a bound that the evidence does not give is None.
+stable offset below a given high watermark. A file only bounds the high watermark from below (it is written every five
+seconds, ReplicaManager#checkpointHighWatermarks), log ends of the in-sync replicas bound it from above
+(Partition#maybeIncrementLeaderHW), and a bound that the evidence does not give is None.
 """
 
 from collections.abc import Iterable

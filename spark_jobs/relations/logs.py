@@ -110,7 +110,7 @@ REPLICAS: Final = Relation(
         damaged_batches            int64  batches with damage of any kind
         is_leader                  bool   leader by the metadata log
         is_reference               bool   the replica that followers are compared with: the leader, else the last leader, else the longest of the newest epoch
-        in_isr                     bool   in the ISR at the end of the metadata log
+        in_isr                     bool   in the ISR at the end of the metadata log, or by the last answer; null where neither tells, as are in_elr and assigned
         in_elr                     bool   among the eligible leader replicas
         assigned                   bool   in the partition's replicas by the metadata log
         is_future                  bool   a -future directory (move between log dirs)

@@ -29,8 +29,8 @@ DOCUMENTS = (
     "STYLE.md",
     "CHANGELOG.md",
     "docs/accuracy.md",
-    "docs/reference.md",
     "docs/concepts/evidence.md",
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "reference").glob("**/*.md")),
     "benchmarks/README.md",
 )
 LINKED = (
@@ -41,9 +41,8 @@ LINKED = (
     "grafana/README.md",
     *sorted(
         str(path.relative_to(ROOT))
-        for pattern in ("*.md", "concepts/*.md", "decisions/*.md", "guides/*.md")
+        for pattern in ("*.md", "concepts/*.md", "decisions/*.md", "guides/*.md", "invariants/*.md")
         for path in (ROOT / "docs").glob(pattern)
-        if path.name != "reference.md"
     ),
 )
 
@@ -51,7 +50,7 @@ LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"(?:^|[`\s(;])(tidegauge (?:-|[a-z])[^`\n]*)", re.MULTILINE)
 MAKE = re.compile(r"(?:^ +|`)make ([a-z]+)", re.MULTILINE)
-DOTTED = re.compile(r"`([a-z_]+(?:\.(?!py|json|md|toml|log|jsonl)[A-Za-z_]+)+)`")
+DOTTED = re.compile(r"`([a-z_]+(?:\.(?!py|json|md|toml|yml|log|jsonl)[A-Za-z_]+)+)`")
 PLACES = ("", "tidegauge.", "spark_jobs.", "spark_jobs.facts.", "expectations.")
 """Where the tour's names are to be looked up."""
 KAFKAS = {"delete.retention.ms", "min.insync.replicas", "retention.ms", "server.properties"}
@@ -158,8 +157,12 @@ def test_a_command_that_does_not_exist_is_seen():
 
 
 def test_every_command_is_in_the_reference_and_those_for_people_in_a_guide(generate):
-    paths = [" ".join(p) for p, c in generate.command_paths(cli.main, ("tidegauge",)) if not isinstance(c, click.Group)]
-    assert [path for path in paths if f"### `{path}" not in read("docs/reference.md")] == []
+    paths = [" ".join(path) for path, _ in generate.reference_pages.runnable()]
+    assert len(paths) > 20
+    assert [
+        path for path in paths if f"\n    {path}" not in read(f"docs/reference/commands/{path.split()[1]}.md")
+    ] == []
+    assert [path for path in paths if f"[`{path}`](" not in read("docs/reference/commands/README.md")] == []
     pages = ["README.md", "docs/tutorial.md", *(name for name in LINKED if name.startswith("docs/guides/"))]
     told = {" ".join(words) for name in pages for words in commands_in(read(name))} | {
         "tidegauge demo",
@@ -205,7 +208,10 @@ def test_the_readme_and_the_map_are_short():
 
 
 def test_every_decision_has_its_four_parts_and_its_number():
-    for number, path in enumerate(sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md")), 1):
+    pages = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+    numbers = [int(path.name[:4]) for path in pages]
+    assert sorted(set(numbers)) == numbers
+    for number, path in zip(numbers, pages, strict=True):
         text = path.read_text(encoding="utf-8")
         assert text.startswith(f"# {number}. "), path.name
         assert path.name.startswith(f"{number:04d}-")
@@ -213,7 +219,7 @@ def test_every_decision_has_its_four_parts_and_its_number():
         assert f"]({path.name})" in read("docs/decisions/README.md")
 
 
-@pytest.mark.parametrize("name", ["docs/guides/audit.md", "docs/reference.md"])
+@pytest.mark.parametrize("name", ["docs/guides/audit.md", "docs/reference/exit-codes.md"])
 def test_exit_codes_are_the_ones_in_use(name):
     told = set(map(int, re.findall(r"^\| (\d+) \| ", read(name), re.MULTILINE)))
     assert told == {0, cli.EXIT_BREACHES, cli.EXIT_UNUSABLE, cli.EXIT_ENVIRONMENT, cli.EXIT_OUR_FAULT}
@@ -232,9 +238,7 @@ def test_the_reports_keys_are_in_the_reference():
 
 
 def row_of(key: str) -> str:
-    (row,) = re.findall(
-        rf"^\| `{key}` \| (.*)$", read("docs/reference.md").split("## report.json")[1].split("\n## ")[0], re.MULTILINE
-    )
+    (row,) = re.findall(rf"^\| `{key}` \| (.*)$", read("docs/reference/report.md"), re.MULTILINE)
     return str(row)
 
 
@@ -266,6 +270,6 @@ def test_the_readmes_report_is_what_an_audit_prints(golden, tmp_path, store_url)
     printed, told = (re.sub(r"\[(\w+)-\w{10}\]", r"[\1]", text).splitlines() for text in (done.stdout, block))
     assert [line for line in told if line not in printed] == []
     report = json.loads((out / "report.json").read_text(encoding="utf-8"))
-    assert [key for key in report if f"| `{key}` |" not in read("docs/reference.md")] == []
+    assert [key for key in report if f"| `{key}` |" not in read("docs/reference/report.md")] == []
     for part in ("run", "coverage"):
         assert [key for key in report[part] if f"`{key}`" not in row_of(part)] == []

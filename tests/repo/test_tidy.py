@@ -160,7 +160,7 @@ def test_contributing_names_every_make_target():
 def test_every_setting_is_documented():
     from tidegauge.settings import VARIABLES
 
-    text = (ROOT / "docs" / "reference.md").read_text()
+    text = (ROOT / "docs" / "reference" / "settings.md").read_text()
     assert [variable.name for variable in VARIABLES if f"`{variable.name}`" not in text] == []
 
 

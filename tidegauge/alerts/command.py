@@ -23,10 +23,10 @@ def alerts() -> None:
 @alerts.command("send")
 @click.option("--config", type=click.Path(path_type=Path), help="The alerts file. Default: TIDEGAUGE_ALERTS.")
 @click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL, else the embedded one.")
-@click.option("--dry-run", is_flag=True, help="Say what would be told, and tell nobody.")
+@click.option("--dry-run", is_flag=True, help="Print what would be sent, and send nothing.")
 @told
 def send_command(config: Path | None, store: str | None, dry_run: bool) -> None:
-    """Tell each channel what it does not know yet: each breach once when it is found and once when it is over."""
+    """Send each channel what is new for it: each breach once when it is found, and once when it is over."""
     from tidegauge.alerts.config import read
     from tidegauge.alerts.send import send
     from tidegauge.audit import store_at

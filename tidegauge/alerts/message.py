@@ -7,6 +7,7 @@ obeyed, and what a channel would read as markup is broken by who sends it (`deli
 from collections.abc import Sequence
 from typing import Final
 
+from expectations.catalogue.registry import CATALOGUE
 from tidegauge.alerts.model import NO_FRESH_AUDIT, OTHER_CLUSTER, RISK, Alert, Word
 from tidegauge.console.addresses import Links
 from tidegauge.terminal import unlinked
@@ -15,7 +16,8 @@ MOST_IN_A_DIGEST: Final = 10
 _LINES_OF_AN_ARGUMENT: Final = 6
 _OF_NAMES: Final = "docs/guides/store.md#which-cluster-a-name-stands-for"
 _OF_RISKS: Final = "docs/guides/alerts.md#risks"
-_RUNBOOKS: Final = "docs/invariants/{code}-{name}.md"
+_RUNBOOKS: Final = "expectations/runbooks/{name}.md"
+_INVARIANTS: Final = "docs/invariants/README.md"
 
 
 def title(alert: Alert) -> str:
@@ -25,7 +27,7 @@ def title(alert: Alert) -> str:
 
 
 def runbook(alert: Alert, console: str | None) -> str:
-    """Where what to do is written: the console's page, else the path in Tidegauge's documentation."""
+    """Where what to do is written: the console's page, else the path of a file in Tidegauge's repository."""
     if alert.name == NO_FRESH_AUDIT:
         return f"{console}/runs" if console else "docs/guides/schedule.md"
     if alert.name == RISK:
@@ -34,7 +36,9 @@ def runbook(alert: Alert, console: str | None) -> str:
         return _OF_NAMES
     if console:
         return Links(console).invariant(alert.code)
-    return _RUNBOOKS.format(code=alert.code, name=alert.name)
+    # By the code: an alert whose breach the store no longer holds has lost the invariant's name.
+    invariant = CATALOGUE.get(alert.code)
+    return _INVARIANTS if invariant is None else _RUNBOOKS.format(name=invariant.name)
 
 
 def page(alert: Alert, console: str | None) -> str | None:

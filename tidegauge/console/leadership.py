@@ -2,8 +2,7 @@
 
 In: `partition_changes` in the order of the metadata log, and the instant at which the picture ends (the capture). Out:
 one row of terms, coloured by leader epoch as the lineage is, one row for each broker with the times at which it was in
-sync, and a mark for each election. The rule that must hold: rows without an instant are in the table, not in the
-drawing.
+sync, and a mark for each election. Rows without an instant are in the table, not in the drawing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -241,6 +241,16 @@ def test_the_high_watermark_is_bounded_by_isr_and_elr(
     assert (row["high_watermark_lower"], row["high_watermark_upper"]) == bounds
 
 
+def test_without_a_metadata_log_nobody_is_said_to_be_out_of_sync() -> None:
+    rows = rows_of(known=False, leader_id=None, isr=(), replicas=())["replicas"]
+    assert rows
+    assert {(row["in_isr"], row["in_elr"], row["assigned"]) for row in rows} == {(None, None, None)}
+    known = rows_of(isr=(2,), elr=(1,), replicas=(1, 2))["replicas"]
+    assert {(row["broker_id"], row["in_isr"], row["in_elr"], row["assigned"]) for row in known} >= {
+        (1, False, True, True)
+    }
+
+
 def test_what_is_left_of_a_deleted_topic_of_the_same_name_is_compared_with_nothing() -> None:
     known = context(topic_id="n" * 22, topic_ids_deleted={"o" * 22: True, "n" * 22: False}, leader_id=1, isr=(1, 2))
     one = replica_input(segment(NEW), broker_id=1, high_watermark=61, partition_metadata=of_topic("n" * 22))
