@@ -26,7 +26,7 @@ from functools import cache
 from string import Formatter
 from typing import Any, Final, Literal
 
-from expectations.catalogue.evidence import LACKS, METADATA_LOG_AMONG, ROWS_COME_FROM, SUBJECTS_ARE, TELLS, Evidence
+from expectations.catalogue.evidence import METADATA_LOG_AMONG, ROWS_COME_FROM, SUBJECTS_ARE, TELLS, Evidence
 from expectations.catalogue.model import DETAIL_COLUMNS, SUBJECTS, Invariant, Severity
 from expectations.implications import closure, direct
 
@@ -248,7 +248,7 @@ def _result(invariant: Invariant, counts: Mapping[str, int], missing: Mapping[Ev
     for at, unknown in enumerate(invariant.unknown):
         if counts[f"unknown_{at}"]:
             reasons[unknown.reason] += counts[f"unknown_{at}"]
-            lacks.add(LACKS.get(unknown.reason))
+            lacks.add(unknown.evidence)
     for evidence in _told_by(invariant.breach_when):
         reasons[evidence.not_known] += counts[f"{_MISSING}_{evidence}"]
     reasons[EVIDENCE_MISSING] += counts[_MISSING]

@@ -7,6 +7,7 @@ between is unknown, unless the files agree with the answers all the same.
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _OUTSIDE: Final = "(answered_before > recomputed_highest OR answered_after < recomputed_lowest)"
@@ -15,22 +16,31 @@ _OTHER_VALUE: Final = (
     "(answered_before_text IS NOT NULL AND NOT answered_before_text = ANY(recomputed_values)) "
     "OR (answered_after_text IS NOT NULL AND NOT answered_after_text = ANY(recomputed_values)) END"
 )
-_LEADERSHIP: Final = (
-    "leader or ISR changed",
-    "topic re-created",
-    "leader not captured",
-    "copy older than answer",
-    "answered before the copy ended",
-    "no answer",
-)
-_NO_COORDINATOR: Final = ("coordinator not captured", "leader or ISR changed", "records unreadable", "asked once")
+Reasons = dict[str, Evidence | None]
+"""Reason -> the piece of evidence that would decide, if any would."""
+_LEADERSHIP: Final[Reasons] = {
+    "leader or ISR changed": None,
+    "topic re-created": None,
+    "leader not captured": Evidence.BROKER,
+    "copy older than answer": Evidence.ONE_MOMENT,
+    "answered before the copy ended": Evidence.ONE_MOMENT,
+    "no answer": Evidence.ANSWERS,
+}
+_NO_COORDINATOR: Final[Reasons] = {
+    "coordinator not captured": Evidence.COORDINATOR_LOG,
+    "leader or ISR changed": None,
+    "records unreadable": None,
+    "asked once": Evidence.ANSWERS,
+}
 
 
-def _unless_sound(breach_when: str, *reasons: str) -> tuple[Unknown, ...]:
+def _unless_sound(breach_when: str, reasons: Reasons) -> tuple[Unknown, ...]:
     """Each reason, for the rows that would or might be breached but for it."""
     return tuple(
-        Unknown(reason=reason, when=f"incomparable_reason = '{reason}' AND ({breach_when}) IS NOT FALSE")
-        for reason in reasons
+        Unknown(
+            reason=reason, evidence=evidence, when=f"incomparable_reason = '{reason}' AND ({breach_when}) IS NOT FALSE"
+        )
+        for reason, evidence in reasons.items()
     )
 
 
@@ -52,8 +62,8 @@ HIGH_WATERMARK_ON_DISK = Invariant(
     ),
     applies_when="kind = 'high_watermark'",
     unknown=(
-        Unknown(reason="not asked before the copy", when="asked_before_at_ms IS NULL"),
-        *_unless_sound(_WATERMARK_ABOVE_LOG, *_LEADERSHIP),
+        Unknown(reason="not asked before the copy", evidence=Evidence.ANSWERS, when="asked_before_at_ms IS NULL"),
+        *_unless_sound(_WATERMARK_ABOVE_LOG, _LEADERSHIP),
     ),
     breach_when=_WATERMARK_ABOVE_LOG,
     subject=("broker_id", "topic", "partition"),
@@ -86,8 +96,8 @@ CHECKPOINT_WITHIN_ANSWER = Invariant(
     ),
     applies_when="kind = 'high_watermark' AND recomputed_lowest IS NOT NULL",
     unknown=(
-        Unknown(reason="not asked after the copy", when="asked_after_at_ms IS NULL"),
-        *_unless_sound(_CHECKPOINT_ABOVE_WATERMARK, *_LEADERSHIP),
+        Unknown(reason="not asked after the copy", evidence=Evidence.ANSWERS, when="asked_after_at_ms IS NULL"),
+        *_unless_sound(_CHECKPOINT_ABOVE_WATERMARK, _LEADERSHIP),
     ),
     breach_when=_CHECKPOINT_ABOVE_WATERMARK,
     subject=("broker_id", "topic", "partition"),
@@ -114,7 +124,7 @@ LOG_START = Invariant(
         "are gone, and the leader will fail to read them."
     ),
     applies_when="kind = 'log_start_offset'",
-    unknown=_unless_sound(_OUTSIDE, *_LEADERSHIP, "log start not yet checkpointed", "tiered"),
+    unknown=_unless_sound(_OUTSIDE, _LEADERSHIP | {"log start not yet checkpointed": None, "tiered": None}),
     breach_when=_OUTSIDE,
     subject=("broker_id", "topic", "partition"),
     derived=(
@@ -154,7 +164,7 @@ LAST_STABLE_OFFSET = Invariant(
         "it they wait for a transaction that is over."
     ),
     applies_when="kind = 'last_stable_offset'",
-    unknown=_unless_sound(_OUTSIDE, *_LEADERSHIP, "log damaged", "head of the log is gone"),
+    unknown=_unless_sound(_OUTSIDE, _LEADERSHIP | {"log damaged": None, "head of the log is gone": None}),
     breach_when=_OUTSIDE,
     subject=("broker_id", "topic", "partition"),
     derived=(
@@ -190,7 +200,14 @@ LEADERSHIP = Invariant(
         "or the captured metadata log is of another cluster or not whole."
     ),
     applies_when="kind = 'leadership'",
-    unknown=_unless_sound(_ELECTED_LATER, "changed while copying", "metadata log ends before the answer", "no answer"),
+    unknown=_unless_sound(
+        _ELECTED_LATER,
+        {
+            "changed while copying": Evidence.ONE_MOMENT,
+            "metadata log ends before the answer": Evidence.METADATA_LOG,
+            "no answer": Evidence.ANSWERS,
+        },
+    ),
     breach_when=_ELECTED_LATER,
     subject=("topic", "partition"),
     derived=(
@@ -218,7 +235,14 @@ TOPIC_ID = Invariant(
     statement="Every topic that the cluster answers is in the metadata log, under the same id.",
     because="A topic that the metadata log lacks, or has under another id, was created somewhere else.",
     applies_when="kind = 'topic'",
-    unknown=_unless_sound(_OTHER_VALUE, "changed while copying", "metadata log ends before the answer", "no answer"),
+    unknown=_unless_sound(
+        _OTHER_VALUE,
+        {
+            "changed while copying": Evidence.ONE_MOMENT,
+            "metadata log ends before the answer": Evidence.METADATA_LOG,
+            "no answer": Evidence.ANSWERS,
+        },
+    ),
     breach_when=_OTHER_VALUE,
     subject=("topic",),
     derived=(("unknown_topic", "CASE WHEN cardinality(recomputed_values) = 0 THEN topic END"),),
@@ -245,7 +269,14 @@ CONFIG = Invariant(
         "records by rules that nobody set."
     ),
     applies_when="kind IN ('topic_config', 'broker_config')",
-    unknown=_unless_sound(_OTHER_VALUE, "changed while copying", "metadata log ends before the answer", "not listed"),
+    unknown=_unless_sound(
+        _OTHER_VALUE,
+        {
+            "changed while copying": Evidence.ONE_MOMENT,
+            "metadata log ends before the answer": Evidence.METADATA_LOG,
+            "not listed": Evidence.ANSWERS,
+        },
+    ),
     breach_when=_OTHER_VALUE,
     subject=("broker_id", "topic", "name"),
     derived=(
@@ -283,13 +314,15 @@ COMMITTED_OFFSET = Invariant(
     ),
     applies_when="kind = 'committed_offset'",
     unknown=(
-        Unknown(reason="not asked", when="incomparable_reason = 'not asked'"),
+        Unknown(reason="not asked", evidence=Evidence.ANSWERS, when="incomparable_reason = 'not asked'"),
         *_unless_sound(
             _COMMIT_OUTSIDE,
-            *_NO_COORDINATOR,
-            "changed while copying",
-            "no answer",
-            "last record may not be replicated",
+            _NO_COORDINATOR
+            | {
+                "changed while copying": Evidence.ONE_MOMENT,
+                "no answer": Evidence.ANSWERS,
+                "last record may not be replicated": None,
+            },
         ),
     ),
     breach_when=_COMMIT_OUTSIDE,
@@ -330,9 +363,11 @@ PRODUCER = Invariant(
     ),
     applies_when="kind = 'producer'",
     unknown=(
-        Unknown(reason="not asked", when="incomparable_reason = 'not asked'"),
+        Unknown(reason="not asked", evidence=Evidence.ANSWERS, when="incomparable_reason = 'not asked'"),
         *_unless_sound(
-            _PRODUCER_OUTSIDE, *_LEADERSHIP, "log damaged", "head of the log is gone", "changed while copying"
+            _PRODUCER_OUTSIDE,
+            _LEADERSHIP
+            | {"log damaged": None, "head of the log is gone": None, "changed while copying": Evidence.ONE_MOMENT},
         ),
     ),
     breach_when=_PRODUCER_OUTSIDE,
@@ -364,14 +399,16 @@ TRANSACTION = Invariant(
     ),
     applies_when="kind = 'transaction'",
     unknown=(
-        Unknown(reason="not asked", when="incomparable_reason = 'not asked'"),
+        Unknown(reason="not asked", evidence=Evidence.ANSWERS, when="incomparable_reason = 'not asked'"),
         *_unless_sound(
             _OTHER_VALUE,
-            *_NO_COORDINATOR,
-            "changed while copying",
-            "last record may not be replicated",
-            "last record may never have counted",
-            "no answer",
+            _NO_COORDINATOR
+            | {
+                "changed while copying": Evidence.ONE_MOMENT,
+                "last record may not be replicated": None,
+                "last record may never have counted": None,
+                "no answer": Evidence.ANSWERS,
+            },
         ),
     ),
     breach_when=_OTHER_VALUE,
@@ -400,7 +437,14 @@ BROKER = Invariant(
     ),
     because="Otherwise log directories of one cluster were captured with the answers of another.",
     applies_when="kind IN ('broker', 'cluster_id')",
-    unknown=_unless_sound(_OTHER_VALUE, "changed while copying", "metadata log ends before the answer", "no answer"),
+    unknown=_unless_sound(
+        _OTHER_VALUE,
+        {
+            "changed while copying": Evidence.ONE_MOMENT,
+            "metadata log ends before the answer": Evidence.METADATA_LOG,
+            "no answer": Evidence.ANSWERS,
+        },
+    ),
     breach_when=_OTHER_VALUE,
     subject=("kind", "broker_id"),
     derived=(

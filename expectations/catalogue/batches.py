@@ -6,6 +6,7 @@ left half-way is told apart from bytes that had been forced to disk; only the la
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _COPIED_DURING_A_SWAP: Final = "NOT broker_quiet AND ever_compacted"
@@ -41,6 +42,7 @@ BATCH_LENGTH_CHAIN = Invariant(
     unknown=(
         Unknown(
             reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
             when=f"{_CUT_SHORT} AND NOT broker_quiet AND length_errors = 1 AND {_TAIL_NOT_YET_FLUSHED}"
             " AND NOT (zero_tail AND preallocate)",
         ),
@@ -145,7 +147,7 @@ BATCH_CHECKSUM = Invariant(
         "stored: consumers and followers that fetch it will refuse it."
     ),
     applies_when="batch_count > 0",
-    unknown=(Unknown(reason="copy skew", when=_HALF_COPIED),),
+    unknown=(Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when=_HALF_COPIED),),
     breach_when="crc_errors > 0",
     severity_when=((Severity.WARNING, _DAMAGED_TAIL),),
     derived=(
@@ -185,6 +187,7 @@ OFFSETS_MONOTONIC = Invariant(
     unknown=(
         Unknown(
             reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
             when=f"offset_order_errors = 1 AND previous_last_offset >= first_offset AND {_COPIED_DURING_A_SWAP}",
         ),
     ),
@@ -220,10 +223,11 @@ RECORD_COUNT = Invariant(
     because="The broker numbers the records of a batch one by one and refuses a batch whose count differs.",
     applies_when="batch_count > 0",
     unknown=(
-        Unknown(reason="copy skew", when=f"record_count_errors = 1 AND {_HALF_COPIED}"),
+        Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when=f"record_count_errors = 1 AND {_HALF_COPIED}"),
         # It may have been compacted once, and moved here since: no cleaner's checkpoint came along.
         Unknown(
             reason="history of the policy not known",
+            evidence=Evidence.METADATA_LOG_START,
             when="NOT policy_history_known AND record_count_errors > 0 AND record_count_errors = short_batches "
             "AND coalesce(short_batches_held_elsewhere, 0) = 0",
         ),
@@ -256,7 +260,9 @@ CONTROL_BATCH_SHAPE = Invariant(
         "the last stable offset, or the broker's start-up, hangs on it."
     ),
     applies_when="batch_count > 0",
-    unknown=(Unknown(reason="copy skew", when=f"control_batch_errors = 1 AND {_HALF_COPIED}"),),
+    unknown=(
+        Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when=f"control_batch_errors = 1 AND {_HALF_COPIED}"),
+    ),
     breach_when="control_batch_errors > 0",
     evidence=("control_batch_errors", "batch_count"),
     details=("control_batch",),
@@ -285,7 +291,9 @@ PRODUCER_FIELDS = Invariant(
         "or a transaction can never be ended."
     ),
     applies_when="batch_count > 0",
-    unknown=(Unknown(reason="copy skew", when=f"producer_field_errors = 1 AND {_HALF_COPIED}"),),
+    unknown=(
+        Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when=f"producer_field_errors = 1 AND {_HALF_COPIED}"),
+    ),
     breach_when="producer_field_errors > 0",
     evidence=("producer_field_errors", "batch_count"),
     details=("producer_fields",),
@@ -314,10 +322,11 @@ EPOCH_PRESENT = Invariant(
     ),
     applies_when="batch_count > 0",
     unknown=(
-        Unknown(reason="copy skew", when=f"epoch_missing_errors = 1 AND {_HALF_COPIED}"),
+        Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when=f"epoch_missing_errors = 1 AND {_HALF_COPIED}"),
         # If the topic was compacted once, a cleaner of Kafka 4 may have written them of batches that had no epoch.
         Unknown(
             reason="history of the policy not known",
+            evidence=Evidence.METADATA_LOG_START,
             when="NOT policy_history_known AND epoch_missing_errors > 0 AND epoch_missing_errors = epochless_first",
         ),
     ),

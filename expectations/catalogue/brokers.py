@@ -6,6 +6,7 @@ about to put right is not called wrong.
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _OTHER_CLUSTER: Final = "cardinality(cluster_ids) > 1 OR coalesce(cluster_ids[1] <> expected_cluster_id, false)"
@@ -29,16 +30,19 @@ META_PROPERTIES = Invariant(
     unknown=(
         Unknown(
             reason="no meta.properties",
+            evidence=Evidence.META_PROPERTIES,
             when="cardinality(cluster_ids) = 0 AND cardinality(node_ids) = 0 AND cardinality(directory_ids) = 0 "
             f"AND NOT {_WRONG}",
         ),
         Unknown(
             reason="cluster id not settled",
+            evidence=None,
             when=f"expected_cluster_id IS NULL AND cardinality(cluster_ids) = 1 AND NOT ({_OTHER_NODE} OR "
             f"{_OTHER_DISK} OR {_WRONG})",
         ),
         Unknown(
             reason="broker has not come back",
+            evidence=None,
             # A new disk is registered when the broker starts with it.
             when=f"NOT alive AND {_UNREGISTERED} AND NOT ({_OTHER_CLUSTER} OR {_OTHER_NODE} OR {_OTHER_DISK} OR "
             f"{_WRONG})",
@@ -93,10 +97,12 @@ REPLICA_PLACEMENT = Invariant(
     unknown=(
         Unknown(
             reason="metadata log of the broker not in the copy",
+            evidence=Evidence.METADATA_LOG,
             when="seen_until_ms IS NULL AND unsettled_replicas > 0",
         ),
         Unknown(
             reason="about to be settled, or not in the copy",
+            evidence=Evidence.REPLICA,
             when="unsettled_replicas > 0 AND cardinality(stray_replicas) = 0 AND cardinality(missing_replicas) = 0 "
             f"AND cardinality(misplaced_replicas) = 0 AND NOT {_OFFLINE}",
         ),

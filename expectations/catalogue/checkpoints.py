@@ -7,6 +7,7 @@ that is a breach; leader epochs alone are written before the batches they speak 
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _MAY_BE_NEWER_THAN_THE_LOG: Final = "NOT broker_quiet AND NOT coalesce(checkpoint_older_than_log, false)"
@@ -26,7 +27,9 @@ _LOG_START_MAY_LAG: Final = "(NOT coalesce(clean_shutdown, false) OR topic = '__
 """The log start is checkpointed once a minute and at a clean stop; the metadata log's not at all."""
 
 _NOT_COPIED: Final = Unknown(
-    reason="leader-epoch-checkpoint not copied", when="NOT coalesce(epoch_checkpoints_copied, true)"
+    reason="leader-epoch-checkpoint not copied",
+    evidence=Evidence.CHECKPOINT,
+    when="NOT coalesce(epoch_checkpoints_copied, true)",
 )
 
 _FIRST_ENTRY_ABOVE_LOG_START: Final = (
@@ -117,14 +120,18 @@ EPOCH_CACHE_VS_LOG = Invariant(
     ),
     applies_when="checkpoint_start_offset IS NOT NULL",
     unknown=(
-        Unknown(reason="copy skew", when=f"NOT broker_quiet AND {_ENTRY_WITHOUT_BATCHES}"),
+        Unknown(
+            reason="copy skew", evidence=Evidence.ONE_MOMENT, when=f"NOT broker_quiet AND {_ENTRY_WITHOUT_BATCHES}"
+        ),
         Unknown(
             reason="log start not checkpointed",
+            evidence=Evidence.CHECKPOINT,
             when=f"log_starts_copied IS FALSE AND {_FIRST_ENTRY_ABOVE_LOG_START} "
             "AND checkpoint_start_offset <= log_end_offset",
         ),
         Unknown(
             reason="log start not yet checkpointed",
+            evidence=None,
             # A broker that died before it was has its deleted records back, for good; and who led, a newer epoch.
             when=f"({_LOG_START_MAY_LAG} OR NOT is_last_entry) AND {_FIRST_ENTRY_ABOVE_LOG_START} "
             "AND checkpoint_start_offset <= log_end_offset",
@@ -187,17 +194,20 @@ EPOCH_CACHE_NO_MISSING = Invariant(
         _NOT_COPIED,
         Unknown(
             reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
             when=f"{_UNLISTED} AND NOT epoch_checkpoint_missing AND NOT broker_quiet "
             "AND leader_epoch > coalesce(checkpoint_last_leader_epoch, -1) AND "
             "(NOT coalesce(epoch_checkpoint_read_again, false) OR later_checkpoint_last_leader_epoch > leader_epoch)",
         ),
         Unknown(
             reason="log start not checkpointed",
+            evidence=Evidence.CHECKPOINT,
             when=f"log_starts_copied IS FALSE AND {_UNLISTED} AND NOT epoch_checkpoint_missing "
             "AND end_offset <= coalesce(checkpoint_first_start_offset, log_end_offset)",
         ),
         Unknown(
             reason="log start not yet checkpointed",
+            evidence=None,
             when=f"{_UNLISTED} AND NOT epoch_checkpoint_missing AND {_LOG_START_MAY_LAG} "
             # An empty file: all records were deleted before the broker died, and its high watermark on disk is old.
             "AND end_offset <= coalesce(checkpoint_first_start_offset, log_end_offset)",
@@ -244,7 +254,13 @@ HIGH_WATERMARK_CHECKPOINT = Invariant(
         "committed, and consumers may have read them."
     ),
     applies_when="high_watermark IS NOT NULL",
-    unknown=(Unknown(reason="copy skew", when=f"high_watermark > log_end_offset AND {_MAY_BE_NEWER_THAN_THE_LOG}"),),
+    unknown=(
+        Unknown(
+            reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
+            when=f"high_watermark > log_end_offset AND {_MAY_BE_NEWER_THAN_THE_LOG}",
+        ),
+    ),
     breach_when=(
         "high_watermark > log_end_offset OR (coalesce(clean_shutdown, false) AND high_watermark < log_start_offset)"
     ),
@@ -301,7 +317,11 @@ RECOVERY_POINT_CHECKPOINT = Invariant(
     ),
     applies_when="recovery_point_offset IS NOT NULL",
     unknown=(
-        Unknown(reason="copy skew", when=f"recovery_point_offset > log_end_offset AND {_MAY_BE_NEWER_THAN_THE_LOG}"),
+        Unknown(
+            reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
+            when=f"recovery_point_offset > log_end_offset AND {_MAY_BE_NEWER_THAN_THE_LOG}",
+        ),
     ),
     breach_when=(
         "recovery_point_offset > log_end_offset OR (coalesce(clean_shutdown, false) AND recovery_point_offset < "
@@ -349,7 +369,9 @@ LOG_START_CHECKPOINT = Invariant(
     applies_when="checkpoint_log_start_offset IS NOT NULL",
     unknown=(
         Unknown(
-            reason="copy skew", when=f"checkpoint_log_start_offset > log_end_offset AND {_MAY_BE_NEWER_THAN_THE_LOG}"
+            reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
+            when=f"checkpoint_log_start_offset > log_end_offset AND {_MAY_BE_NEWER_THAN_THE_LOG}",
         ),
     ),
     breach_when=(

@@ -8,10 +8,13 @@ setting is not known, nothing is said.
 from typing import Final
 
 from expectations.catalogue.compaction import NO_PAYLOAD, UNREADABLE
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _COMPARED: Final = "coalesce(key_incomparable_reason, '') NOT IN ('not compacted', 'no common range')"
-_NO_TIME: Final = Unknown(reason="instants not known", when="key_incomparable_reason = 'instants not known'")
+_NO_TIME: Final = Unknown(
+    reason="instants not known", evidence=Evidence.INSTANTS, when="key_incomparable_reason = 'instants not known'"
+)
 _STALLED_MS: Final = 900_000
 """A cleaner thread comes by every 15 seconds, and may be busy with other logs for minutes."""
 
@@ -32,10 +35,15 @@ LATEST_PER_KEY_KEPT = Invariant(
         NO_PAYLOAD,
         UNREADABLE,
         _NO_TIME,
-        Unknown(reason="log damaged", when="damaged AND (keys_lost > 0 OR keys_changed > 0)"),
-        Unknown(reason="copy skew", when="NOT broker_quiet AND keys_lost > 0 AND keys_changed = 0"),
+        Unknown(reason="log damaged", evidence=None, when="damaged AND (keys_lost > 0 OR keys_changed > 0)"),
+        Unknown(
+            reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
+            when="NOT broker_quiet AND keys_lost > 0 AND keys_changed = 0",
+        ),
         Unknown(
             reason="a deletion may have come and gone",
+            evidence=None,
             when="tombstone_may_have_passed AND keys_lost > 0 AND keys_changed = 0",
         ),
     ),
@@ -90,8 +98,8 @@ TOMBSTONE_HORIZON = Invariant(
         NO_PAYLOAD,
         UNREADABLE,
         _NO_TIME,
-        Unknown(reason="log damaged", when="damaged AND early_tombstones > 0"),
-        Unknown(reason="copy skew", when="NOT broker_quiet AND early_tombstones > 0"),
+        Unknown(reason="log damaged", evidence=None, when="damaged AND early_tombstones > 0"),
+        Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when="NOT broker_quiet AND early_tombstones > 0"),
     ),
     breach_when="early_tombstones > 0",
     evidence=(
@@ -133,10 +141,12 @@ LAST_BATCH_KEPT = Invariant(
     ),
     applies_when="compacted AND cleaner_offset IS NOT NULL",
     unknown=(
-        Unknown(reason="log damaged", when=f"damaged AND {_END_LOST}"),
-        Unknown(reason="copy skew", when=f"NOT broker_quiet AND {_END_LOST}"),
+        Unknown(reason="log damaged", evidence=None, when=f"damaged AND {_END_LOST}"),
+        Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when=f"NOT broker_quiet AND {_END_LOST}"),
         Unknown(
-            reason="written by a release before 4.0", when=f"NOT coalesce(keeps_last_batch, FALSE) AND {_END_LOST}"
+            reason="written by a release before 4.0",
+            evidence=None,
+            when=f"NOT coalesce(keeps_last_batch, FALSE) AND {_END_LOST}",
         ),
     ),
     breach_when=_END_LOST,
@@ -180,10 +190,10 @@ CLEANER_PROGRESS = Invariant(
     ),
     applies_when="compacted AND dirty_permille IS NOT NULL",
     unknown=(
-        Unknown(reason="log damaged", when=f"damaged AND {_STALLED}"),
-        Unknown(reason="broker stopped", when=f"NOT broker_alive AND {_STALLED}"),
-        Unknown(reason="setting not known", when=f"NOT cleanable_known AND {_STALLED}"),
-        Unknown(reason="compaction lag", when=f"compaction_lag_ms >= elapsed_ms AND {_STALLED}"),
+        Unknown(reason="log damaged", evidence=None, when=f"damaged AND {_STALLED}"),
+        Unknown(reason="broker stopped", evidence=None, when=f"NOT broker_alive AND {_STALLED}"),
+        Unknown(reason="setting not known", evidence=Evidence.SETTINGS, when=f"NOT cleanable_known AND {_STALLED}"),
+        Unknown(reason="compaction lag", evidence=None, when=f"compaction_lag_ms >= elapsed_ms AND {_STALLED}"),
     ),
     breach_when=_STALLED,
     derived=(("held_since", "open_first_offset"),),

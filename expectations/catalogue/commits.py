@@ -6,6 +6,7 @@ topic and create it again) is not a breach, or is information.
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import OLD_LINEAGE, UNTOLD_LINEAGE
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -29,30 +30,36 @@ COMMITTED_EPOCH_VALID = Invariant(
     unknown=(
         Unknown(
             reason="the commit is of an earlier topic of that name",
+            evidence=None,
             when="topic_id <> metadata_topic_id AND read_end_offset > epoch_end_offset OR "
             # Before version 4 a commit does not say which topic of the name it is of.
             # And its earlier commits may be, whatever the newest one is of.
             "(topic_id <> metadata_topic_id OR name_reused AND (topic_id IS NULL OR leader_epoch IS NULL "
             f"OR highest_leader_epoch > leader_epoch)) AND {_NEVER_GIVEN_OUT}",
         ),
-        Unknown(reason="metadata log damaged", when=f"metadata_damaged AND {_NEVER_GIVEN_OUT}"),
-        Unknown(reason="copy skew", when=f"NOT snapshot_quiet AND {_NEVER_GIVEN_OUT}"),
+        Unknown(reason="metadata log damaged", evidence=None, when=f"metadata_damaged AND {_NEVER_GIVEN_OUT}"),
+        Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when=f"NOT snapshot_quiet AND {_NEVER_GIVEN_OUT}"),
         Unknown(
-            reason="the partition's log was not captured", when=f"log_end_offset IS NULL AND NOT {_NEVER_GIVEN_OUT}"
+            reason="the partition's log was not captured",
+            evidence=Evidence.BROKER,
+            when=f"log_end_offset IS NULL AND NOT {_NEVER_GIVEN_OUT}",
         ),
         Unknown(
             reason=OLD_LINEAGE.reason,
+            evidence=Evidence.BROKER,
             when=f"{OLD_LINEAGE.when} AND NOT {_NEVER_GIVEN_OUT} "
             "AND coalesce(read_end_offset <= epoch_end_offset, TRUE)",
         ),
         Unknown(
             reason=UNTOLD_LINEAGE.reason,
+            evidence=Evidence.METADATA_LOG,
             # Where a newer epoch begins below what was read, that log has given it up, whoever leads.
             when=f"{UNTOLD_LINEAGE.when} AND NOT coalesce(epoch_end_settled AND read_end_offset > epoch_end_offset, "
             "FALSE)",
         ),
         Unknown(
             reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
             # Where the epoch is still the newest, its end in an older copy of the log proves nothing.
             when="NOT snapshot_quiet AND NOT epoch_end_settled AND read_end_offset > epoch_end_offset",
         ),
@@ -107,7 +114,11 @@ COMMITTED_TOPIC_ID = Invariant(
     applies_when="topic_id IS NOT NULL AND partition_exists",
     unknown=(
         # The offsets are removed when the group's coordinator learns of the deletion.
-        Unknown(reason="copy skew", when="topic_id <> metadata_topic_id AND NOT snapshot_quiet"),
+        Unknown(
+            reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
+            when="topic_id <> metadata_topic_id AND NOT snapshot_quiet",
+        ),
     ),
     breach_when="topic_id <> metadata_topic_id",
     evidence=(
@@ -146,6 +157,7 @@ COMMITTED_MONOTONIC = Invariant(
     unknown=(
         Unknown(
             reason="the topic was created again",
+            evidence=None,
             when=f"{_BELOW_EARLIER} AND NOT {_FELL} AND coalesce(topic_id <> previous_topic_id, FALSE)",
         ),
     ),

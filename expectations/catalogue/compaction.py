@@ -6,12 +6,17 @@ that must hold here: each broker cleans by itself, so two replicas may differ in
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import INDEXES_GONE, POLICY_UNTOLD, TRANSACTION_INDEXES_NOT_COPIED
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
-NO_PAYLOAD: Final = Unknown(reason="no payload", when="key_incomparable_reason = 'no payload'")
+NO_PAYLOAD: Final = Unknown(
+    reason="no payload", evidence=Evidence.RECORDS, when="key_incomparable_reason = 'no payload'"
+)
 UNREADABLE: Final = Unknown(
-    reason="a segment could not be read", when="key_incomparable_reason = 'a segment could not be read'"
+    reason="a segment could not be read",
+    evidence=Evidence.SEGMENT,
+    when="key_incomparable_reason = 'a segment could not be read'",
 )
 _DUMP: Final = (
     "kafka-dump-log.sh --deep-iteration --files <log.dir of broker {broker_id}>/{topic}-{partition}/<segment>.log"
@@ -39,11 +44,12 @@ CLEANER_CHECKPOINT = Invariant(
     ),
     applies_when="cleaner_offset IS NOT NULL AND active_base_offset IS NOT NULL",
     unknown=(
-        Unknown(reason="log damaged", when=f"damaged AND {_BEYOND}"),
-        Unknown(reason="copy skew", when=f"NOT broker_quiet AND {_BEYOND}"),
+        Unknown(reason="log damaged", evidence=None, when=f"damaged AND {_BEYOND}"),
+        Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when=f"NOT broker_quiet AND {_BEYOND}"),
         # The cleaner writes at once what a broker that dies within the minute has not written of its log start.
         Unknown(
             reason="log start not yet checkpointed",
+            evidence=None,
             when=f"NOT coalesce(clean_shutdown, FALSE) AND {_BEYOND} AND cleaner_offset <= log_end_offset "
             "AND NOT coalesce(cleaner_offset > open_first_offset, FALSE)",
         ),
@@ -91,7 +97,7 @@ CLEAN_SECTION_UNIQUE = Invariant(
     unknown=(
         NO_PAYLOAD,
         UNREADABLE,
-        Unknown(reason="copy skew", when="NOT broker_quiet AND duplicate_keys > 0"),
+        Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when="NOT broker_quiet AND duplicate_keys > 0"),
     ),
     breach_when="duplicate_keys > 0",
     derived=(("share", "CASE WHEN keys_sampled_permille < 1000 THEN keys_sampled_permille END"),),
@@ -125,11 +131,12 @@ NO_UNKEYED = Invariant(
     applies_when="unkeyed_records IS NOT NULL OR coalesce(key_incomparable_reason, 'not compacted') <> 'not compacted' "
     f"OR {POLICY_UNTOLD}",
     unknown=(
-        Unknown(reason="policy not known", when=POLICY_UNTOLD),
+        Unknown(reason="policy not known", evidence=Evidence.METADATA_LOG, when=POLICY_UNTOLD),
         NO_PAYLOAD,
         UNREADABLE,
         Unknown(
             reason="history of the policy not known",
+            evidence=Evidence.METADATA_LOG_START,
             when="unkeyed_records > 0 AND policy_changed_at_ms IS NULL AND NOT policy_history_known",
         ),
     ),
@@ -175,10 +182,18 @@ PRODUCER_LAST_BATCH_KEPT = Invariant(
     ),
     applies_when=f"producers_without_batch IS NOT NULL OR {POLICY_UNTOLD}",
     unknown=(
-        Unknown(reason="policy not known", when=f"producers_without_batch IS NULL AND {POLICY_UNTOLD}"),
-        Unknown(reason="log damaged", when=f"damaged AND {_WITHOUT}"),
-        Unknown(reason="copy skew", when=f"NOT broker_quiet AND {_WITHOUT}"),
-        Unknown(reason="setting not known", when=f"producers_perhaps_expired > 0 AND NOT {_WITHOUT}"),
+        Unknown(
+            reason="policy not known",
+            evidence=Evidence.METADATA_LOG,
+            when=f"producers_without_batch IS NULL AND {POLICY_UNTOLD}",
+        ),
+        Unknown(reason="log damaged", evidence=None, when=f"damaged AND {_WITHOUT}"),
+        Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when=f"NOT broker_quiet AND {_WITHOUT}"),
+        Unknown(
+            reason="setting not known",
+            evidence=Evidence.SETTINGS,
+            when=f"producers_perhaps_expired > 0 AND NOT {_WITHOUT}",
+        ),
     ),
     breach_when=_WITHOUT,
     evidence=(
@@ -216,14 +231,21 @@ COMPACTED_EQUIVALENCE = Invariant(
     ),
     applies_when="coalesce(incomparable_reason, '') <> 'no common range'",
     unknown=(
-        Unknown(reason="no payload", when="incomparable_reason = 'no payload'"),
-        Unknown(reason="a segment could not be read", when="incomparable_reason = 'a segment could not be read'"),
+        Unknown(reason="no payload", evidence=Evidence.RECORDS, when="incomparable_reason = 'no payload'"),
         Unknown(
-            reason="high watermark not checkpointed", when="incomparable_reason = 'high watermark not checkpointed'"
+            reason="a segment could not be read",
+            evidence=Evidence.SEGMENT,
+            when="incomparable_reason = 'a segment could not be read'",
         ),
-        Unknown(reason="log damaged", when=f"damaged AND {_DIFFER}"),
+        Unknown(
+            reason="high watermark not checkpointed",
+            evidence=Evidence.CHECKPOINT,
+            when="incomparable_reason = 'high watermark not checkpointed'",
+        ),
+        Unknown(reason="log damaged", evidence=None, when=f"damaged AND {_DIFFER}"),
         Unknown(
             reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
             when=f"NOT (leader_quiet AND follower_quiet) AND differing_keys = 0 AND {_DIFFER}",
         ),
     ),
@@ -280,8 +302,10 @@ ABORT_MARKER_KEPT = Invariant(
     unknown=(
         INDEXES_GONE,
         TRANSACTION_INDEXES_NOT_COPIED,
-        Unknown(reason="log damaged", when=f"uncheckable_reason = 'the log is damaged' AND {_ABORTS_WRONG}"),
-        Unknown(reason="copy skew", when=f"NOT broker_quiet AND {_ABORTS_WRONG}"),
+        Unknown(
+            reason="log damaged", evidence=None, when=f"uncheckable_reason = 'the log is damaged' AND {_ABORTS_WRONG}"
+        ),
+        Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when=f"NOT broker_quiet AND {_ABORTS_WRONG}"),
     ),
     breach_when=_ABORTS_WRONG,
     derived=(

@@ -6,14 +6,19 @@ no gap in a history.
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import NO_METADATA_LOG
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _NAMES_HASHED: Final = Unknown(
-    reason="names were hashed when the snapshot was taken, so that nobody can tell the key's hash", when="names_hashed"
+    reason="names were hashed when the snapshot was taken, so that nobody can tell the key's hash",
+    evidence=Evidence.RECORDS,
+    when="names_hashed",
 )
 _COUNT_NOT_KNOWN: Final = Unknown(
-    reason="the metadata log does not tell how many partitions the topic has", when="partition_count IS NULL"
+    reason="the metadata log does not tell how many partitions the topic has",
+    evidence=Evidence.METADATA_LOG,
+    when="partition_count IS NULL",
 )
 _MISPLACED: Final = "partition <> expected_partition"
 _DUMP: Final = "bin/kafka-dump-log.sh --transaction-log-decoder --files {topic}-{partition}/00000000000000000000.log"
@@ -33,6 +38,7 @@ TXN_STATE_MACHINE = Invariant(
     unknown=(
         Unknown(
             reason="the cleaner has removed the records in between",
+            evidence=None,
             when="broken_steps = 0 AND judged_steps = 0 AND unjudged_steps > 0",
         ),
     ),
@@ -90,8 +96,12 @@ TXN_OFFSET_COMMITS = Invariant(
     "asks where to begin. If no coordinator has the transaction open, the marker never comes, and the group is stuck.",
     applies_when="pending_commits > 0",
     unknown=(
-        Unknown(reason="the coordinator's records were not captured", when="NOT transactions_known"),
-        Unknown(reason="copy skew", when="orphaned_commits > 0 AND NOT snapshot_quiet"),
+        Unknown(
+            reason="the coordinator's records were not captured",
+            evidence=Evidence.COORDINATOR_LOG,
+            when="NOT transactions_known",
+        ),
+        Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when="orphaned_commits > 0 AND NOT snapshot_quiet"),
     ),
     breach_when="orphaned_commits > 0",
     evidence=("pending_commits", "orphaned_commits", "orphaned_producer_id", "orphaned_first_offset"),

@@ -8,6 +8,7 @@ ends or two high watermarks is unknown there when it looks wrong.
 from typing import Final
 
 from expectations.catalogue.elections import GIVEN_UP_BY, IN_SYNC_THEN, NOT_ALL_ON_RECORD
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import CLEANED_END_UNTOLD, NO_METADATA_LOG, OLDER_COPY
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -15,12 +16,13 @@ _SOMETHING_TO_COMPARE: Final = "coalesce(incomparable_reason, '') NOT IN ('no ba
 
 _COMPACTED: Final = (
     CLEANED_END_UNTOLD,
-    Unknown(reason="compacted", when="NOT comparable"),
+    Unknown(reason="compacted", evidence=None, when="NOT comparable"),
 )
 """Cleaners rewrite batches, each broker by its own clock: nothing is left that must be equal byte for byte."""
 
 _HIDDEN: Final = Unknown(
     reason="log damaged",
+    evidence=None,
     when="damage_hides AND first_differing_offset IS NULL AND identity_violation_offset IS NULL",
 )
 """What stands behind a damaged place of one of the logs cannot be compared."""
@@ -63,6 +65,7 @@ LOG_MATCHING = Invariant(
         _HIDDEN,
         Unknown(
             reason="high watermark not known",
+            evidence=Evidence.CHECKPOINT,
             when="first_differing_offset IS NOT NULL AND (follower_high_watermark IS NULL OR leader_high_watermark IS "
             "NULL)",
         ),
@@ -111,6 +114,7 @@ EPOCH_OFFSET_IDENTITY = Invariant(
         # Nobody can tell whether one leader wrote both, or two did, one after the other.
         Unknown(
             reason="message format without leader epochs",
+            evidence=None,
             when="differs_without_epochs AND identity_violation_offset IS NULL",
         ),
     ),
@@ -145,9 +149,15 @@ DIVERGENCE_POINT = Invariant(
     because="The exchange of epochs (KIP-279, KIP-320) decides what a follower keeps. What lies beyond goes without a "
     "trace; if it was never committed that is as it should be, and NoCommittedTruncation says when it is not.",
     unknown=(
-        Unknown(reason="copy skew", when=f"records_at_stake > 0 AND {_ONLY_THE_END_DIFFERS}"),
-        Unknown(reason=NO_METADATA_LOG.reason, when="leader_known IS FALSE AND records_at_stake = 0"),
-        Unknown(reason=OLDER_COPY, when="of_an_earlier_moment AND records_at_stake = 0"),
+        Unknown(
+            reason="copy skew", evidence=Evidence.ONE_MOMENT, when=f"records_at_stake > 0 AND {_ONLY_THE_END_DIFFERS}"
+        ),
+        Unknown(
+            reason=NO_METADATA_LOG.reason,
+            evidence=Evidence.METADATA_LOG,
+            when="leader_known IS FALSE AND records_at_stake = 0",
+        ),
+        Unknown(reason=OLDER_COPY, evidence=Evidence.ONE_MOMENT, when="of_an_earlier_moment AND records_at_stake = 0"),
     ),
     breach_when="records_at_stake > 0",
     derived=(
@@ -198,26 +208,33 @@ NO_COMMITTED_TRUNCATION = Invariant(
     because="Producers were told that these records are safe, and consumers may have read them. When the follower "
     "rejoins, the only copy goes.",
     unknown=(
-        Unknown(reason="copy skew", when=f"declared_committed > 0 AND {_ONLY_THE_END_DIFFERS}"),
+        Unknown(
+            reason="copy skew", evidence=Evidence.ONE_MOMENT, when=f"declared_committed > 0 AND {_ONLY_THE_END_DIFFERS}"
+        ),
         Unknown(
             reason="checkpoint may be newer than the log",
+            evidence=Evidence.ONE_MOMENT,
             # A live follower that truncated, and got a new high watermark, between the copying of its log and of its
             # checkpoint. An unclean election on record makes the loss credible all the same.
             when="declared_committed > 0 AND committed_proof = 'checkpoint' AND unclean_election_offset IS NULL AND "
             "follower_alive AND NOT broker_quiet",
         ),
-        Unknown(reason=OLDER_COPY, when="of_an_earlier_moment AND declared_committed = 0"),
+        Unknown(
+            reason=OLDER_COPY, evidence=Evidence.ONE_MOMENT, when="of_an_earlier_moment AND declared_committed = 0"
+        ),
         *(
             Unknown(
-                reason=reason, when=f"declared_committed = 0 AND possible_records > 0 AND commitment_lacks = '{lack}'"
+                reason=reason,
+                evidence=evidence,
+                when=f"declared_committed = 0 AND possible_records > 0 AND commitment_lacks = '{evidence}'",
             )
-            for lack, reason in (
-                ("metadata_log", "no metadata log tells whether they were committed"),
-                ("metadata_log_start", "the election is not on record"),
-                ("broker", "the leader of that epoch was not captured"),
-                ("settings", "min.insync.replicas not known"),
-                ("checkpoint", "high watermark not checkpointed"),
-                ("ledger", "commitment not known"),
+            for evidence, reason in (
+                (Evidence.METADATA_LOG, "no metadata log tells whether they were committed"),
+                (Evidence.METADATA_LOG_START, "the election is not on record"),
+                (Evidence.BROKER, "the leader of that epoch was not captured"),
+                (Evidence.SETTINGS, "min.insync.replicas not known"),
+                (Evidence.CHECKPOINT, "high watermark not checkpointed"),
+                (Evidence.LEDGER, "commitment not known"),
             )
         ),
     ),
@@ -315,6 +332,7 @@ BYTES_BEFORE_DIVERGENCE_EQUAL = Invariant(
         Unknown(
             # It fetches from there (ReplicaManager#initialFetchOffset), and what lies above is cut.
             reason="high watermark not checkpointed",
+            evidence=Evidence.CHECKPOINT,
             when="first_differing_undiverged_offset IS NOT NULL AND follower_last_leader_epoch IS NULL "
             "AND follower_high_watermark IS NULL",
         ),
@@ -365,6 +383,7 @@ FOLLOWER_NOT_AHEAD = Invariant(
     unknown=(
         Unknown(
             reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
             when="follower_log_end_offset > leader_log_end_offset AND NOT snapshot_quiet AND "
             "coalesce(follower_copied_after_leader, true)",
         ),
@@ -405,18 +424,21 @@ FOLLOWER_HIGH_WATERMARK = Invariant(
     unknown=(
         Unknown(
             reason="high watermarks are written every 5 s",
+            evidence=Evidence.ONE_MOMENT,
             # Each broker writes by its own clock; only a clean stop writes the last one.
             when="follower_high_watermark > leader_high_watermark AND NOT (broker_quiet AND follower_clean_shutdown "
             "AND coalesce(leader_clean_shutdown, false))",
         ),
         Unknown(
             reason="just after a leader change",
+            evidence=None,
             # A new leader begins with the high watermark it had as a follower, and raises it with the first fetches.
             when="follower_high_watermark > leader_high_watermark AND leader_high_watermark <= "
             "coalesce(leader_epoch_start_offset, leader_high_watermark)",
         ),
         Unknown(
             reason=NO_METADATA_LOG.reason,
+            evidence=Evidence.METADATA_LOG,
             when="leader_known IS FALSE AND follower_high_watermark <= leader_high_watermark",
         ),
     ),

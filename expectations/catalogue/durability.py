@@ -6,6 +6,7 @@ hold is what counts.
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _REPLICATION: Final = "bin/kafka-topics.sh --bootstrap-server <host:port> --describe --topic {topic}"
@@ -28,11 +29,13 @@ ISR_EXPANSION_EPOCH = Invariant(
     unknown=(
         Unknown(
             reason="the election is not on record",
+            evidence=Evidence.METADATA_LOG_START,
             when="joined_isr_in_current_epoch IS NULL AND (current_epoch_start_offset IS NULL "
             "OR follower_log_end_offset < current_epoch_start_offset)",
         ),
         Unknown(
             reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
             when="NOT snapshot_quiet AND follower_copied_after_leader IS NOT TRUE "
             "AND follower_log_end_offset < current_epoch_start_offset",
         ),
@@ -74,7 +77,11 @@ ACKED_PRESENT = Invariant(
     because="That is the promise of an acknowledgement. No file of a cluster tells what producers were told; a "
     "simulated cluster's ledger does, and this is judged beside it alone, to put the other verdicts to the test.",
     applies_when="acknowledged_records > 0",
-    unknown=(Unknown(reason="copy skew", when="NOT snapshot_quiet AND acknowledged_missing > 0"),),
+    unknown=(
+        Unknown(
+            reason="copy skew", evidence=Evidence.ONE_MOMENT, when="NOT snapshot_quiet AND acknowledged_missing > 0"
+        ),
+    ),
     breach_when="acknowledged_missing > 0",
     evidence=(
         "acknowledged_records",
@@ -114,18 +121,21 @@ MATERIAL_LOSS_RISK = Invariant(
     unknown=(
         Unknown(
             reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
             when=f"NOT snapshot_quiet AND coalesce(cardinality(complete_replicas), 0) < {_NEEDED}",
         ),
         Unknown(
             reason="not every replica was captured",
+            evidence=Evidence.BROKER,
             when="cardinality(captured_replicas) < cardinality(replicas) "
             f"AND cardinality(complete_replicas) < {_NEEDED}",
         ),
-        Unknown(reason="min.insync.replicas not known", when="min_insync_replicas IS NULL"),
-        Unknown(reason="high watermark not known", when="complete_replicas IS NULL"),
+        Unknown(reason="min.insync.replicas not known", evidence=Evidence.SETTINGS, when="min_insync_replicas IS NULL"),
+        Unknown(reason="high watermark not known", evidence=Evidence.CHECKPOINT, when="complete_replicas IS NULL"),
         Unknown(
             # Brokers stop one after the other. Without an ELR the last of them goes on to commit what only it has.
             reason="the ISR had shrunk below the minimum before the cluster stopped, and no ELR was kept",
+            evidence=None,
             when=f"cluster_stopped AND cardinality(isr) BETWEEN 1 AND {_NEEDED} - 1 "
             f"AND coalesce(cardinality(elr), 0) = 0 AND cardinality(complete_replicas) < {_NEEDED}",
         ),

@@ -6,6 +6,7 @@ here: what cleaning, tiering and the deletion of topics do to a sound directory 
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import NO_METADATA_LOG
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -55,7 +56,13 @@ SEGMENTS_DISJOINT = Invariant(
         "offsets twice, or in two versions."
     ),
     applies_when="previous_last_offset IS NOT NULL",
-    unknown=(Unknown(reason="copy skew", when=f"previous_last_offset >= base_offset AND {_COPIED_DURING_A_SWAP}"),),
+    unknown=(
+        Unknown(
+            reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
+            when=f"previous_last_offset >= base_offset AND {_COPIED_DURING_A_SWAP}",
+        ),
+    ),
     breach_when="previous_last_offset >= base_offset",
     start_offset="base_offset",
     end_offset="previous_last_offset + 1",
@@ -90,14 +97,20 @@ NO_OFFSET_GAP = Invariant(
         # The segment before was the active one when it was copied, and grew on before it was rolled.
         Unknown(
             reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
             when="NOT broker_quiet AND is_active AND offset_gaps = 1 AND first_offset = base_offset "
             "AND previous_last_offset + 1 < base_offset",
         ),
         # A follower whose leader has no longer what it lacks begins anew behind what is in the tier.
-        Unknown(reason="copy skew", when="NOT broker_quiet AND remote_storage_enable AND offset_gaps > 0"),
+        Unknown(
+            reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
+            when="NOT broker_quiet AND remote_storage_enable AND offset_gaps > 0",
+        ),
         # It may have been compacted once, and moved here since: the holes came along, the cleaner's checkpoint did not.
         Unknown(
             reason="history of the policy not known",
+            evidence=Evidence.METADATA_LOG_START,
             when="NOT policy_history_known AND offset_gaps > 0 AND coalesce(gaps_held_elsewhere, 0) = 0",
         ),
     ),
@@ -178,19 +191,22 @@ TOPIC_ID_MATCH = Invariant(
         "topic's records under the new one's name; the broker refuses to use it."
     ),
     unknown=(
-        Unknown(reason="no partition.metadata", when="topic_id IS NULL"),
+        Unknown(reason="no partition.metadata", evidence=Evidence.REPLICA, when="topic_id IS NULL"),
         NO_METADATA_LOG,
         Unknown(
             reason="topic not in the metadata log",
+            evidence=Evidence.METADATA_LOG,
             when="metadata_topic_id IS NULL AND topic <> '__cluster_metadata'",
         ),
         Unknown(
             reason="the broker was down when the topic was deleted",
+            evidence=None,
             when="topic_id <> metadata_topic_id AND topic_id_deleted AND NOT broker_alive",
         ),
         Unknown(
             # A broker that was just started, or cut off, deletes the directory when it has caught up with the metadata.
             reason="the broker may not have heard of the deletion when it was copied",
+            evidence=None,
             when="topic_id <> metadata_topic_id AND topic_id_deleted AND NOT broker_quiet",
         ),
     ),
@@ -227,8 +243,14 @@ SEGMENT_SIZE = Invariant(
     ),
     applies_when="batch_count > 0 AND segment_limit_bytes IS NOT NULL",
     unknown=(
-        Unknown(reason="setting not known", when=f"NOT segment_limit_known AND {_TOO_LARGE}"),
-        Unknown(reason="history of the setting not known", when=f"NOT segment_limit_history_known AND {_TOO_LARGE}"),
+        Unknown(
+            reason="setting not known", evidence=Evidence.SETTINGS, when=f"NOT segment_limit_known AND {_TOO_LARGE}"
+        ),
+        Unknown(
+            reason="history of the setting not known",
+            evidence=Evidence.METADATA_LOG_START,
+            when=f"NOT segment_limit_history_known AND {_TOO_LARGE}",
+        ),
     ),
     breach_when=_TOO_LARGE,
     evidence=("size_bytes", "segment_limit_bytes", "batch_count", "largest_batch_bytes", "segment_limit_changed_at_ms"),

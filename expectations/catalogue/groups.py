@@ -6,6 +6,7 @@ the partition never had, or has no more, is somebody's fault.
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import LOG_START_UNTOLD, OLD_LINEAGE, UNTOLD_LINEAGE
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -27,22 +28,34 @@ COMMITTED_IN_RANGE = Invariant(
     applies_when="partition_exists OR log_end_offset IS NOT NULL",
     unknown=(
         Unknown(
-            reason="the partition's log was not captured", when="log_start_offset IS NULL OR log_end_offset IS NULL"
+            reason="the partition's log was not captured",
+            evidence=Evidence.BROKER,
+            when="log_start_offset IS NULL OR log_end_offset IS NULL",
         ),
         OLD_LINEAGE,
-        Unknown(reason=UNTOLD_LINEAGE.reason, when=f"{UNTOLD_LINEAGE.when} AND lost_from_offset IS NULL"),
+        Unknown(
+            reason=UNTOLD_LINEAGE.reason,
+            evidence=Evidence.METADATA_LOG,
+            when=f"{UNTOLD_LINEAGE.when} AND lost_from_offset IS NULL",
+        ),
         Unknown(
             reason="the commit is of an earlier topic of that name",
+            evidence=None,
             when="topic_id <> metadata_topic_id AND (committed_offset < log_start_offset "
             "OR committed_offset > coalesce(high_watermark_upper, log_end_offset))",
         ),
         Unknown(
             reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
             # Commits copied after the log may be ahead of it; not so where a loss explains them.
             when="NOT snapshot_quiet AND lost_from_offset IS NULL AND committed_offset > "
             "coalesce(high_watermark_upper, log_end_offset)",
         ),
-        Unknown(reason="log start not checkpointed", when=f"{LOG_START_UNTOLD} AND NOT ({_OUT_OF_RANGE})"),
+        Unknown(
+            reason="log start not checkpointed",
+            evidence=Evidence.CHECKPOINT,
+            when=f"{LOG_START_UNTOLD} AND NOT ({_OUT_OF_RANGE})",
+        ),
     ),
     breach_when=_OUT_OF_RANGE,
     severity_when=((Severity.INFO, "committed_offset < log_start_offset"),),

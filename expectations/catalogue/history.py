@@ -8,6 +8,7 @@ the replica that held them, and no other invariant implies that one: a loss is a
 from typing import Final
 
 from expectations.catalogue.elections import GIVEN_UP_BY, IN_SYNC_THEN, NOT_ALL_ON_RECORD
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import CLEANED_END, CLEANED_END_UNTOLD
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -15,13 +16,21 @@ _UNTOLD_BEFORE: Final = "continuity IN ('missing before', 'unread before', 'not 
 _SAME_REPLICA: Final = f"(continuity IN ('same', 'missing', 'unread', 'not captured') OR {_UNTOLD_BEFORE})"
 """A replica that should still be there. One of a deleted or re-created topic, or moved away and back, has no past."""
 
-_NOT_IN_THE_EARLIER_COPY: Final = Unknown(reason="replica not in the earlier copy", when=_UNTOLD_BEFORE)
+_NOT_IN_THE_EARLIER_COPY: Final = Unknown(
+    reason="replica not in the earlier copy", evidence=Evidence.EARLIER_SNAPSHOT, when=_UNTOLD_BEFORE
+)
 
 _LOST: Final = "coalesce(records_lost, 0) > 0"
 
-_NOT_IN_THE_COPY: Final = Unknown(reason="replica not in the copy", when=f"continuity = 'missing' AND NOT {_LOST}")
-_NOT_READ: Final = Unknown(reason="a segment could not be read", when=f"continuity = 'unread' AND NOT {_LOST}")
-_NOT_CAPTURED: Final = Unknown(reason="broker not captured", when=f"continuity = 'not captured' AND NOT {_LOST}")
+_NOT_IN_THE_COPY: Final = Unknown(
+    reason="replica not in the copy", evidence=Evidence.REPLICA, when=f"continuity = 'missing' AND NOT {_LOST}"
+)
+_NOT_READ: Final = Unknown(
+    reason="a segment could not be read", evidence=Evidence.SEGMENT, when=f"continuity = 'unread' AND NOT {_LOST}"
+)
+_NOT_CAPTURED: Final = Unknown(
+    reason="broker not captured", evidence=Evidence.BROKER, when=f"continuity = 'not captured' AND NOT {_LOST}"
+)
 
 _ON_RECORD: Final = (
     ("no_election", "CASE WHEN unclean_election_offset IS NULL AND elections_on_record THEN 'No unclean election' END"),
@@ -59,18 +68,24 @@ HIGH_WATERMARK_MONOTONIC = Invariant(
     applies_when=f"topic <> '__cluster_metadata' AND {_SAME_REPLICA}",
     unknown=(
         _NOT_IN_THE_EARLIER_COPY,
-        Unknown(reason="replica not in the copy", when="continuity = 'missing'"),
-        Unknown(reason="a segment could not be read", when="continuity = 'unread'"),
-        Unknown(reason="broker not captured", when="continuity = 'not captured'"),
-        Unknown(reason="high watermark not known", when="previous_high_watermark IS NULL OR high_watermark IS NULL"),
+        Unknown(reason="replica not in the copy", evidence=Evidence.REPLICA, when="continuity = 'missing'"),
+        Unknown(reason="a segment could not be read", evidence=Evidence.SEGMENT, when="continuity = 'unread'"),
+        Unknown(reason="broker not captured", evidence=Evidence.BROKER, when="continuity = 'not captured'"),
+        Unknown(
+            reason="high watermark not known",
+            evidence=Evidence.CHECKPOINT,
+            when="previous_high_watermark IS NULL OR high_watermark IS NULL",
+        ),
         Unknown(
             reason="just after a leader change",
+            evidence=None,
             # A new leader begins with what it knew as a follower, and its followers with it; the first fetches raise
             # it. A leader of clean election has all that was committed, so its epoch starts above.
             when="high_watermark < previous_high_watermark AND last_epoch_start_offset >= previous_high_watermark",
         ),
         Unknown(
             reason="log dir replaced",
+            evidence=None,
             when="high_watermark < previous_high_watermark AND directory_replaced AND records_lost IS NULL",
         ),
     ),
@@ -122,13 +137,18 @@ LOG_END_REGRESSION = Invariant(
     applies_when=_SAME_REPLICA,
     unknown=(
         _NOT_IN_THE_EARLIER_COPY,
-        Unknown(reason="replica not in the copy", when="continuity = 'missing'"),
-        Unknown(reason="a segment could not be read", when="continuity = 'unread'"),
-        Unknown(reason="broker not captured", when="continuity = 'not captured'"),
-        Unknown(reason="log damaged", when=f"damaged AND {_BELOW_COMMITTED} AND NOT {_LOST}"),
-        Unknown(reason="log dir replaced", when=f"directory_replaced AND records_lost IS NULL AND {_BELOW_COMMITTED}"),
+        Unknown(reason="replica not in the copy", evidence=Evidence.REPLICA, when="continuity = 'missing'"),
+        Unknown(reason="a segment could not be read", evidence=Evidence.SEGMENT, when="continuity = 'unread'"),
+        Unknown(reason="broker not captured", evidence=Evidence.BROKER, when="continuity = 'not captured'"),
+        Unknown(reason="log damaged", evidence=None, when=f"damaged AND {_BELOW_COMMITTED} AND NOT {_LOST}"),
+        Unknown(
+            reason="log dir replaced",
+            evidence=None,
+            when=f"directory_replaced AND records_lost IS NULL AND {_BELOW_COMMITTED}",
+        ),
         Unknown(
             reason="commitment not known",
+            evidence=Evidence.LEDGER,
             when="log_end_offset < previous_log_end_offset AND (previous_committed_end_offset IS NULL OR "
             "(unclean_election_offset IS NOT NULL AND log_end_offset >= previous_committed_end_offset))",
         ),
@@ -188,23 +208,30 @@ LOG_START_MONOTONIC = Invariant(
     applies_when=_SAME_REPLICA,
     unknown=(
         _NOT_IN_THE_EARLIER_COPY,
-        Unknown(reason="replica not in the copy", when="continuity = 'missing'"),
-        Unknown(reason="a segment could not be read", when="continuity = 'unread'"),
-        Unknown(reason="broker not captured", when="continuity = 'not captured'"),
-        Unknown(reason="log damaged", when="log_start_offset < previous_log_start_offset AND damaged"),
+        Unknown(reason="replica not in the copy", evidence=Evidence.REPLICA, when="continuity = 'missing'"),
+        Unknown(reason="a segment could not be read", evidence=Evidence.SEGMENT, when="continuity = 'unread'"),
+        Unknown(reason="broker not captured", evidence=Evidence.BROKER, when="continuity = 'not captured'"),
+        Unknown(reason="log damaged", evidence=None, when="log_start_offset < previous_log_start_offset AND damaged"),
         Unknown(
             reason="log dir replaced",
+            evidence=None,
             # What was copied anew starts where the leader's log does; each replica had deleted by its own clock.
             when="log_start_offset < previous_log_start_offset AND directory_replaced",
         ),
-        Unknown(reason="tiered", when="log_start_offset < previous_log_start_offset AND remote_storage_enable"),
+        Unknown(
+            reason="tiered",
+            evidence=None,
+            when="log_start_offset < previous_log_start_offset AND remote_storage_enable",
+        ),
         Unknown(
             reason="unclean election",
+            evidence=None,
             # Truncating below the log start takes the log start along.
             when="log_start_offset < previous_log_start_offset AND unclean_election_offset IS NOT NULL",
         ),
         Unknown(
             reason="log start not checkpointed",
+            evidence=Evidence.CHECKPOINT,
             # The broker knows it, and only its checkpoint tells where it lies above the first segment's base.
             when="log_start_offset < previous_log_start_offset AND NOT checkpointed_log_start AND NOT broker_quiet",
         ),
@@ -249,16 +276,22 @@ COMMITTED_IMMUTABLE = Invariant(
         _NOT_IN_THE_COPY,
         _NOT_READ,
         _NOT_CAPTURED,
-        Unknown(reason=CLEANED_END, when=f"incomparable_reason = '{CLEANED_END}' AND {_SOUND_OR_SILENT}"),
-        Unknown(reason="compacted", when=f"incomparable_reason = 'compacted' AND {_SOUND_OR_SILENT}"),
-        Unknown(reason="log damaged", when=f"damaged AND {_SOUND_OR_SILENT}"),
+        Unknown(
+            reason=CLEANED_END,
+            evidence=Evidence.CHECKPOINT,
+            when=f"incomparable_reason = '{CLEANED_END}' AND {_SOUND_OR_SILENT}",
+        ),
+        Unknown(reason="compacted", evidence=None, when=f"incomparable_reason = 'compacted' AND {_SOUND_OR_SILENT}"),
+        Unknown(reason="log damaged", evidence=None, when=f"damaged AND {_SOUND_OR_SILENT}"),
         Unknown(
             reason="not every replica was captured",
+            evidence=Evidence.BROKER,
             when="records_lost IS NULL AND change_kind = 'truncated' AND first_changed_offset < "
             "previous_committed_end_offset",
         ),
         Unknown(
             reason="commitment not known",
+            evidence=Evidence.LEDGER,
             when=f"first_changed_offset IS NOT NULL AND {_SOUND_OR_SILENT} AND (previous_committed_end_offset IS NULL "
             "OR (unclean_election_offset IS NOT NULL AND first_changed_offset >= previous_committed_end_offset))",
         ),
@@ -355,15 +388,16 @@ OFFSET_NOT_REUSED = Invariant(
     applies_when=f"{_SAME_REPLICA} AND NOT {_NOTHING_TO_COMPARE}",
     unknown=(
         _NOT_IN_THE_EARLIER_COPY,
-        Unknown(reason="replica not in the copy", when="continuity = 'missing'"),
-        Unknown(reason="a segment could not be read", when="continuity = 'unread'"),
-        Unknown(reason="broker not captured", when="continuity = 'not captured'"),
+        Unknown(reason="replica not in the copy", evidence=Evidence.REPLICA, when="continuity = 'missing'"),
+        Unknown(reason="a segment could not be read", evidence=Evidence.SEGMENT, when="continuity = 'unread'"),
+        Unknown(reason="broker not captured", evidence=Evidence.BROKER, when="continuity = 'not captured'"),
         CLEANED_END_UNTOLD,
-        Unknown(reason="compacted", when="incomparable_reason = 'compacted'"),
-        Unknown(reason="log damaged", when="damaged AND identity_violation_offset IS NULL"),
+        Unknown(reason="compacted", evidence=None, when="incomparable_reason = 'compacted'"),
+        Unknown(reason="log damaged", evidence=None, when="damaged AND identity_violation_offset IS NULL"),
         # Nobody can tell whether one leader wrote both, or two did, one after the other.
         Unknown(
             reason="message format without leader epochs",
+            evidence=None,
             when="changed_without_epochs AND identity_violation_offset IS NULL",
         ),
     ),

@@ -7,6 +7,7 @@ breach.
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import INDEXES_GONE, NO_TRANSACTION_INDEX_COPIED, TRANSACTION_INDEXES_NOT_COPIED
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -14,10 +15,12 @@ _MAY_DIFFER_IN_A_COPY: Final = "NOT broker_quiet AND (is_active OR ever_compacte
 """Index and log are copied one after the other; in between an active segment grows and a cleaned one is replaced."""
 
 _POINTERS_IN_A_DAMAGED_LOG: Final = Unknown(
-    reason="log damaged", when="log_damaged AND pointer_errors > 0 AND form_errors = 0"
+    reason="log damaged", evidence=None, when="log_damaged AND pointer_errors > 0 AND form_errors = 0"
 )
 _POINTERS_COPIED_LATER: Final = Unknown(
-    reason="copy skew", when=f"pointer_errors > 0 AND form_errors = 0 AND {_MAY_DIFFER_IN_A_COPY}"
+    reason="copy skew",
+    evidence=Evidence.ONE_MOMENT,
+    when=f"pointer_errors > 0 AND form_errors = 0 AND {_MAY_DIFFER_IN_A_COPY}",
 )
 
 _ABORTED_DIFFER: Final = "(missing_entries > 0 OR extra_entries > 0)"
@@ -89,10 +92,18 @@ OFFSET_INDEX_COMPLETE = Invariant(
     ),
     applies_when="NOT is_active AND batch_count > 0 AND index_interval_bytes IS NOT NULL",
     unknown=(
-        Unknown(reason="log damaged", when=f"length_errors > 0 AND {_WIDE}"),
-        Unknown(reason="copy skew", when=f"NOT broker_quiet AND {_WIDE}"),
-        Unknown(reason="written append by append", when=f"index_entries > 0 AND NOT index_entry_per_batch AND {_WIDE}"),
-        Unknown(reason="release not known", when=f"index_entry_per_batch IS NULL AND {_WIDE}"),
+        Unknown(reason="log damaged", evidence=None, when=f"length_errors > 0 AND {_WIDE}"),
+        Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when=f"NOT broker_quiet AND {_WIDE}"),
+        Unknown(
+            reason="written append by append",
+            evidence=None,
+            when=f"index_entries > 0 AND NOT index_entry_per_batch AND {_WIDE}",
+        ),
+        Unknown(
+            reason="release not known",
+            evidence=Evidence.METADATA_LOG_START,
+            when=f"index_entry_per_batch IS NULL AND {_WIDE}",
+        ),
     ),
     breach_when=_WIDE,
     derived=(
@@ -166,7 +177,9 @@ TRANSACTION_INDEX_FORM = Invariant(
         INDEXES_GONE,
         TRANSACTION_INDEXES_NOT_COPIED,
         Unknown(
-            reason="copy skew", when="form_errors = 1 AND mod(size_bytes, 34) <> 0 AND is_active AND NOT broker_quiet"
+            reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
+            when="form_errors = 1 AND mod(size_bytes, 34) <> 0 AND is_active AND NOT broker_quiet",
         ),
     ),
     breach_when="form_errors > 0 OR NOT readable",
@@ -198,9 +211,11 @@ TRANSACTION_INDEX_COMPLETE = Invariant(
     unknown=(
         INDEXES_GONE,
         TRANSACTION_INDEXES_NOT_COPIED,
-        Unknown(reason="log damaged", when="NOT content_checkable AND NOT ever_compacted"),
-        Unknown(reason="compacted", when=f"NOT content_checkable AND {_ABORTED_DIFFER}"),
-        Unknown(reason="copy skew", when=f"{_ABORTED_DIFFER} AND {_MAY_DIFFER_IN_A_COPY}"),
+        Unknown(reason="log damaged", evidence=None, when="NOT content_checkable AND NOT ever_compacted"),
+        Unknown(reason="compacted", evidence=None, when=f"NOT content_checkable AND {_ABORTED_DIFFER}"),
+        Unknown(
+            reason="copy skew", evidence=Evidence.ONE_MOMENT, when=f"{_ABORTED_DIFFER} AND {_MAY_DIFFER_IN_A_COPY}"
+        ),
     ),
     breach_when=_ABORTED_DIFFER,
     derived=(
@@ -248,11 +263,16 @@ TRANSACTION_INDEX_LAST_STABLE_OFFSET = Invariant(
         TRANSACTION_INDEXES_NOT_COPIED,
         Unknown(
             reason="records below the log start are gone",
+            evidence=None,
             when="log_start_offset > 0 OR local_log_start_offset > 0",
         ),
-        Unknown(reason="log damaged", when="NOT content_checkable AND NOT ever_compacted"),
-        Unknown(reason="compacted", when="NOT content_checkable AND last_stable_offset_errors > 0"),
-        Unknown(reason="copy skew", when=f"last_stable_offset_errors > 0 AND {_MAY_DIFFER_IN_A_COPY}"),
+        Unknown(reason="log damaged", evidence=None, when="NOT content_checkable AND NOT ever_compacted"),
+        Unknown(reason="compacted", evidence=None, when="NOT content_checkable AND last_stable_offset_errors > 0"),
+        Unknown(
+            reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
+            when=f"last_stable_offset_errors > 0 AND {_MAY_DIFFER_IN_A_COPY}",
+        ),
     ),
     breach_when="last_stable_offset_errors > 0",
     evidence=("entries", "last_stable_offset_errors", "base_offset"),

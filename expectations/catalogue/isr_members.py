@@ -6,6 +6,7 @@ leader and a member whose directory is gone not excepted.
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _DESCRIBE: Final = "bin/kafka-topics.sh --bootstrap-server <host:port> --describe --topic {topic}"
@@ -15,9 +16,13 @@ _GONE: Final = "NOT present AND known_high_watermark > coalesce(log_start_offset
 """It has no log, and there is something that it ought to hold."""
 
 _NOT_AT_HAND: Final = (
-    Unknown(reason="broker not captured", when="NOT captured"),
-    Unknown(reason="replica not in the copy", when=f"{_GONE} AND log_dir_missing"),
-    Unknown(reason="a segment could not be read", when="present AND follower_log_end_offset IS NULL"),
+    Unknown(reason="broker not captured", evidence=Evidence.BROKER, when="NOT captured"),
+    Unknown(reason="replica not in the copy", evidence=Evidence.REPLICA, when=f"{_GONE} AND log_dir_missing"),
+    Unknown(
+        reason="a segment could not be read",
+        evidence=Evidence.SEGMENT,
+        when="present AND follower_log_end_offset IS NULL",
+    ),
 )
 _KNOWN_ELSEWHERE: Final = (
     "elsewhere",
@@ -55,6 +60,7 @@ HIGH_WATERMARK_IN_ISR = Invariant(
         *_NOT_AT_HAND,
         Unknown(
             reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
             # The ISR, the high watermark and the member's log are of three moments; bytes that differ below both high
             # watermarks are ReplicasMatchBelowHighWatermark's in any case.
             when=f"NOT snapshot_quiet AND ({_SHORT} OR {_DIFFERS} OR {_GONE})",
@@ -100,9 +106,10 @@ ELR_COMPLETE = Invariant(
     applies_when="in_elr AND known_high_watermark IS NOT NULL",
     unknown=(
         *_NOT_AT_HAND,
-        Unknown(reason="copy skew", when=f"NOT snapshot_quiet AND ({_SHORT} OR {_GONE})"),
+        Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when=f"NOT snapshot_quiet AND ({_SHORT} OR {_GONE})"),
         Unknown(
             reason="stopped uncleanly and not registered since",
+            evidence=None,
             # The controller takes it out of the ELR when it registers again without a clean stop.
             when=f"{_SHORT} AND NOT follower_alive AND NOT follower_clean_shutdown",
         ),

@@ -6,6 +6,7 @@ B21. The rule that must hold here: what waits for its deletion is no debris, and
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import NO_METADATA_LOG
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -27,6 +28,7 @@ NO_STALE_TEMP_FILES = Invariant(
     unknown=(
         Unknown(
             reason="age of the files not known",
+            evidence=Evidence.INSTANTS,
             when="NOT clean_shutdown AND ((deleted_files > 0 AND oldest_deleted_age_ms IS NULL) "
             "OR (half_done_files > 0 AND oldest_half_done_age_ms IS NULL))",
         ),
@@ -67,7 +69,7 @@ INDEX_HAS_LOG = Invariant(
     statement="Every index file in a partition's directory has a log of its base offset.",
     because="An index is made with its log and goes with it. One that stands alone tells that a log was removed by "
     "hand, lost by the file system, or left out of a backup.",
-    unknown=(Unknown(reason="copy skew", when="NOT broker_quiet AND orphans > 0"),),
+    unknown=(Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when="NOT broker_quiet AND orphans > 0"),),
     breach_when="orphans > 0",
     evidence=("orphans", "directory"),
     details=("orphan",),
@@ -92,7 +94,7 @@ PARTITION_DIR_UNIQUE = Invariant(
     because="With two the broker does not start, or serves one and leaves the other to go stale. Which of them holds "
     "the partition's log only their content tells.",
     applies_when="state = 'live' AND (log_dir = log_dirs[1] OR log_dirs IS NULL)",
-    unknown=(Unknown(reason="copy skew", when=f"NOT broker_quiet AND {_TWICE}"),),
+    unknown=(Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when=f"NOT broker_quiet AND {_TWICE}"),),
     breach_when=_TWICE,
     derived=(
         ("live", "CASE WHEN live_directories > 1 THEN live_directories END"),
@@ -129,7 +131,7 @@ CHECKPOINT_DIRS_EXIST = Invariant(
     because="A broker writes lines of its own logs only. Others come with a disk that was restored by half, or "
     "partitions that were removed by hand.",
     applies_when=f"present AND {_OFFSET_FILES}",
-    unknown=(Unknown(reason="copy skew", when=f"NOT broker_quiet AND {_LINES_WRONG}"),),
+    unknown=(Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when=f"NOT broker_quiet AND {_LINES_WRONG}"),),
     breach_when=_LINES_WRONG,
     derived=(
         ("homeless", "CASE WHEN entries_without_directory > 0 THEN entries_without_directory END"),
@@ -163,8 +165,10 @@ CLEAN_SHUTDOWN_EPOCH = Invariant(
     applies_when="captured AND clean_shutdown_broker_epoch IS NOT NULL",
     unknown=(
         NO_METADATA_LOG,
-        Unknown(reason="not in the metadata log", when="broker_epoch IS NULL"),
-        Unknown(reason="restarted while it was copied", when=f"NOT fenced AND {_OTHER_EPOCH}"),
+        Unknown(reason="not in the metadata log", evidence=Evidence.METADATA_LOG, when="broker_epoch IS NULL"),
+        Unknown(
+            reason="restarted while it was copied", evidence=Evidence.ONE_MOMENT, when=f"NOT fenced AND {_OTHER_EPOCH}"
+        ),
     ),
     breach_when=_OTHER_EPOCH,
     derived=(

@@ -7,6 +7,7 @@ as it should.
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _DESCRIBE: Final = "bin/kafka-topics.sh --bootstrap-server <host:port> --describe --topic {topic}"
@@ -90,10 +91,12 @@ CLEAN_ELECTION = Invariant(
     unknown=(
         Unknown(
             reason="leader not captured",
+            evidence=Evidence.BROKER,
             when="election = 'last_known' AND elected_log_captured IS FALSE AND coalesce(records_at_stake, 0) = 0",
         ),
         Unknown(
             reason="what it lacked, if anything, may have been cut off since",
+            evidence=Evidence.EARLIER_SNAPSHOT,
             when="election = 'last_known' AND coalesce(records_at_stake, 0) = 0 AND NOT "
             "coalesce(records_at_stake_known, false)",
         ),

@@ -6,6 +6,7 @@ copy's last records that no majority had are nobody's loss; what a metadata snap
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.metadata import DUMP_RECORD, RECORD_STANDS
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -24,11 +25,23 @@ SNAPSHOT_EQUALS_LOG = Invariant(
     because="A node that starts, or falls behind, takes the snapshot for the log. If they differ, it goes on with "
     "other metadata than its controllers: other leaders, other settings, other rights.",
     unknown=(
-        Unknown(reason="log prefix deleted", when="incomparable_reason = 'the log that it stands for is gone'"),
-        Unknown(reason="the replay begins with it", when="incomparable_reason = 'the replay begins with it'"),
-        Unknown(reason="log too short", when="incomparable_reason = 'the log in the copy ends before it'"),
-        Unknown(reason="file cannot be read", when="incomparable_reason IS NOT NULL"),
-        Unknown(reason="metadata log damaged", when=f"after_damage AND whole AND {_BEYOND_EPOCHS} > 0"),
+        Unknown(
+            reason="log prefix deleted",
+            evidence=Evidence.METADATA_LOG_START,
+            when="incomparable_reason = 'the log that it stands for is gone'",
+        ),
+        Unknown(
+            reason="the replay begins with it",
+            evidence=Evidence.METADATA_LOG_START,
+            when="incomparable_reason = 'the replay begins with it'",
+        ),
+        Unknown(
+            reason="log too short",
+            evidence=Evidence.METADATA_LOG,
+            when="incomparable_reason = 'the log in the copy ends before it'",
+        ),
+        Unknown(reason="file cannot be read", evidence=Evidence.SEGMENT, when="incomparable_reason IS NOT NULL"),
+        Unknown(reason="metadata log damaged", evidence=None, when=f"after_damage AND whole AND {_BEYOND_EPOCHS} > 0"),
     ),
     breach_when=f"NOT whole OR {_BEYOND_EPOCHS} > 0",
     derived=(
@@ -60,6 +73,7 @@ BROKER_EPOCH = Invariant(
     unknown=(
         Unknown(
             reason="metadata log damaged",
+            evidence=None,
             when="after_damage AND (stale_records > 0 OR broker_epoch < batch_offset OR broker_epoch > "
             "metadata_offset)",
         ),
@@ -111,6 +125,7 @@ PARTITION_IDS_DENSE = Invariant(
     unknown=(
         Unknown(
             reason="metadata log damaged",
+            evidence=None,
             when="metadata_damaged AND (cardinality(missing_partitions) > 0 OR namesakes > 0)",
         ),
     ),
@@ -143,6 +158,7 @@ RAFT_EPOCH_MONOTONIC = Invariant(
     unknown=(
         Unknown(
             reason="log damaged",
+            evidence=None,
             when="damaged AND epoch_order_errors = 0 AND coalesce(unannounced_epochs, 0) > 0",
         ),
     ),
@@ -186,9 +202,10 @@ METADATA_LOG_MATCHING = Invariant(
     "two clusters in one: two leaders of a partition, each of them right by its own log.",
     applies_when=f"topic = '__cluster_metadata' AND {_SOMETHING_TO_COMPARE}",
     unknown=(
-        Unknown(reason="not comparable", when="NOT comparable AND first_differing_offset IS NULL"),
+        Unknown(reason="not comparable", evidence=None, when="NOT comparable AND first_differing_offset IS NULL"),
         Unknown(
             reason="high watermark not known",
+            evidence=Evidence.CHECKPOINT,
             # The tail of an old leader that no majority had: it goes when the node rejoins.
             when="identity_violation_offset IS NULL AND first_differing_undiverged_offset IS NULL AND "
             "first_differing_offset IS NOT NULL AND coalesce(first_differing_offset >= "
@@ -239,9 +256,14 @@ QUORUM_STATE = Invariant(
     because="The file is all that keeps a node from voting twice in an epoch. One that went back, or tells of another "
     "vote, may have made two leaders of the quorum.",
     unknown=(
-        Unknown(reason="no quorum-state", when="quorum_state_present IS NOT TRUE OR quorum_leader_epoch IS NULL"),
+        Unknown(
+            reason="no quorum-state",
+            evidence=Evidence.METADATA_LOG,
+            when="quorum_state_present IS NOT TRUE OR quorum_leader_epoch IS NULL",
+        ),
         Unknown(
             reason="copied while it ran",
+            evidence=Evidence.ONE_MOMENT,
             when="NOT broker_quiet AND quorum_leader_epoch < last_leader_epoch AND NOT coalesce(quorum_leader_id <> "
             "elected_leader_id, false)",
         ),
@@ -277,9 +299,11 @@ TRANSACTION_RECORDS = Invariant(
     "is applied by halves: a topic with some of its partitions.",
     applies_when="replayed",
     unknown=(
-        Unknown(reason="log damaged", when="damaged AND transaction_errors > 0"),
+        Unknown(reason="log damaged", evidence=None, when="damaged AND transaction_errors > 0"),
         # At the log's very end: nothing has come after it.
-        Unknown(reason="in flight", when="transaction_errors = 0 AND open_transaction_offset IS NOT NULL"),
+        Unknown(
+            reason="in flight", evidence=None, when="transaction_errors = 0 AND open_transaction_offset IS NOT NULL"
+        ),
     ),
     breach_when="transaction_errors > 0",
     evidence=(
@@ -313,7 +337,7 @@ FENCING_EPOCHS = Invariant(
     "quorum, group) never falls along a log, or along the records about one broker, group or partition.",
     because="Whoever comes with an older epoch is refused: that is how Kafka keeps the living from the dead. Where an "
     "epoch falls, somebody was let in who had been replaced.",
-    unknown=(Unknown(reason="not followed", when="regressions IS NULL"),),
+    unknown=(Unknown(reason="not followed", evidence=Evidence.COORDINATOR_LOG, when="regressions IS NULL"),),
     breach_when="regressions > 0",
     derived=(
         ("from_epoch", "epoch_before"),
@@ -348,7 +372,9 @@ ONE_IMAGE = Invariant(
     because="Each broker authorizes and throttles by its own image. Where they differ, what one broker refuses another "
     "allows.",
     applies_when="kind IN ('acl', 'scram', 'token', 'quota')",
-    unknown=(Unknown(reason="metadata log damaged", when="after_damage AND cardinality(nodes_otherwise) > 0"),),
+    unknown=(
+        Unknown(reason="metadata log damaged", evidence=None, when="after_damage AND cardinality(nodes_otherwise) > 0"),
+    ),
     breach_when="cardinality(nodes_otherwise) > 0",
     derived=(
         ("recorded", "CASE WHEN value IS NOT NULL THEN metadata_offset END"),

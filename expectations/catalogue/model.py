@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
+
 
 class Severity(StrEnum):
     """How bad a breach is, worst first; the words are Great Expectations' own."""
@@ -40,6 +42,9 @@ class Unknown:
     """A reason why the evidence cannot decide, and the SQL condition under which it applies to a row."""
 
     reason: str
+    evidence: Evidence | None
+    """The piece that would decide; None where none would (damage, a cleaner's work, a change under way). One reason
+    asks for one piece, in whichever invariants it stands."""
     when: str
 
 

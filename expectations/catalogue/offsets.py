@@ -6,6 +6,7 @@ value from below; only what contradicts it in spite of its age is a breach.
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import LOG_START_UNTOLD
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -32,14 +33,20 @@ OFFSET_ORDER = Invariant(
     unknown=(
         Unknown(
             reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
             when=f"{_SKEWED} AND (log_start_offset > log_end_offset OR high_watermark > log_end_offset)",
         ),
         Unknown(
             reason="high watermark not checkpointed",
+            evidence=Evidence.CHECKPOINT,
             # The metadata log's high watermark is never checkpointed: there the ends alone are judged.
             when="high_watermark IS NULL AND topic <> '__cluster_metadata' AND log_start_offset <= log_end_offset",
         ),
-        Unknown(reason="log start not checkpointed", when=f"{LOG_START_UNTOLD} AND NOT ({_OUT_OF_ORDER})"),
+        Unknown(
+            reason="log start not checkpointed",
+            evidence=Evidence.CHECKPOINT,
+            when=f"{LOG_START_UNTOLD} AND NOT ({_OUT_OF_ORDER})",
+        ),
     ),
     # A high watermark is written every five seconds, and only a clean stop writes the last one: below the log start it
     # contradicts nothing on a running broker.
@@ -129,16 +136,19 @@ LAST_STABLE_OFFSET = Invariant(
     unknown=(
         Unknown(
             reason="log damaged",
+            evidence=None,
             when="damaged_batches > 0 AND coalesce(open_first_unstable_offset, -1) <> "
             "coalesce(snapshot_first_unstable_offset, -1)",
         ),
         Unknown(
             reason="compacted",
+            evidence=None,
             when="ever_compacted AND coalesce(open_first_unstable_offset, -1) <> "
             "coalesce(snapshot_first_unstable_offset, -1)",
         ),
         Unknown(
             reason="head of the log is gone",
+            evidence=None,
             when="(log_start_offset > 0 OR local_log_start_offset > 0) "
             "AND coalesce(open_first_unstable_offset, -1) <> coalesce(snapshot_first_unstable_offset, -1)",
         ),

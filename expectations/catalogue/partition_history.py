@@ -7,6 +7,7 @@ and the metadata snapshots say what it must come to.
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.metadata import DUMP_RECORD, RECORD_STANDS
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -43,6 +44,7 @@ PARTITION_EPOCH_STEP = Invariant(
     unknown=(
         Unknown(
             reason=_DAMAGED,
+            evidence=None,
             when="after_damage AND coalesce(snapshot_partition_epoch <> partition_epoch, created AND "
             "partition_epoch <> 0)",
         ),
@@ -99,6 +101,7 @@ LEADER_EPOCH_STEP = Invariant(
     unknown=(
         Unknown(
             reason=_DAMAGED,
+            evidence=None,
             when="after_damage AND coalesce(snapshot_leader_epoch <> leader_epoch, created AND leader_epoch <> 0)",
         ),
     ),
@@ -150,8 +153,8 @@ ELR_EMPTY_ABOVE_MIN_ISR = Invariant(
     "committed without them: members kept beyond that may lack what came later, and are elected all the same.",
     applies_when="cardinality(elr) > 0 OR cardinality(last_known_elr) > 0",
     unknown=(
-        Unknown(reason="min.insync.replicas not known", when="min_insync_replicas IS NULL"),
-        Unknown(reason=_DAMAGED, when=f"after_damage AND cardinality(isr) >= {_EFFECTIVE_MIN_ISR}"),
+        Unknown(reason="min.insync.replicas not known", evidence=Evidence.SETTINGS, when="min_insync_replicas IS NULL"),
+        Unknown(reason=_DAMAGED, evidence=None, when=f"after_damage AND cardinality(isr) >= {_EFFECTIVE_MIN_ISR}"),
     ),
     breach_when=f"cardinality(isr) >= {_EFFECTIVE_MIN_ISR}",
     severity_when=_DELETED,
@@ -196,6 +199,7 @@ RECOVERING_ISR_ONE = Invariant(
     unknown=(
         Unknown(
             reason=_DAMAGED,
+            evidence=None,
             when="after_damage AND (cardinality(isr) > 1 OR coalesce(NOT previous_recovering AND leader_epoch = "
             "previous_leader_epoch, false))",
         ),
@@ -233,11 +237,12 @@ FENCED_NOT_IN_ISR = Invariant(
     because="Such a broker does not fetch, so it holds nothing that is written now: records count as committed that it "
     "lacks, and it may be elected; or nothing is committed at all while everybody waits for it.",
     unknown=(
-        Unknown(reason=_DAMAGED, when="after_damage AND cardinality(isr_inactive) > 0"),
+        Unknown(reason=_DAMAGED, evidence=None, when="after_damage AND cardinality(isr_inactive) > 0"),
         # Many partitions of one broker may need more than one batch of records. Who had gone in an earlier batch is not
         # taken into an ISR, and not elected.
         Unknown(
             reason="change under way",
+            evidence=None,
             when="cardinality(isr_inactive) > 0 AND coalesce(cardinality(isr_joined_inactive), 0) = 0 "
             "AND out_of_place_ms < 100",
         ),
@@ -286,12 +291,14 @@ DIRECTORIES_ALIGNED = Invariant(
     unknown=(
         Unknown(
             reason=_DAMAGED,
+            evidence=None,
             when="after_damage AND (directory_count <> cardinality(replicas) OR cardinality(isr_without_directory) > "
             "0)",
         ),
         # Brokers tell the controller where they put a replica after they have put it there.
         Unknown(
             reason="assignment under way",
+            evidence=None,
             when="directory_count = cardinality(replicas) AND cardinality(isr_without_directory) > 0 AND "
             "out_of_place_ms < 60000",
         ),
@@ -338,9 +345,19 @@ REASSIGNMENT_ENDS = Invariant(
     "it should have, and is often one to a broker that cannot take it.",
     applies_when="cardinality(adding_replicas) > 0 OR cardinality(removing_replicas) > 0",
     unknown=(
-        Unknown(reason="cluster stopped", when=f"cluster_stopped AND coalesce(reassigning_ms > {_A_DAY_MS}, true)"),
-        Unknown(reason="begun before the metadata log", when="reassigning_since_ms IS NULL"),
-        Unknown(reason="the instant of the capture is not known", when="reassigning_ms IS NULL"),
+        Unknown(
+            reason="cluster stopped",
+            evidence=None,
+            when=f"cluster_stopped AND coalesce(reassigning_ms > {_A_DAY_MS}, true)",
+        ),
+        Unknown(
+            reason="begun before the metadata log",
+            evidence=Evidence.METADATA_LOG_START,
+            when="reassigning_since_ms IS NULL",
+        ),
+        Unknown(
+            reason="the instant of the capture is not known", evidence=Evidence.INSTANTS, when="reassigning_ms IS NULL"
+        ),
     ),
     breach_when=f"reassigning_ms > {_A_DAY_MS}",
     derived=(("hours", "reassigning_ms / 3600000"),),

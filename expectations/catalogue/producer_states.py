@@ -6,6 +6,7 @@ again, after an abort or because it means it, has broken no rule.
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _LIVE_LIMIT: Final = 5_000
@@ -62,7 +63,9 @@ CROSS_EPOCH_PAYLOAD_DUP = Invariant(
     applies_when="first_sequence IS NOT NULL",
     unknown=(
         Unknown(
-            reason="too many look alike to compare them all", when="repeated_batches = 0 AND repeats_unverified > 0"
+            reason="too many look alike to compare them all",
+            evidence=None,
+            when="repeated_batches = 0 AND repeats_unverified > 0",
         ),
     ),
     breach_when="repeated_batches > 0",
@@ -99,9 +102,14 @@ PRODUCER_COUNT = Invariant(
     "all of them into every producer snapshot. Thousands come from an application that makes a producer for each "
     "message.",
     unknown=(
-        Unknown(reason="the instant of the capture is not known", when="new_producer_ids IS NULL"),
+        Unknown(
+            reason="the instant of the capture is not known",
+            evidence=Evidence.INSTANTS,
+            when="new_producer_ids IS NULL",
+        ),
         Unknown(
             reason="setting not known",
+            evidence=Evidence.SETTINGS,
             when=f"live_producer_ids IS NULL AND producer_ids_unless_expired > {_LIVE_LIMIT} "
             f"AND new_producer_ids <= {_NEW_LIMIT}",
         ),

@@ -7,15 +7,22 @@ cleaning may have taken away with it is not called sound either.
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import NO_METADATA_LOG
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
-_CLEANED: Final = Unknown(reason="compacted", when="ever_compacted AND explained_gaps > 0")
+_CLEANED: Final = Unknown(reason="compacted", evidence=None, when="ever_compacted AND explained_gaps > 0")
 """The cleaner removes batches, and with them the evidence whether others were lost before it came."""
 
-_BACK_IN_EPOCH: Final = Unknown(reason="setting not known", when="unsettled_batches > 0 AND epoch_regressions = 0")
-_REPEATED: Final = Unknown(reason="setting not known", when="unsettled_batches > 0 AND duplicate_batches = 0")
-_OVERLAPPING: Final = Unknown(reason="setting not known", when="unsettled_batches > 0 AND overlapping_batches = 0")
+_BACK_IN_EPOCH: Final = Unknown(
+    reason="setting not known", evidence=Evidence.SETTINGS, when="unsettled_batches > 0 AND epoch_regressions = 0"
+)
+_REPEATED: Final = Unknown(
+    reason="setting not known", evidence=Evidence.SETTINGS, when="unsettled_batches > 0 AND duplicate_batches = 0"
+)
+_OVERLAPPING: Final = Unknown(
+    reason="setting not known", evidence=Evidence.SETTINGS, when="unsettled_batches > 0 AND overlapping_batches = 0"
+)
 """A producer that a broker had forgotten may go back; where nothing tells producer.id.expiration.ms, it may have."""
 
 _SHOW_PRODUCER: Final = (
@@ -188,9 +195,17 @@ PRODUCER_ID_ALLOCATED = Invariant(
     ),
     unknown=(
         NO_METADATA_LOG,
-        Unknown(reason="the metadata log names no producer id block", when="next_producer_id IS NULL"),
+        Unknown(
+            reason="the metadata log names no producer id block",
+            evidence=Evidence.METADATA_LOG,
+            when="next_producer_id IS NULL",
+        ),
         # Blocks handed out while the copy was made are in the logs and not in the metadata log read before them.
-        Unknown(reason="copy skew", when="producer_id >= next_producer_id AND NOT snapshot_quiet"),
+        Unknown(
+            reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
+            when="producer_id >= next_producer_id AND NOT snapshot_quiet",
+        ),
     ),
     breach_when="producer_id >= next_producer_id",
     derived=(("above_by", "producer_id - next_producer_id"),),

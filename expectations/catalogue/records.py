@@ -6,9 +6,10 @@ that must hold here: a snapshot of headers has no records, and says so.
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
-_NO_PAYLOAD: Final = Unknown(reason="no payload", when="record_batches_read IS NULL")
+_NO_PAYLOAD: Final = Unknown(reason="no payload", evidence=Evidence.RECORDS, when="record_batches_read IS NULL")
 _OTHER_BYTES: Final = ("D02", "D03", "D07", "C10", "C11", "G07")
 """Where one replica alone holds the batch: its bytes are not the others'."""
 

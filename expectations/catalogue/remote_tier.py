@@ -6,6 +6,7 @@ may overlap and wait for their deletion; a hole is one only if neither the tier 
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _ITS_RECORDS: Final = (
@@ -14,7 +15,7 @@ _ITS_RECORDS: Final = (
     "$RemoteLogMetadataFormatter | grep {segment_id}"
 )
 _COPIED: Final = "state = 'COPY_SEGMENT_FINISHED'"
-_FIRST_RECORD_GONE: Final = Unknown(reason="its first record is gone", when="start_offset IS NULL")
+_FIRST_RECORD_GONE: Final = Unknown(reason="its first record is gone", evidence=None, when="start_offset IS NULL")
 
 REMOTE_RANGE = Invariant(
     code="H01",
@@ -54,7 +55,9 @@ REMOTE_STATE = Invariant(
     statement="A remote segment's copy starts, finishes, and its deletion starts and finishes, in this order.",
     because="A record out of order is not applied by the brokers: objects stay in the store that no one knows, or a "
     "segment is read that is being deleted.",
-    unknown=(Unknown(reason="its first record is gone", when="start_offset IS NULL AND NOT history_whole"),),
+    unknown=(
+        Unknown(reason="its first record is gone", evidence=None, when="start_offset IS NULL AND NOT history_whole"),
+    ),
     breach_when="invalid_transitions > 0",
     evidence=("states", "invalid_transitions", "history_whole", "start_offset", "end_offset"),
     start_offset="start_offset",
@@ -70,9 +73,13 @@ REMOTE_STATE = Invariant(
 
 _HOLE: Final = "remote_gap_start_offset IS NOT NULL"
 _NOT_LISTED: Final = Unknown(
-    reason="log start not checkpointed", when=f"checkpoint_log_start_offset IS NULL AND {_HOLE}"
+    reason="log start not checkpointed",
+    evidence=Evidence.CHECKPOINT,
+    when=f"checkpoint_log_start_offset IS NULL AND {_HOLE}",
 )
-_NO_METADATA: Final = Unknown(reason="remote metadata not captured", when="NOT remote_known")
+_NO_METADATA: Final = Unknown(
+    reason="remote metadata not captured", evidence=Evidence.REMOTE_STORE, when="NOT remote_known"
+)
 
 REMOTE_COVERAGE = Invariant(
     code="H03",
@@ -88,7 +95,9 @@ REMOTE_COVERAGE = Invariant(
         _NOT_LISTED,
         # The tier's metadata were read before a segment was copied, the local log after it was deleted.
         Unknown(
-            reason="copy skew", when=f"NOT snapshot_quiet AND {_HOLE} AND remote_gap_end_offset = first_base_offset"
+            reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
+            when=f"NOT snapshot_quiet AND {_HOLE} AND remote_gap_end_offset = first_base_offset",
         ),
     ),
     breach_when=_HOLE,
@@ -130,11 +139,21 @@ REMOTE_LINEAGE = Invariant(
     applies_when=f"{_COPIED} AND end_offset > log_start_offset",
     unknown=(
         Unknown(
-            reason="leader-epoch-checkpoint not copied", when="within_lineage IS NULL AND lineage_reason IS NOT NULL"
+            reason="leader-epoch-checkpoint not copied",
+            evidence=Evidence.CHECKPOINT,
+            when="within_lineage IS NULL AND lineage_reason IS NOT NULL",
         ),
-        Unknown(reason="not in the metadata log", when=f"lineage_cut IS NULL AND {_NOT_WITHIN}"),
-        Unknown(reason="unclean election", when=f"lineage_cut AND {_NOT_WITHIN}"),
-        Unknown(reason="copy skew", when=f"NOT snapshot_quiet AND {_NOT_WITHIN} AND end_offset > log_end_offset"),
+        Unknown(
+            reason="not in the metadata log",
+            evidence=Evidence.METADATA_LOG,
+            when=f"lineage_cut IS NULL AND {_NOT_WITHIN}",
+        ),
+        Unknown(reason="unclean election", evidence=None, when=f"lineage_cut AND {_NOT_WITHIN}"),
+        Unknown(
+            reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
+            when=f"NOT snapshot_quiet AND {_NOT_WITHIN} AND end_offset > log_end_offset",
+        ),
     ),
     breach_when=_NOT_WITHIN,
     evidence=("leader_epochs", "lineage_reason", "start_offset", "end_offset", "log_start_offset", "log_end_offset"),
@@ -164,7 +183,7 @@ REMOTE_BELOW_LAST_STABLE_OFFSET = Invariant(
     because="What is not committed may be truncated, and what is in an open transaction may be aborted; in the tier it "
     "stays, and has no entry in the transaction index that was copied with it.",
     applies_when=f"{_COPIED} AND within_lineage AND end_offset > log_start_offset",
-    unknown=(Unknown(reason="copy skew", when=f"NOT snapshot_quiet AND {_UNSTABLE}"),),
+    unknown=(Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when=f"NOT snapshot_quiet AND {_UNSTABLE}"),),
     breach_when=_UNSTABLE,
     derived=(
         ("mark", "CASE WHEN end_offset > high_watermark_upper THEN high_watermark_upper END"),
@@ -197,9 +216,11 @@ LOCAL_START_ORDER = Invariant(
     unknown=(
         _NO_METADATA,
         Unknown(
-            reason="log start not checkpointed", when=f"checkpoint_log_start_offset IS NULL AND {_DELETED_TOO_FAR}"
+            reason="log start not checkpointed",
+            evidence=Evidence.CHECKPOINT,
+            when=f"checkpoint_log_start_offset IS NULL AND {_DELETED_TOO_FAR}",
         ),
-        Unknown(reason="copy skew", when=f"NOT snapshot_quiet AND {_DELETED_TOO_FAR}"),
+        Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when=f"NOT snapshot_quiet AND {_DELETED_TOO_FAR}"),
     ),
     breach_when=_DELETED_TOO_FAR,
     derived=(("tier_end_offset", "coalesce(remote_end_offset, log_start_offset)"),),
@@ -231,9 +252,13 @@ REMOTE_AUX_FILES = Invariant(
     "epochs from there. Without them, or with broken ones, the segment cannot be read or the leader starts wrong.",
     applies_when=_COPIED,
     unknown=(
-        Unknown(reason="remote store not captured", when="NOT store_captured"),
+        Unknown(reason="remote store not captured", evidence=Evidence.REMOTE_STORE, when="NOT store_captured"),
         # Deleted while the rest was copied: nothing of it is left.
-        Unknown(reason="copy skew", when="NOT snapshot_quiet AND cardinality(missing_files) = 5"),
+        Unknown(
+            reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
+            when="NOT snapshot_quiet AND cardinality(missing_files) = 5",
+        ),
     ),
     breach_when="cardinality(missing_files) > 0 OR damaged_files > 0",
     derived=(

@@ -7,6 +7,7 @@ What follower and leader hold, compared with one another, is in `divergences`.
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import NO_METADATA_LOG
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -67,13 +68,15 @@ EPOCH_BOUNDARY_AGREEMENT = Invariant(
     "start_offset - 1) AND start_offset < coalesce(high_watermark, start_offset + 1) AND reference_start_offset < "
     "coalesce(reference_high_watermark, reference_start_offset + 1)",
     unknown=(
-        Unknown(reason="compacted", when="ever_compacted AND start_offset <> reference_start_offset"),
+        Unknown(reason="compacted", evidence=None, when="ever_compacted AND start_offset <> reference_start_offset"),
         Unknown(
             reason="history of the policy not known",
+            evidence=Evidence.METADATA_LOG_START,
             when="policy_history_known IS FALSE AND start_offset <> reference_start_offset",
         ),
         Unknown(
             reason="high watermark not known",
+            evidence=Evidence.CHECKPOINT,
             when="(high_watermark IS NULL OR reference_high_watermark IS NULL) AND start_offset <> "
             "reference_start_offset",
         ),
@@ -115,9 +118,14 @@ LEADER_CACHE_HAS_CURRENT = Invariant(
     "know it, or has lost its checkpoint; followers that ask it where an epoch ends get a wrong answer.",
     applies_when="is_leader AND metadata_known AND broker_alive AND NOT is_future AND topic <> '__cluster_metadata'",
     unknown=(
-        Unknown(reason="leader-epoch-checkpoint missing or empty", when="checkpoint_last_leader_epoch IS NULL"),
+        Unknown(
+            reason="leader-epoch-checkpoint missing or empty",
+            evidence=Evidence.CHECKPOINT,
+            when="checkpoint_last_leader_epoch IS NULL",
+        ),
         Unknown(
             reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
             # Between the record in the metadata log and the leader's checkpoint lies the time of one image update.
             when="NOT snapshot_quiet AND checkpoint_last_leader_epoch <> metadata_leader_epoch",
         ),
@@ -125,6 +133,7 @@ LEADER_CACHE_HAS_CURRENT = Invariant(
             # A broker that is started drops epochs at its log end (LeaderEpochFileCache#truncateFromEnd), and is named
             # leader until its registration arrives, or its session is over.
             reason="nothing was written in its epoch: a leader that was just started forgets such an epoch",
+            evidence=None,
             when="checkpoint_last_leader_epoch < metadata_leader_epoch "
             "AND COALESCE(last_leader_epoch, -1) <= checkpoint_last_leader_epoch",
         ),
@@ -167,10 +176,14 @@ EPOCH_LE_METADATA = Invariant(
     "AND (last_leader_epoch IS NOT NULL OR checkpoint_last_leader_epoch IS NOT NULL) "
     "AND (topic_id IS NULL OR metadata_topic_id IS NULL OR topic_id = metadata_topic_id)",
     unknown=(
-        Unknown(reason="metadata log damaged", when=f"metadata_damaged AND {_ABOVE_METADATA}"),
+        Unknown(reason="metadata log damaged", evidence=None, when=f"metadata_damaged AND {_ABOVE_METADATA}"),
         # A broker that finds it when it starts takes it for a stray (LogManager#isStrayKraftReplica).
-        Unknown(reason="no partition.metadata", when=f"coalesce(may_be_earlier_topics, false) AND {_ABOVE_METADATA}"),
-        Unknown(reason="copy skew", when=f"NOT snapshot_quiet AND {_ABOVE_METADATA}"),
+        Unknown(
+            reason="no partition.metadata",
+            evidence=Evidence.REPLICA,
+            when=f"coalesce(may_be_earlier_topics, false) AND {_ABOVE_METADATA}",
+        ),
+        Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when=f"NOT snapshot_quiet AND {_ABOVE_METADATA}"),
     ),
     breach_when="coalesce(last_leader_epoch, -1) > metadata_leader_epoch OR coalesce(checkpoint_last_leader_epoch, -1) "
     "> metadata_leader_epoch",
@@ -221,32 +234,38 @@ EPOCH_WRITER = Invariant(
     "AND start_offset >= log_start_offset AND topic <> '__cluster_metadata'",
     unknown=(
         NO_METADATA_LOG,
-        Unknown(reason="metadata log damaged", when=f"metadata_damaged AND {_NEVER_GIVEN_OUT}"),
-        Unknown(reason="copy skew", when=f"NOT snapshot_quiet AND {_NEVER_GIVEN_OUT}"),
+        Unknown(reason="metadata log damaged", evidence=None, when=f"metadata_damaged AND {_NEVER_GIVEN_OUT}"),
+        Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when=f"NOT snapshot_quiet AND {_NEVER_GIVEN_OUT}"),
         Unknown(
             reason="election not on record",
+            evidence=Evidence.METADATA_LOG_START,
             when=f"elected_leader_id IS NULL AND election_known IS NOT TRUE AND NOT {_NEVER_GIVEN_OUT}",
         ),
         Unknown(
             reason="the elected leader's log is not there, or no longer has that epoch",
+            evidence=None,
             when="elected_leader_id <> broker_id AND (writer_start_offset IS NULL OR writer_end_offset IS NULL)",
         ),
         Unknown(
             reason="high watermark not known",
+            evidence=Evidence.CHECKPOINT,
             when="elected_leader_id <> broker_id AND high_watermark IS NULL "
             "AND (last_batch_end_offset > writer_end_offset OR start_offset < writer_start_offset)",
         ),
         Unknown(
             reason="compacted",
+            evidence=None,
             when="ever_compacted AND elected_leader_id <> broker_id AND start_offset < writer_start_offset",
         ),
         Unknown(
             reason="the elected leader's log begins later",
+            evidence=None,
             when="elected_leader_id <> broker_id AND start_offset < writer_start_offset AND writer_start_offset <= "
             "coalesce(writer_first_batch_offset, writer_start_offset)",
         ),
         Unknown(
             reason="the elected leader's log ends earlier",
+            evidence=None,
             # It was copied earlier, lost its tail, or is being filled again; none of it says that somebody else wrote.
             when="elected_leader_id <> broker_id AND start_offset >= writer_start_offset "
             "AND last_batch_end_offset > writer_end_offset AND high_watermark > writer_end_offset "
@@ -309,10 +328,12 @@ UNCLEAN_LOSS_SIZE = Invariant(
     unknown=(
         Unknown(
             reason="leader not captured",
+            evidence=Evidence.BROKER,
             when="elected_log_captured IS FALSE AND coalesce(records_at_stake, 0) = 0",
         ),
         Unknown(
             reason="not every replica that was in sync was captured",
+            evidence=Evidence.BROKER,
             when="coalesce(records_at_stake, 0) = 0 AND NOT coalesce(records_at_stake_known, false)",
         ),
     ),

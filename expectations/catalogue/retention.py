@@ -7,6 +7,7 @@ judged by the settings of then, which may have been changed and put back.
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import POLICY_UNTOLD
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -27,9 +28,11 @@ LOG_START_VS_SEGMENTS = Invariant(
     ),
     applies_when="NOT remote_storage_enable AND first_base_offset IS NOT NULL",
     unknown=(
-        Unknown(reason="broker stopped", when=f"segments_below_log_start > 0 AND {_STOPPED}"),
+        Unknown(reason="broker stopped", evidence=None, when=f"segments_below_log_start > 0 AND {_STOPPED}"),
         Unknown(
-            reason="since when is not known", when="segments_below_log_start > 0 AND below_log_start_since_ms IS NULL"
+            reason="since when is not known",
+            evidence=Evidence.INSTANTS,
+            when="segments_below_log_start > 0 AND below_log_start_since_ms IS NULL",
         ),
     ),
     breach_when=(
@@ -74,12 +77,18 @@ RETENTION_HELD = Invariant(
     applies_when=f"(overdue_segments IS NOT NULL OR {_WHEN_NOT_KNOWN} OR {_MARK_NOT_KNOWN} OR {POLICY_UNTOLD}) "
     "AND NOT remote_storage_enable",
     unknown=(
-        Unknown(reason="policy not known", when=POLICY_UNTOLD),
-        Unknown(reason="the instant of the capture is not known", when=_WHEN_NOT_KNOWN),
-        Unknown(reason="high watermark not checkpointed", when=_MARK_NOT_KNOWN),
-        Unknown(reason="broker stopped", when=f"overdue_segments > 0 AND {_STOPPED}"),
-        Unknown(reason="setting not known", when="overdue_segments > 0 AND NOT retention_known"),
-        Unknown(reason="history of the setting not known", when="overdue_segments > 0 AND NOT retention_history_known"),
+        Unknown(reason="policy not known", evidence=Evidence.METADATA_LOG, when=POLICY_UNTOLD),
+        Unknown(reason="the instant of the capture is not known", evidence=Evidence.INSTANTS, when=_WHEN_NOT_KNOWN),
+        Unknown(reason="high watermark not checkpointed", evidence=Evidence.CHECKPOINT, when=_MARK_NOT_KNOWN),
+        Unknown(reason="broker stopped", evidence=None, when=f"overdue_segments > 0 AND {_STOPPED}"),
+        Unknown(
+            reason="setting not known", evidence=Evidence.SETTINGS, when="overdue_segments > 0 AND NOT retention_known"
+        ),
+        Unknown(
+            reason="history of the setting not known",
+            evidence=Evidence.METADATA_LOG_START,
+            when="overdue_segments > 0 AND NOT retention_history_known",
+        ),
     ),
     breach_when="overdue_segments > 0",
     derived=(
@@ -136,29 +145,42 @@ RETENTION_NOT_EARLY = Invariant(
     ),
     applies_when="NOT remote_storage_enable",
     unknown=(
-        Unknown(reason="log damaged", when=f"damaged AND {_UNEXPLAINED}"),
-        Unknown(reason="log dir replaced", when=f"directory_replaced AND {_UNEXPLAINED}"),
-        Unknown(reason="setting not known", when=f"NOT retention_known AND {_UNEXPLAINED}"),
-        Unknown(reason="history of the setting not known", when=f"NOT retention_history_known AND {_UNEXPLAINED}"),
+        Unknown(reason="log damaged", evidence=None, when=f"damaged AND {_UNEXPLAINED}"),
+        Unknown(reason="log dir replaced", evidence=None, when=f"directory_replaced AND {_UNEXPLAINED}"),
+        Unknown(reason="setting not known", evidence=Evidence.SETTINGS, when=f"NOT retention_known AND {_UNEXPLAINED}"),
+        Unknown(
+            reason="history of the setting not known",
+            evidence=Evidence.METADATA_LOG_START,
+            when=f"NOT retention_history_known AND {_UNEXPLAINED}",
+        ),
         # The cleaner has made the log smaller since the deletion, so its size tells nothing of that moment.
-        Unknown(reason="compacted", when=f"compacted AND retention_bytes >= 0 AND {_UNEXPLAINED}"),
+        Unknown(reason="compacted", evidence=None, when=f"compacted AND retention_bytes >= 0 AND {_UNEXPLAINED}"),
         Unknown(
             reason="log start not checkpointed",
+            evidence=Evidence.CHECKPOINT,
             when=f"NOT broker_quiet AND NOT checkpointed_log_start AND {_UNEXPLAINED}",
         ),
         Unknown(
             reason="the instant of the capture is not known",
+            evidence=Evidence.INSTANTS,
             when=f"retention_ms >= 0 AND captured_at_ms IS NULL AND {_UNEXPLAINED}",
         ),
         Unknown(
-            reason="timestamps not known", when=f"retention_ms >= 0 AND removed_newest_at_ms IS NULL AND {_UNEXPLAINED}"
+            reason="timestamps not known",
+            evidence=Evidence.INSTANTS,
+            when=f"retention_ms >= 0 AND removed_newest_at_ms IS NULL AND {_UNEXPLAINED}",
         ),
         # DeleteRecords up to the log's end leaves a new, empty segment there, as retention does that takes everything.
-        Unknown(reason="deleted as a whole", when=f"removed_end_offset >= previous_log_end_offset AND {_UNEXPLAINED}"),
+        Unknown(
+            reason="deleted as a whole",
+            evidence=None,
+            when=f"removed_end_offset >= previous_log_end_offset AND {_UNEXPLAINED}",
+        ),
         # The broker itself moved the log start, as retention makes it do and a request; only a follower that is ahead
         # of its leader cannot have heard of a request.
         Unknown(
             reason="DeleteRecords up to a segment's base leaves the same",
+            evidence=None,
             when=f"deletion_by_request_possible AND {_UNEXPLAINED}",
         ),
     ),

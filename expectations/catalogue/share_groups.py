@@ -5,6 +5,7 @@ In: rows of `share_states`. The rule that must hold here: retention may pass a g
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import LOG_START_UNTOLD, OLD_LINEAGE, UNTOLD_LINEAGE
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -30,6 +31,7 @@ SHARE_STATE_RANGES = Invariant(
     unknown=(
         Unknown(
             reason="no snapshot record is left to begin from",
+            evidence=Evidence.COORDINATOR_LOG,
             when="range_faults = 0 AND completed_offsets IS NULL AND start_offset IS NOT NULL",
         ),
     ),
@@ -68,6 +70,7 @@ SHARE_STATE_EPOCHS = Invariant(
     unknown=(
         Unknown(
             reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
             when="leader_epoch > metadata_leader_epoch AND NOT snapshot_quiet AND epoch_faults = 0",
         ),
     ),
@@ -120,21 +123,38 @@ SHARE_START_IN_RANGE = Invariant(
     applies_when="NOT deleted AND start_offset IS NOT NULL",
     unknown=(
         Unknown(
-            reason="the partition's log was not captured", when="log_start_offset IS NULL OR log_end_offset IS NULL"
+            reason="the partition's log was not captured",
+            evidence=Evidence.BROKER,
+            when="log_start_offset IS NULL OR log_end_offset IS NULL",
         ),
-        Unknown(reason=OLD_LINEAGE.reason, when=f"{OLD_LINEAGE.when} AND NOT coalesce({_MISCOUNTED}, FALSE)"),
-        Unknown(reason=UNTOLD_LINEAGE.reason, when=f"{UNTOLD_LINEAGE.when} AND NOT coalesce({_MISCOUNTED}, FALSE)"),
+        Unknown(
+            reason=OLD_LINEAGE.reason,
+            evidence=Evidence.BROKER,
+            when=f"{OLD_LINEAGE.when} AND NOT coalesce({_MISCOUNTED}, FALSE)",
+        ),
+        Unknown(
+            reason=UNTOLD_LINEAGE.reason,
+            evidence=Evidence.METADATA_LOG,
+            when=f"{UNTOLD_LINEAGE.when} AND NOT coalesce({_MISCOUNTED}, FALSE)",
+        ),
         Unknown(
             reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
             when="NOT snapshot_quiet AND start_offset > coalesce(high_watermark_upper, log_end_offset)",
         ),
-        Unknown(reason="copy skew", when=f"NOT snapshot_quiet AND NOT epoch_end_settled AND {_CUT_OFF}"),
+        Unknown(
+            reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
+            when=f"NOT snapshot_quiet AND NOT epoch_end_settled AND {_CUT_OFF}",
+        ),
         Unknown(
             reason="history of the setting not known",
+            evidence=Evidence.METADATA_LOG_START,
             when=f"read_committed IS NULL AND {_MAY_BE_ABORTED} AND NOT {_OUT_OF_RANGE}",
         ),
         Unknown(
             reason="log start not checkpointed",
+            evidence=Evidence.CHECKPOINT,
             when=f"{LOG_START_UNTOLD} AND NOT coalesce({_OUT_OF_RANGE} OR {_MISCOUNTED} OR {_CUT_OFF}, FALSE)",
         ),
     ),

@@ -7,6 +7,7 @@ then only deletes those at segment bases; the next start clears up), and expired
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import CLEANED_END
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -25,7 +26,7 @@ PRODUCER_SNAPSHOT_FORM = Invariant(
         "there: a slow start, and producers forgotten if there is no older one."
     ),
     applies_when="kind = 'snapshot'",
-    unknown=(Unknown(reason="copy skew", when="size_bytes = 0 AND NOT broker_quiet"),),
+    unknown=(Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when="size_bytes = 0 AND NOT broker_quiet"),),
     breach_when="form_errors > 0 OR NOT readable",
     evidence=("size_bytes", "entries", "form_errors", "base_offset"),
     details=("form",),
@@ -77,8 +78,16 @@ PRODUCER_SNAPSHOT_POSITIONS = Invariant(
     ),
     applies_when="kind = 'snapshot'",
     unknown=(
-        Unknown(reason="log damaged", when="misplaced AND base_offset > log_end_offset AND NOT content_checkable"),
-        Unknown(reason="copy skew", when="misplaced AND base_offset > log_end_offset AND NOT broker_quiet"),
+        Unknown(
+            reason="log damaged",
+            evidence=None,
+            when="misplaced AND base_offset > log_end_offset AND NOT content_checkable",
+        ),
+        Unknown(
+            reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
+            when="misplaced AND base_offset > log_end_offset AND NOT broker_quiet",
+        ),
     ),
     breach_when="misplaced AND base_offset > log_end_offset",
     start_offset="log_end_offset",
@@ -111,19 +120,31 @@ PRODUCER_SNAPSHOT_CONTENT = Invariant(
     ),
     applies_when="kind = 'snapshot' AND readable AND form_errors = 0",
     unknown=(
-        Unknown(reason="the log cannot be replayed up to it", when="NOT content_checkable"),
-        Unknown(reason="compacted", when=f"ever_compacted AND {_CONTENT_DIFFERS}"),
-        Unknown(reason=CLEANED_END, when=f"cleaning_known IS FALSE AND {_CONTENT_DIFFERS}"),
-        Unknown(reason="copy skew", when=f"base_offset > log_end_offset AND NOT broker_quiet AND {_CONTENT_DIFFERS}"),
+        Unknown(reason="the log cannot be replayed up to it", evidence=None, when="NOT content_checkable"),
+        Unknown(reason="compacted", evidence=None, when=f"ever_compacted AND {_CONTENT_DIFFERS}"),
+        Unknown(
+            reason=CLEANED_END, evidence=Evidence.CHECKPOINT, when=f"cleaning_known IS FALSE AND {_CONTENT_DIFFERS}"
+        ),
+        Unknown(
+            reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
+            when=f"base_offset > log_end_offset AND NOT broker_quiet AND {_CONTENT_DIFFERS}",
+        ),
         Unknown(
             reason="empty, as an upgrade writes it",
+            evidence=None,
             when=f"entries = 0 AND NOT coalesce(older_has_entries, false) AND {_ONLY_MISSING}",
         ),
         Unknown(
             reason="records were deleted inside the first segment",
+            evidence=None,
             when=f"{_ONLY_MISSING} AND log_start_offset > local_log_start_offset",
         ),
-        Unknown(reason="setting not known", when=f"undecided_entries > 0 AND NOT ({_CONTENT_DIFFERS})"),
+        Unknown(
+            reason="setting not known",
+            evidence=Evidence.SETTINGS,
+            when=f"undecided_entries > 0 AND NOT ({_CONTENT_DIFFERS})",
+        ),
     ),
     breach_when=_CONTENT_DIFFERS,
     derived=(
@@ -165,9 +186,19 @@ PRODUCER_SNAPSHOT_AT_CLEAN_STOP = Invariant(
         "AND NOT coalesce(newest_producer_snapshot > log_end_offset, false)"
     ),
     unknown=(
-        Unknown(reason="producer snapshots not copied", when="NOT producer_snapshots_copied"),
-        Unknown(reason="log damaged", when="damaged_batches > 0 AND NOT coalesce(snapshot_at_end, false)"),
-        Unknown(reason="copy skew", when="NOT broker_quiet AND NOT coalesce(snapshot_at_end, false)"),
+        Unknown(
+            reason="producer snapshots not copied",
+            evidence=Evidence.PRODUCER_SNAPSHOT,
+            when="NOT producer_snapshots_copied",
+        ),
+        Unknown(
+            reason="log damaged", evidence=None, when="damaged_batches > 0 AND NOT coalesce(snapshot_at_end, false)"
+        ),
+        Unknown(
+            reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
+            when="NOT broker_quiet AND NOT coalesce(snapshot_at_end, false)",
+        ),
     ),
     breach_when="NOT snapshot_at_end",
     severity_when=((Severity.CRITICAL, "newest_producer_snapshot IS NULL AND producer_ids > 0"),),

@@ -6,6 +6,7 @@ here: a decision whose markers are still on their way is sound; so is a marker t
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _COPY_SKEW_MS: Final = 3_600_000
@@ -68,37 +69,44 @@ COMPLETE_HAS_MARKERS = Invariant(
     "stop there, and the cleaner too.",
     applies_when="completed",
     unknown=(
-        Unknown(reason="the partition's log was not captured", when="log_end_offset IS NULL"),
+        Unknown(reason="the partition's log was not captured", evidence=Evidence.BROKER, when="log_end_offset IS NULL"),
         Unknown(
             reason="the topic was created again since",
+            evidence=None,
             # The controller's clock against the coordinator's.
             when="marker_offset IS NULL AND open_first_offset IS NULL AND name_reused "
             f"AND coalesce(created_at_ms > completed_at_ms - {_CLOCKS_APART_MS}, TRUE)",
         ),
         Unknown(
             reason="begun before the metadata log",
+            evidence=Evidence.METADATA_LOG_START,
             when="marker_offset IS NULL AND open_first_offset IS NULL AND name_reused IS NULL "
             f"AND coalesce(created_at_ms > completed_at_ms - {_CLOCKS_APART_MS}, TRUE)",
         ),
         Unknown(
             reason="the log's head is gone, or in the remote tier",
+            evidence=None,
             when="marker_offset IS NULL AND open_first_offset IS NULL AND first_held_offset > 0",
         ),
         Unknown(
             reason="the cleaner removes markers whose records are gone",
+            evidence=None,
             when="marker_offset IS NULL AND open_first_offset IS NULL AND ever_compacted",
         ),
         Unknown(
             reason="an unclean election may have cut the marker off",
+            evidence=None,
             when=f"marker_offset IS NULL AND unclean_election_at_ms >= decided_at_ms - {_CLOCKS_APART_MS}",
         ),
-        Unknown(reason="the log is damaged", when="marker_offset IS NULL AND log_damaged"),
+        Unknown(reason="the log is damaged", evidence=None, when="marker_offset IS NULL AND log_damaged"),
         Unknown(
             reason="clocks alone tell that it has no marker",
+            evidence=None,
             when="marker_offset IS NULL AND by_clocks",
         ),
         Unknown(
             reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
             when=f"NOT snapshot_quiet AND (marker_offset IS NOT NULL AND marker_offset >= high_watermark_upper "
             f"OR marker_offset IS NULL AND coalesce(captured_at_ms - completed_at_ms <= {_COPY_SKEW_MS}, TRUE))",
         ),
@@ -153,6 +161,7 @@ LSO_PROGRESS = Invariant(
     unknown=(
         Unknown(
             reason="the instants of the two captures are not known",
+            evidence=Evidence.INSTANTS,
             when="stuck_producer_id IS NOT NULL AND (captured_at_ms IS NULL OR previous_captured_at_ms IS NULL)",
         ),
     ),

@@ -6,6 +6,7 @@ new coordinator sends again, or one without data, is sound; and so is a transact
 
 from typing import Final
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
 _COPY_SKEW_MS: Final = 3_600_000
@@ -14,6 +15,7 @@ capture that takes longer dates what it reads. Too long costs an `unknown`, too 
 
 _COORDINATOR_NOT_CAPTURED: Final = Unknown(
     reason="the coordinator's records were not captured",
+    evidence=Evidence.COORDINATOR_LOG,
     when="outcome = 'open' AND NOT coordinator_known",
 )
 
@@ -67,16 +69,19 @@ MARKER_EPOCH_TV2 = Invariant(
     unknown=(
         Unknown(
             reason="the coordinator's records were not captured",
+            evidence=Evidence.COORDINATOR_LOG,
             when="aborted_by_hand IS NULL AND outcome = 'aborted' AND marker_producer_epoch = producer_epoch "
             "AND NOT coordinator_known",
         ),
         Unknown(
             reason="transaction version not known",
+            evidence=Evidence.METADATA_LOG,
             when="client_transaction_version IS NULL AND marker_producer_epoch <> producer_epoch + 1 "
             "AND NOT coalesce(aborted_by_hand, FALSE)",
         ),
         Unknown(
             reason="an older coordinator bumps twice when it fences (KAFKA-19367)",
+            evidence=None,
             when="outcome = 'aborted' AND marker_producer_epoch = producer_epoch + 2",
         ),
     ),
@@ -225,14 +230,20 @@ HANGING_TXN = Invariant(
     "cleaner nor retention of consumer offsets gets past it.",
     unknown=(
         _COORDINATOR_NOT_CAPTURED,
-        Unknown(reason="the instant of the capture is not known", when="hanging AND captured_at_ms IS NULL"),
+        Unknown(
+            reason="the instant of the capture is not known",
+            evidence=Evidence.INSTANTS,
+            when="hanging AND captured_at_ms IS NULL",
+        ),
         Unknown(
             reason="too young to tell",
+            evidence=None,
             # Until the longest timeout has passed, the coordinator may still be about to write.
             when="hanging AND captured_at_ms - last_timestamp_ms <= max_transaction_timeout_ms",
         ),
         Unknown(
             reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
             when="hanging AND NOT snapshot_quiet "
             f"AND captured_at_ms - last_timestamp_ms <= max_transaction_timeout_ms + {_COPY_SKEW_MS}",
         ),
@@ -283,6 +294,7 @@ OPEN_TXN_KNOWN = Invariant(
         _COORDINATOR_NOT_CAPTURED,
         Unknown(
             reason="copy skew",
+            evidence=Evidence.ONE_MOMENT,
             # Copied before the partition, the coordinator may not know the transaction yet, if it is young. Copied
             # after it, it may have ended the transaction meanwhile; not so if it never heard of it, or still is where
             # InitProducerId left it.
@@ -293,6 +305,7 @@ OPEN_TXN_KNOWN = Invariant(
         ),
         Unknown(
             reason="the instant of the capture is not known",
+            evidence=Evidence.INSTANTS,
             when="hanging AND NOT snapshot_quiet AND captured_at_ms IS NULL",
         ),
     ),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity, Unknown
 from expectations.verdicts import (
     EVIDENCE_MISSING,
@@ -30,7 +31,10 @@ INVARIANT = Invariant(
     relation="segments",
     statement="It holds.",
     because="It must.",
-    unknown=(Unknown(reason="copy skew", when="NOT broker_quiet"), Unknown(reason="compacted", when="ever_compacted")),
+    unknown=(
+        Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when="NOT broker_quiet"),
+        Unknown(reason="compacted", evidence=None, when="ever_compacted"),
+    ),
     breach_when="crc_errors > 0",
     severity_when=((Severity.WARNING, "crc_errors_in_tail"),),
     derived=(("twice", "crc_errors * 2"),),
