@@ -9,7 +9,6 @@ from typing import Final
 
 from expectations.catalogue.model import Invariant
 from expectations.catalogue.registry import CATALOGUE
-from expectations.cause_rules import DEFAULTS, RULES
 from expectations.causes import CAUSES, Rule
 from expectations.data_docs import FAMILIES, runbook
 from expectations.implications import direct
@@ -126,13 +125,11 @@ def _pointed(invariant: Invariant) -> Iterator[str]:
     yield ""
     yield "## What it points to"
     yield ""
-    for rule in RULES:
-        if invariant.code in rule.codes:
-            title, when = CAUSES[rule.points_to].title, _conditions(rule)
-            yield f"- **{title}**, {when}. {rule.because} Believe: {_believe(rule)}."
-    default = DEFAULTS.get(invariant.code)
-    if default is not None and not any(invariant.code in r.codes and not _asks(r) for r in RULES):
-        cause = CAUSES[default]
+    for rule in invariant.diagnosis:
+        title, when = CAUSES[rule.points_to].title, _conditions(rule)
+        yield f"- **{title}**, {when}. {rule.because} Believe: {_believe(rule)}."
+    if all(map(_asks, invariant.diagnosis)):
+        cause = CAUSES[invariant.points_to]
         yield f"- Otherwise **{cause.title}**: {cause.statement}"
 
 

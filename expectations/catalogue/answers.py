@@ -78,6 +78,7 @@ HIGH_WATERMARK_ON_DISK = Invariant(
     end_offset="answered_before",
     records="answered_before - recomputed_highest",
     next="bin/kafka-get-offsets.sh --bootstrap-server <host:port> --topic-partitions {topic}:{partition} --time latest",
+    points_to="answered_otherwise",
     reference="Partition#maybeIncrementLeaderHW, KIP-101",
 )
 
@@ -109,6 +110,7 @@ CHECKPOINT_WITHIN_ANSWER = Invariant(
     start_offset="answered_after",
     end_offset="recomputed_lowest",
     next="grep '^{topic} {partition} ' <log.dir of broker {broker_id}>/replication-offset-checkpoint",
+    points_to="answered_otherwise",
     reference="ReplicaManager#checkpointHighWatermarks, UnifiedLog#updateHighWatermark",
 )
 
@@ -146,6 +148,7 @@ LOG_START = Invariant(
     end_offset="greatest(answered_before, recomputed_lowest)",
     next="bin/kafka-get-offsets.sh --bootstrap-server <host:port> --topic-partitions {topic}:{partition} "
     "--time earliest",
+    points_to="answered_otherwise",
     reference="UnifiedLog#maybeIncrementLogStartOffset, UnifiedLog#fetchOffsetByTimestamp",
 )
 
@@ -183,6 +186,7 @@ LAST_STABLE_OFFSET = Invariant(
     end_offset="greatest(answered_before, recomputed_lowest)",
     next="bin/kafka-transactions.sh --bootstrap-server <host:port> describe-producers --topic {topic} "
     "--partition {partition}",
+    points_to="answered_otherwise",
     reference="UnifiedLog#lastStableOffset, UnifiedLog#fetchLastStableOffsetMetadata, KIP-98",
 )
 
@@ -223,6 +227,7 @@ LEADERSHIP = Invariant(
         "Its leader answered leader epoch {epoch_ahead}; the metadata log ends at {recomputed_highest}.",
     ),
     next="bin/kafka-topics.sh --bootstrap-server <host:port> --describe --topic {topic}",
+    points_to="answered_otherwise",
     reference="KRaftMetadataCache#getTopicMetadata",
 )
 
@@ -254,6 +259,7 @@ TOPIC_ID = Invariant(
         "The metadata log knows no topic {unknown_topic}.",
     ),
     next="bin/kafka-topics.sh --bootstrap-server <host:port> --describe --topic {topic}",
+    points_to="answered_otherwise",
     reference="KIP-516",
 )
 
@@ -292,6 +298,7 @@ CONFIG = Invariant(
         "The metadata log has {recomputed_values}.",
     ),
     next="bin/kafka-configs.sh --bootstrap-server <host:port> --describe --all --entity-type <topics|brokers>",
+    points_to="answered_otherwise",
     reference="ConfigHelper#describeConfigs, ConfigurationControlManager",
 )
 
@@ -338,6 +345,7 @@ COMMITTED_OFFSET = Invariant(
     start_offset="least(answered_before, answered_after, recomputed_lowest)",
     end_offset="greatest(answered_before, answered_after, recomputed_lowest)",
     next="bin/kafka-consumer-groups.sh --bootstrap-server <host:port> --describe --group {group}",
+    points_to="answered_otherwise",
     reference="OffsetMetadataManager#fetchAllOffsets, GroupCoordinatorService#onElection",
 )
 
@@ -383,6 +391,7 @@ PRODUCER = Invariant(
     ),
     next="bin/kafka-transactions.sh --bootstrap-server <host:port> describe-producers --topic {topic} "
     "--partition {partition}",
+    points_to="answered_otherwise",
     reference="ProducerStateManager#activeProducers, KIP-664",
 )
 
@@ -422,6 +431,7 @@ TRANSACTION = Invariant(
         "Its log says {nothing} of it.",
     ),
     next="bin/kafka-transactions.sh --bootstrap-server <host:port> describe --transactional-id {transactional_id}",
+    points_to="answered_otherwise",
     reference="TransactionCoordinator#handleDescribeTransactions, KIP-664",
 )
 
@@ -463,5 +473,6 @@ BROKER = Invariant(
         "The metadata log has no registration of broker {not_registered}.",
     ),
     next="bin/kafka-cluster.sh cluster-id --bootstrap-server <host:port>",
+    points_to="answered_otherwise",
     reference="ClusterControlManager#registerBroker, MetaPropertiesEnsemble#verify",
 )

@@ -6,6 +6,13 @@ left half-way is told apart from bytes that had been forced to disk; only the la
 
 from typing import Final
 
+from expectations.catalogue.diagnoses import (
+    HEADER_ROTTED_ALONE,
+    OFFSETS_LOST_ALONE,
+    ROTTED_ALONE,
+    ROTTED_TOO,
+    TORN_ALONE,
+)
 from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -95,6 +102,11 @@ BATCH_LENGTH_CHAIN = Invariant(
         "D20",
         "E01",
     ),
+    points_to="torn_write",
+    diagnosis=(
+        ROTTED_TOO,
+        TORN_ALONE,
+    ),
     reference="FileLogInputStream#nextBatch, LogSegment#recover",
 )
 
@@ -131,6 +143,7 @@ BATCH_MAGIC = Invariant(
     ),
     next="kafka-dump-log.sh --files {path} | grep -v 'magic: 2'",
     implies=("B14", "B15", "D20"),
+    points_to="wrong_writer",
     reference="LogValidator#validateBatch, UnifiedLog#append; KAFKA-7897, KIP-724",
 )
 
@@ -168,6 +181,8 @@ BATCH_CHECKSUM = Invariant(
     ),
     next="kafka-dump-log.sh --files {path} | grep 'isvalid: false'",
     implies=("A16", "B10", "B17", "C02", "D02", "D07", "D20"),
+    points_to="bit_rot",
+    diagnosis=(ROTTED_ALONE,),
     reference="DefaultRecordBatch#ensureValid, UnifiedLog#analyzeAndValidateRecords",
 )
 
@@ -210,6 +225,8 @@ OFFSETS_MONOTONIC = Invariant(
         "A13",
         "E04",
     ),
+    points_to="restored_files",
+    diagnosis=(OFFSETS_LOST_ALONE,),
     reference="UnifiedLog#append (OffsetsOutOfOrderException, UnexpectedAppendOffsetException); KAFKA-3919",
 )
 
@@ -241,6 +258,7 @@ RECORD_COUNT = Invariant(
         "Compaction is taken into account, so these records were never there, or the header says what is not so.",
     ),
     next="kafka-dump-log.sh --files {path} --deep-iteration",
+    points_to="wrong_writer",
     reference="LogValidator#validateBatch",
 )
 
@@ -272,6 +290,7 @@ CONTROL_BATCH_SHAPE = Invariant(
     ),
     next="kafka-dump-log.sh --files {path} --print-data-log | grep 'isControl: true'",
     implies=("F05", "F06", "F08"),
+    points_to="wrong_writer",
     reference="EndTransactionMarker#deserialize, LogValidator#validateBatch; KIP-98",
 )
 
@@ -303,6 +322,7 @@ PRODUCER_FIELDS = Invariant(
         "The fields are under the checksum: if A03 holds, the batch was written like this.",
     ),
     next="kafka-dump-log.sh --files {path} | grep producerId",
+    points_to="wrong_writer",
     reference="LogValidator#validateBatch, ProducerAppendInfo; KIP-98",
 )
 
@@ -340,5 +360,7 @@ EPOCH_PRESENT = Invariant(
     ),
     next="kafka-dump-log.sh --files {path} | grep 'partitionLeaderEpoch: -'",
     implies=("B14", "D01"),
+    points_to="header_rot",
+    diagnosis=(HEADER_ROTTED_ALONE,),
     reference="LogValidator (sets the partition leader epoch); KIP-101",
 )

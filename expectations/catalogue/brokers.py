@@ -6,6 +6,7 @@ about to put right is not called wrong.
 
 from typing import Final
 
+from expectations.catalogue.diagnoses import FILE_EDITED, IDENTITY_OF_ANOTHER, LOG_DIR_OFFLINE
 from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -78,6 +79,11 @@ META_PROPERTIES = Invariant(
         "The files: {wrong}.",
     ),
     next="cat <each log.dir of broker {broker_id}>/meta.properties",
+    points_to="foreign_disk",
+    diagnosis=(
+        FILE_EDITED,
+        IDENTITY_OF_ANOTHER,
+    ),
     reference="MetaPropertiesEnsemble#verify, KIP-858",
 )
 
@@ -140,5 +146,7 @@ REPLICA_PLACEMENT = Invariant(
         "another log dir only when it starts without that one.",
     ),
     next="bin/kafka-log-dirs.sh --bootstrap-server <host:port> --describe --broker-list {broker_id}",
+    points_to="interrupted_cleanup",
+    diagnosis=(LOG_DIR_OFFLINE,),
     reference="LogManager (stray replicas), ReplicaManager#applyDelta, KIP-858",
 )

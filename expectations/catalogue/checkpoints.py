@@ -7,6 +7,13 @@ that is a breach; leader epochs alone are written before the batches they speak 
 
 from typing import Final
 
+from expectations.catalogue.diagnoses import (
+    CUT_OR_LOST,
+    DISK_OF_ANOTHER_MOMENT,
+    HEADER_ROTTED_ALONE,
+    LOST_ITS_TAIL,
+    WRONG_AT_THE_LEADER,
+)
 from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -62,6 +69,7 @@ EPOCH_CHECKPOINT_FORM = Invariant(
     ),
     next="cat {path}",
     implies=("B13", "B14", "B15"),
+    points_to="torn_write",
     reference="CheckpointFile.CheckpointReadBuffer#read; KAFKA-16541, KIP-101",
 )
 
@@ -99,6 +107,7 @@ EPOCH_CACHE_MONOTONIC = Invariant(
     ),
     next="find . -path \\*/{topic}-{partition}/leader-epoch-checkpoint | xargs head -n 100",
     implies=("B14", "B15"),
+    points_to="restored_files",
     reference="LeaderEpochFileCache#assign, #maybeTruncateNonMonotonicEntries; KIP-101",
 )
 
@@ -175,6 +184,11 @@ EPOCH_CACHE_VS_LOG = Invariant(
     ),
     next="find . -path \\*/{topic}-{partition}/leader-epoch-checkpoint | xargs head -n 100",
     implies=("D04", "D05"),
+    points_to="header_rot",
+    diagnosis=(
+        WRONG_AT_THE_LEADER,
+        HEADER_ROTTED_ALONE,
+    ),
     reference="UnifiedLog#append (assigns the epoch before the write), LeaderEpochFileCache#assign; KIP-101, KIP-279",
 )
 
@@ -239,6 +253,7 @@ EPOCH_CACHE_NO_MISSING = Invariant(
     ),
     next="find . -path \\*/{topic}-{partition}/leader-epoch-checkpoint | xargs head -n 100",
     implies=("D04", "D05"),
+    points_to="derived_file",
     reference="UnifiedLog#append, LeaderEpochFileCache#assign; KIP-101, KAFKA-15608",
 )
 
@@ -300,6 +315,12 @@ HIGH_WATERMARK_CHECKPOINT = Invariant(
         "D09",
         "D10",
     ),
+    points_to="lost_flush",
+    diagnosis=(
+        DISK_OF_ANOTHER_MOMENT,
+        LOST_ITS_TAIL,
+        CUT_OR_LOST,
+    ),
     reference="UnifiedLog#updateHighWatermark, ReplicaManager#checkpointHighWatermarks; KIP-101",
 )
 
@@ -348,6 +369,12 @@ RECOVERY_POINT_CHECKPOINT = Invariant(
         "above it.",
     ),
     next="kafka-log-dirs.sh --bootstrap-server HOST:PORT --describe --broker-list {broker_id} --topic-list {topic}",
+    points_to="lost_flush",
+    diagnosis=(
+        DISK_OF_ANOTHER_MOMENT,
+        LOST_ITS_TAIL,
+        CUT_OR_LOST,
+    ),
     reference="LogManager#checkpointLogRecoveryOffsets, LogLoader#recoverLog",
 )
 
@@ -410,5 +437,10 @@ LOG_START_CHECKPOINT = Invariant(
     ),
     next="tidegauge salvage SNAPSHOT --topic {topic} --partition {partition} --out DIR",
     implies=("B16", "C01"),
+    points_to="lost_flush",
+    diagnosis=(
+        LOST_ITS_TAIL,
+        CUT_OR_LOST,
+    ),
     reference="UnifiedLog#maybeIncrementLogStartOffset, LogLoader#deleteSegmentsIfLogStartGreaterThanLogEnd",
 )

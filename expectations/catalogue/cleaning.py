@@ -8,6 +8,7 @@ setting is not known, nothing is said.
 from typing import Final
 
 from expectations.catalogue.compaction import NO_PAYLOAD, UNREADABLE
+from expectations.catalogue.diagnoses import MARKER_LOST, NOBODY_ENDS_IT, PARTITION_NEVER_ADDED
 from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -78,6 +79,7 @@ LATEST_PER_KEY_KEPT = Invariant(
     ),
     next="tidegauge salvage <snapshot {previous_snapshot_id}> --topic {topic} --partition {partition} --out salvaged",
     implies=("G07",),
+    points_to="cleaner_bug",
     one_event_on_all_replicas=True,
     reference="Cleaner#shouldRetainRecord; KAFKA-6834, KAFKA-9826",
 )
@@ -120,6 +122,7 @@ TOMBSTONE_HORIZON = Invariant(
     ),
     next="bin/kafka-configs.sh --bootstrap-server <host:port> --describe --entity-type topics --entity-name {topic} "
     "--all | grep delete.retention.ms",
+    points_to="cleaner_bug",
     reference="MemoryRecords#filterTo, Cleaner#checkBatchRetention; KIP-534",
 )
 
@@ -168,6 +171,7 @@ LAST_BATCH_KEPT = Invariant(
         "In snapshot {previous_snapshot_id} the log ended at {previous_log_end_offset}.",
     ),
     next="kafka-dump-log.sh --files <log.dir of broker {broker_id}>/{topic}-{partition}/<last segments>.log",
+    points_to="cleaner_bug",
     reference="Cleaner#checkBatchRetention; KAFKA-17076, KAFKA-20452",
 )
 
@@ -219,5 +223,11 @@ CLEANER_PROGRESS = Invariant(
         "A transaction has been open since offset {held_since}: nothing from there on can be cleaned.",
     ),
     next="grep -i 'log-cleaner\\|uncleanable' <broker {broker_id}'s log-cleaner.log>",
+    points_to="cleaner_bug",
+    diagnosis=(
+        MARKER_LOST,
+        PARTITION_NEVER_ADDED,
+        NOBODY_ENDS_IT,
+    ),
     reference="LogCleanerManager#grabFilthiestCompactedLog, LogCleaner.CleanerThread",
 )

@@ -6,6 +6,7 @@ topic and create it again) is not a breach, or is information.
 
 from typing import Final
 
+from expectations.catalogue.diagnoses import CUT_OR_LOST, LOST_ITS_TAIL, UNCLEAN_ELECTION_BESIDE
 from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import OLD_LINEAGE, UNTOLD_LINEAGE
 from expectations.catalogue.model import Invariant, Severity, Unknown
@@ -97,6 +98,12 @@ COMMITTED_EPOCH_VALID = Invariant(
     end_offset="read_end_offset",
     next="bin/kafka-consumer-groups.sh --bootstrap-server <host:port> --describe --group {group}",
     implies=("J01",),
+    points_to="lost_flush",
+    diagnosis=(
+        UNCLEAN_ELECTION_BESIDE,
+        LOST_ITS_TAIL,
+        CUT_OR_LOST,
+    ),
     reference="KIP-320; LeaderEpochFileCache#endOffsetFor, OffsetsForLeaderEpochClient (checked by clients only); "
     "PartitionRegistration#merge",
 )
@@ -136,6 +143,7 @@ COMMITTED_TOPIC_ID = Invariant(
         "The group's coordinator should have dropped the offset with the old topic.",
     ),
     next="bin/kafka-consumer-groups.sh --bootstrap-server <host:port> --describe --group {group}",
+    points_to="client_behaviour",
     reference="OffsetMetadataManager#onPartitionsDeleted; KIP-848, KAFKA-12257",
 )
 
@@ -192,5 +200,6 @@ COMMITTED_MONOTONIC = Invariant(
     start_offset=f"CASE WHEN {_BELOW_EARLIER} THEN committed_offset ELSE step_to_offset END",
     end_offset=f"CASE WHEN {_BELOW_EARLIER} THEN previous_committed_offset ELSE step_from_offset END",
     next="bin/kafka-consumer-groups.sh --bootstrap-server <host:port> --describe --group {group}",
+    points_to="client_behaviour",
     reference="OffsetMetadataManager#commitOffset checks no offset",
 )

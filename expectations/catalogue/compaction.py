@@ -81,6 +81,7 @@ CLEANER_CHECKPOINT = Invariant(
     ),
     next="grep '^{topic} {partition} ' <log.dir of broker {broker_id}>/cleaner-offset-checkpoint",
     implies=("G02",),
+    points_to="cleaner_bug",
     reference="LogCleanerManager#cleanableOffsets; KAFKA-13194",
 )
 
@@ -111,6 +112,7 @@ CLEAN_SECTION_UNIQUE = Invariant(
         "{share} of a thousand keys were looked at.",
     ),
     next=_DUMP,
+    points_to="cleaner_bug",
     reference="Cleaner#cleanInto, Cleaner#shouldRetainRecord",
 )
 
@@ -163,6 +165,7 @@ NO_UNKEYED = Invariant(
         "The topic was {while_compact} when they came: a leader must have refused them.",
     ),
     next="bin/kafka-configs.sh --bootstrap-server <host:port> --describe --entity-type topics --entity-name {topic}",
+    points_to="configuration",
     one_event_on_all_replicas=True,
     reference="LogValidator#validateKey, Cleaner#shouldRetainRecord",
 )
@@ -213,6 +216,7 @@ PRODUCER_LAST_BATCH_KEPT = Invariant(
     ),
     next="kafka-dump-log.sh --files <log.dir of broker {broker_id}>/{topic}-{partition}/<newest>.snapshot",
     implies=("B11", "D16"),
+    points_to="cleaner_bug",
     reference="Cleaner#checkBatchRetention; KAFKA-5490, KAFKA-8335",
 )
 
@@ -281,6 +285,7 @@ COMPACTED_EQUIVALENCE = Invariant(
     ),
     next="kafka-dump-log.sh --deep-iteration --files "
     "<log.dir of broker {follower_id}>/{topic}-{partition}/<segment>.log",
+    points_to="cleaner_bug",
     reference="Cleaner#shouldRetainRecord; each broker's LogCleaner works by itself",
 )
 
@@ -322,5 +327,6 @@ ABORT_MARKER_KEPT = Invariant(
     ),
     next="kafka-dump-log.sh --files {path}",
     implies=("B06", "B07", "F06", "F08", "F09"),
+    points_to="cleaner_bug",
     reference="CleanedTransactionMetadata#onControlBatchRead; KAFKA-13727, KAFKA-14055",
 )

@@ -52,6 +52,7 @@ TXN_STATE_MACHINE = Invariant(
     ),
     next=_DUMP,
     implies=("F13", "K19"),
+    points_to="coordinator_bug",
     reference="TransactionState#validPreviousStates, TransactionMetadata#prepareTransitionTo",
 )
 
@@ -81,6 +82,7 @@ EPOCH_EXHAUSTION = Invariant(
         "A new producer id should have been handed out after epoch 32766.",
     ),
     next="bin/kafka-transactions.sh --bootstrap-server <host:port> describe --transactional-id {transactional_id}",
+    points_to="client_behaviour",
     reference="TransactionMetadata#isProducerEpochExhausted; KAFKA-18660, KAFKA-19367, KAFKA-20090",
 )
 
@@ -116,6 +118,7 @@ TXN_OFFSET_COMMITS = Invariant(
     start_offset="orphaned_first_offset",
     next="bin/kafka-transactions.sh --bootstrap-server <host:port> describe-producers --topic {topic} --partition "
     "{partition}",
+    points_to="coordinator_bug",
     reference="OffsetMetadataManager#completeTransaction, TransactionCoordinator#handleAddPartitionsToTransaction; "
     "KIP-447",
 )
@@ -144,6 +147,7 @@ TXN_ID_PLACED = Invariant(
     end_offset="last_record_offset + 1",
     records="record_count",
     next=_DUMP,
+    points_to="coordinator_bug",
     reference="TransactionStateManager#partitionFor (Utils.abs of String#hashCode modulo the partition count)",
 )
 
@@ -172,6 +176,7 @@ GROUP_PLACED = Invariant(
     end_offset="last_record_offset + 1",
     records="record_count",
     next=_DUMP_GROUPS,
+    points_to="coordinator_bug",
     reference="GroupCoordinatorService#partitionFor (Utils.abs of String#hashCode modulo the partition count)",
 )
 
@@ -195,5 +200,6 @@ GROUP_EPOCHS_MONOTONIC = Invariant(
     ),
     next=_DUMP_GROUPS,
     implies=("K19",),
+    points_to="coordinator_bug",
     reference="GroupMetadataManager#replay, ClassicGroup#initNextGeneration; KIP-848",
 )

@@ -7,6 +7,18 @@ ends or two high watermarks is unknown there when it looks wrong.
 
 from typing import Final
 
+from expectations.catalogue.diagnoses import (
+    COMMITMENT_OPEN,
+    DISK_OF_ANOTHER_MOMENT,
+    HEADER_OF_ONE_ROTTED,
+    LEADER_CUT_OR_LOST,
+    LEADER_LOST_ITS_TAIL,
+    NO_TRUNCATION_REPAIRS_IT,
+    ONE_OF_TWO_ROTTED,
+    TRUNCATION_WAS_DUE,
+    TWO_WRITERS,
+    UNCLEAN_ELECTION_NAMED,
+)
 from expectations.catalogue.elections import GIVEN_UP_BY, IN_SYNC_THEN, NOT_ALL_ON_RECORD
 from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import CLEANED_END_UNTOLD, NO_METADATA_LOG, OLDER_COPY
@@ -95,6 +107,13 @@ LOG_MATCHING = Invariant(
     details=("differing_batches",),
     next=_DUMP,
     implies=("D10", "G07"),
+    points_to="untruncated_divergence",
+    diagnosis=(
+        ONE_OF_TWO_ROTTED,
+        HEADER_OF_ONE_ROTTED,
+        TRUNCATION_WAS_DUE,
+        NO_TRUNCATION_REPAIRS_IT,
+    ),
     reference="KIP-101, KIP-279; ReplicaVerificationTool compared CRCs on live brokers",
 )
 
@@ -136,6 +155,12 @@ EPOCH_OFFSET_IDENTITY = Invariant(
     details=("differing_batches",),
     next=_DUMP,
     implies=("D02", "D07", "G07"),
+    points_to="two_writers",
+    diagnosis=(
+        ONE_OF_TWO_ROTTED,
+        HEADER_OF_ONE_ROTTED,
+        TWO_WRITERS,
+    ),
     reference="one leader per epoch: ReplicationControlManager, PartitionRegistration#merge",
 )
 
@@ -195,6 +220,8 @@ DIVERGENCE_POINT = Invariant(
     end_offset="follower_log_end_offset",
     records="records_at_stake",
     next=_SALVAGE,
+    points_to="uncommitted_tail",
+    diagnosis=(COMMITMENT_OPEN,),
     reference="Partition#readRecords, AbstractFetcherThread#getOffsetTruncationState (KIP-101, KIP-279, KIP-320)",
 )
 
@@ -313,6 +340,13 @@ NO_COMMITTED_TRUNCATION = Invariant(
     records="records_at_stake",
     next="keep broker {follower_id} down; " + _SALVAGE,
     implies=("D02", "D05", "D09", "D15", "D18", "D19", "F10", "J02", "J07"),
+    points_to="lost_flush",
+    diagnosis=(
+        UNCLEAN_ELECTION_NAMED,
+        DISK_OF_ANOTHER_MOMENT,
+        LEADER_LOST_ITS_TAIL,
+        LEADER_CUT_OR_LOST,
+    ),
     reference="leader completeness: Partition#maybeIncrementLeaderHW; KIP-101, KIP-966",
 )
 
@@ -364,6 +398,12 @@ BYTES_BEFORE_DIVERGENCE_EQUAL = Invariant(
     details=("differing_batches",),
     next=_DUMP,
     implies=("D02", "D15"),
+    points_to="equal_lineage_other_bytes",
+    diagnosis=(
+        ONE_OF_TWO_ROTTED,
+        HEADER_OF_ONE_ROTTED,
+        NO_TRUNCATION_REPAIRS_IT,
+    ),
     reference="AbstractFetcherThread#fetchOffsetAndTruncate (says that it does not fix such a mismatch), KIP-101",
 )
 
@@ -408,6 +448,7 @@ FOLLOWER_NOT_AHEAD = Invariant(
     end_offset="follower_log_end_offset",
     next=_SALVAGE,
     implies=("D05",),
+    points_to="uncommitted_tail",
     reference="AbstractFetcherThread#processPartitionData, Partition#readRecords",
 )
 
@@ -462,5 +503,6 @@ FOLLOWER_HIGH_WATERMARK = Invariant(
     end_offset="follower_high_watermark",
     next="grep -H '{topic} {partition} ' <log.dirs of brokers {leader_id} and "
     "{follower_id}>/replication-offset-checkpoint",
+    points_to="failover",
     reference="ReplicaFetcherThread#processPartitionData, UnifiedLog#updateHighWatermark; KAFKA-14704",
 )

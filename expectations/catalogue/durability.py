@@ -6,6 +6,7 @@ hold is what counts.
 
 from typing import Final
 
+from expectations.catalogue.diagnoses import CUT_OR_LOST, DISK_OF_ANOTHER_MOMENT, LOST_ITS_TAIL, UNCLEAN_ELECTION_BESIDE
 from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -63,6 +64,13 @@ ISR_EXPANSION_EPOCH = Invariant(
     end_offset="current_epoch_start_offset",
     records="current_epoch_start_offset - follower_log_end_offset",
     implies=("D19", "D20"),
+    points_to="lost_flush",
+    diagnosis=(
+        UNCLEAN_ELECTION_BESIDE,
+        DISK_OF_ANOTHER_MOMENT,
+        LOST_ITS_TAIL,
+        CUT_OR_LOST,
+    ),
     next=_REPLICATION,
     reference="Partition#isFollowerInSync, KAFKA-7128",
 )
@@ -103,6 +111,8 @@ ACKED_PRESENT = Invariant(
     end_offset="acknowledged_missing_end_offset",
     records="acknowledged_missing",
     next="tidegauge salvage <snapshot> --topic {topic} --partition {partition} --out salvaged",
+    points_to="cut_or_lost",
+    diagnosis=(UNCLEAN_ELECTION_BESIDE,),
     reference="ReplicaManager#appendRecords, DelayedProduce; Vanlightly's TLA+ NoCommittedRecordLostGlobally",
 )
 
@@ -161,5 +171,6 @@ MATERIAL_LOSS_RISK = Invariant(
     start_offset="log_start_offset",
     end_offset="high_watermark_lower",
     next=_REPLICATION,
+    points_to="cut_or_lost",
     reference="KIP-966; Partition#maybeIncrementLeaderHW waits for the ISR, and reads no log again",
 )

@@ -6,6 +6,7 @@ here: what cleaning, tiering and the deletion of topics do to a sound directory 
 
 from typing import Final
 
+from expectations.catalogue.diagnoses import BASE_OFFSET_ROTTED, IDENTITY_OF_ANOTHER, OFFSETS_LOST_ALONE
 from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import NO_METADATA_LOG
 from expectations.catalogue.model import Invariant, Severity, Unknown
@@ -41,6 +42,8 @@ SEGMENT_RELATIVE_RANGE = Invariant(
     ),
     next="kafka-dump-log.sh --files {path}",
     implies=("A13",),
+    points_to="cleaner_bug",
+    diagnosis=(BASE_OFFSET_ROTTED,),
     reference="LogSegment#ensureOffsetInRange, LogLoader#retryOnOffsetOverflow; KAFKA-5413, KAFKA-6264",
 )
 
@@ -76,6 +79,8 @@ SEGMENTS_DISJOINT = Invariant(
     ),
     next="kafka-dump-log.sh --files {path}",
     implies=("A04", "E04"),
+    points_to="restored_files",
+    diagnosis=(OFFSETS_LOST_ALONE,),
     reference="LocalLog#roll, LocalLog#replaceSegments, LogLoader#completeSwapOperations",
 )
 
@@ -148,6 +153,8 @@ NO_OFFSET_GAP = Invariant(
         "D20",
         "E01",
     ),
+    points_to="lost_batch",
+    diagnosis=(OFFSETS_LOST_ALONE,),
     reference="UnifiedLog#append assigns offsets without holes; followers accept any offset at or above their end",
 )
 
@@ -175,6 +182,7 @@ CLEAN_STOP_NO_TORN_TAIL = Invariant(
         "At its next start this broker will not recover the log, and so not notice.",
     ),
     next="kafka-dump-log.sh --files {path} | tail -n 3",
+    points_to="lost_flush",
     reference="LogManager#shutdown, CleanShutdownFileHandler, LogLoader#recoverLog",
 )
 
@@ -222,6 +230,8 @@ TOPIC_ID_MATCH = Invariant(
     ),
     next="kafka-topics.sh --bootstrap-server HOST:PORT --describe --topic {topic}",
     implies=("D02", "D03", "D05", "D06", "D07", "D10", "D14", "D15"),
+    points_to="stale_disk",
+    diagnosis=(IDENTITY_OF_ANOTHER,),
     reference="UnifiedLog#initializeTopicId (InconsistentTopicIdException); KIP-516, KAFKA-14616, KAFKA-16814",
 )
 
@@ -261,5 +271,6 @@ SEGMENT_SIZE = Invariant(
         "Segments of one batch, and those that a cleaner merged, are allowed for.",
     ),
     next="bin/kafka-configs.sh --bootstrap-server <host:port> --describe --entity-type topics --entity-name {topic}",
+    points_to="configuration",
     reference="LogSegment#shouldRoll, UnifiedLog#maybeRoll",
 )

@@ -6,6 +6,7 @@ the partition never had, or has no more, is somebody's fault.
 
 from typing import Final
 
+from expectations.catalogue.diagnoses import UNCLEAN_ELECTION_BESIDE
 from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import LOG_START_UNTOLD, OLD_LINEAGE, UNTOLD_LINEAGE
 from expectations.catalogue.model import Invariant, Severity, Unknown
@@ -93,5 +94,7 @@ COMMITTED_IN_RANGE = Invariant(
     "coalesce(high_watermark_upper, log_end_offset) END",
     end_offset="CASE WHEN committed_offset < log_start_offset THEN log_start_offset ELSE committed_offset END",
     next="bin/kafka-consumer-groups.sh --bootstrap-server <host:port> --describe --group {group}",
+    points_to="retention",
+    diagnosis=(UNCLEAN_ELECTION_BESIDE,),
     reference="KafkaConsumer's auto.offset.reset; nothing checks a commit (OffsetMetadataManager#commitOffset)",
 )

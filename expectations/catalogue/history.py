@@ -7,6 +7,14 @@ the replica that held them, and no other invariant implies that one: a loss is a
 
 from typing import Final
 
+from expectations.catalogue.diagnoses import (
+    CUT_OR_LOST,
+    DISK_OF_ANOTHER_MOMENT,
+    DISK_REPLACED,
+    LOST_ITS_TAIL,
+    UNCLEAN_ELECTION_BESIDE,
+    UNCLEAN_ELECTION_NAMED,
+)
 from expectations.catalogue.elections import GIVEN_UP_BY, IN_SYNC_THEN, NOT_ALL_ON_RECORD
 from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import CLEANED_END, CLEANED_END_UNTOLD
@@ -119,6 +127,15 @@ HIGH_WATERMARK_MONOTONIC = Invariant(
     start_offset="high_watermark",
     end_offset="previous_high_watermark",
     next="bin/kafka-get-offsets.sh --bootstrap-server <host:port> --topic-partitions {topic}:{partition} --time latest",
+    points_to="lost_flush",
+    diagnosis=(
+        UNCLEAN_ELECTION_NAMED,
+        UNCLEAN_ELECTION_BESIDE,
+        DISK_REPLACED,
+        DISK_OF_ANOTHER_MOMENT,
+        LOST_ITS_TAIL,
+        CUT_OR_LOST,
+    ),
     reference="UnifiedLog#updateHighWatermarkMetadata (warns of a non-monotonic update)",
 )
 
@@ -193,6 +210,15 @@ LOG_END_REGRESSION = Invariant(
     records=f"CASE WHEN {_LOST} THEN records_lost END",
     next=_SALVAGE,
     implies=("C07", "C09", "D10"),
+    points_to="lost_flush",
+    diagnosis=(
+        UNCLEAN_ELECTION_NAMED,
+        UNCLEAN_ELECTION_BESIDE,
+        DISK_REPLACED,
+        DISK_OF_ANOTHER_MOMENT,
+        LOST_ITS_TAIL,
+        CUT_OR_LOST,
+    ),
     reference="UnifiedLog#truncateTo (warns below the high watermark); Partition#maybeIncrementLeaderHW",
 )
 
@@ -253,6 +279,7 @@ LOG_START_MONOTONIC = Invariant(
     start_offset="log_start_offset",
     end_offset="previous_log_start_offset",
     next="grep '^{topic} {partition} ' <log.dir of broker {broker_id}>/log-start-offset-checkpoint",
+    points_to="retention",
     reference="UnifiedLog#maybeIncrementLogStartOffset, UnifiedLog#truncateTo",
 )
 
@@ -371,6 +398,15 @@ COMMITTED_IMMUTABLE = Invariant(
     details=("changed_batches",),
     next=_SALVAGE,
     implies=("C07", "C08", "C09", "C11", "D02", "D19", "J02"),
+    points_to="lost_flush",
+    diagnosis=(
+        UNCLEAN_ELECTION_NAMED,
+        UNCLEAN_ELECTION_BESIDE,
+        DISK_REPLACED,
+        DISK_OF_ANOTHER_MOMENT,
+        LOST_ITS_TAIL,
+        CUT_OR_LOST,
+    ),
     one_event_on_all_replicas=True,
     reference="log matching: KIP-101, KIP-279; Partition#maybeIncrementLeaderHW",
 )
@@ -430,5 +466,12 @@ OFFSET_NOT_REUSED = Invariant(
     details=("changed_batches",),
     next=_DUMP,
     implies=("D03",),
+    points_to="lost_flush",
+    diagnosis=(
+        UNCLEAN_ELECTION_BESIDE,
+        DISK_OF_ANOTHER_MOMENT,
+        LOST_ITS_TAIL,
+        CUT_OR_LOST,
+    ),
     reference="one leader per epoch: ReplicationControlManager, PartitionRegistration#merge; UnifiedLog#append",
 )

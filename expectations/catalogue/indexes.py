@@ -47,6 +47,7 @@ OFFSET_INDEX_FORM = Invariant(
     ),
     next="kafka-dump-log.sh --files {path} --index-sanity-check",
     implies=("B02", "B03"),
+    points_to="derived_file",
     reference="OffsetIndex#append, OffsetIndex#sanityCheck; KAFKA-7283",
 )
 
@@ -72,6 +73,7 @@ OFFSET_INDEX_POINTS = Invariant(
         "The log is what it is; the index is derived from it and can be built again.",
     ),
     next="kafka-dump-log.sh --files {path} --verify-index-only",
+    points_to="derived_file",
     reference="LogSegment#append, LogSegment#translateOffset",
 )
 
@@ -120,6 +122,7 @@ OFFSET_INDEX_COMPLETE = Invariant(
         "and truncations, after which the broker counts anew, are allowed for.",
     ),
     next="kafka-dump-log.sh --files {path} --index-sanity-check",
+    points_to="derived_file",
     reference="LogSegment#append, LogSegment#recover",
 )
 
@@ -153,6 +156,7 @@ TIME_INDEX = Invariant(
         "{untrue} entries name a timestamp that is not the largest one of the batches up to their offset.",
     ),
     next="kafka-dump-log.sh --files {path} --index-sanity-check",
+    points_to="derived_file",
     reference="TimeIndex#maybeAppend, LogSegment#append",
 )
 
@@ -191,6 +195,7 @@ TRANSACTION_INDEX_FORM = Invariant(
     ),
     next="kafka-dump-log.sh --files {path}",
     implies=("B06", "B07"),
+    points_to="torn_write",
     reference="TransactionIndex#append, TransactionIndex#sanityCheck; KIP-98",
 )
 
@@ -238,6 +243,7 @@ TRANSACTION_INDEX_COMPLETE = Invariant(
     ),
     next="kafka-dump-log.sh --files {path}",
     implies=("B07",),
+    points_to="derived_file",
     reference="LogSegment#updateTxnIndex, TransactionIndex#collectAbortedTxns; KIP-98",
 )
 
@@ -284,5 +290,6 @@ TRANSACTION_INDEX_LAST_STABLE_OFFSET = Invariant(
         "Which transactions were open then is in the log itself, so the index is what is wrong.",
     ),
     next="kafka-dump-log.sh --files {path}",
+    points_to="derived_file",
     reference="ProducerStateManager#lastStableOffset, TransactionIndex#collectAbortedTxns",
 )

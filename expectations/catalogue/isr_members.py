@@ -6,6 +6,12 @@ leader and a member whose directory is gone not excepted.
 
 from typing import Final
 
+from expectations.catalogue.diagnoses import (
+    CUT_OR_LOST,
+    DISK_OF_ANOTHER_MOMENT,
+    LOST_ITS_TAIL,
+    UNCLEAN_ELECTION_BESIDE,
+)
 from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -91,6 +97,13 @@ HIGH_WATERMARK_IN_ISR = Invariant(
     "THEN first_differing_offset ELSE coalesce(follower_log_end_offset, log_start_offset, 0) END",
     end_offset="known_high_watermark",
     next=_DESCRIBE,
+    points_to="lost_flush",
+    diagnosis=(
+        UNCLEAN_ELECTION_BESIDE,
+        DISK_OF_ANOTHER_MOMENT,
+        LOST_ITS_TAIL,
+        CUT_OR_LOST,
+    ),
     reference="Partition#maybeIncrementLeaderHW",
 )
 
@@ -131,5 +144,12 @@ ELR_COMPLETE = Invariant(
     end_offset="known_high_watermark",
     next=_DESCRIBE,
     implies=("B16", "B17"),
+    points_to="lost_flush",
+    diagnosis=(
+        UNCLEAN_ELECTION_BESIDE,
+        DISK_OF_ANOTHER_MOMENT,
+        LOST_ITS_TAIL,
+        CUT_OR_LOST,
+    ),
     reference="PartitionChangeBuilder#electAnyLeader, KIP-966",
 )

@@ -6,6 +6,7 @@ B21. The rule that must hold here: what waits for its deletion is no debris, and
 
 from typing import Final
 
+from expectations.catalogue.diagnoses import WORD_OF_ITS_BROKER_IS_OLDER
 from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import NO_METADATA_LOG
 from expectations.catalogue.model import Invariant, Severity, Unknown
@@ -57,6 +58,7 @@ NO_STALE_TEMP_FILES = Invariant(
         "The oldest file of a swap or a write has been there for {half_done_for} ms.",
     ),
     next="ls -lac {directory}",
+    points_to="interrupted_cleanup",
     reference="LogLoader#removeTempFilesAndCollectSwapFiles, LocalLog#deleteSegmentFiles",
 )
 
@@ -78,6 +80,7 @@ INDEX_HAS_LOG = Invariant(
         "The broker deletes them when it loads the log, and says no more than a line about it.",
     ),
     next="ls -la {directory}",
+    points_to="interrupted_cleanup",
     reference="LogLoader#loadSegmentFiles",
 )
 
@@ -109,6 +112,7 @@ PARTITION_DIR_UNIQUE = Invariant(
     next="bin/kafka-log-dirs.sh --bootstrap-server <host:port> --describe --broker-list {broker_id} --topic-list "
     "{topic}",
     implies=("A12", "B16", "B17", "D02", "D05", "D07"),
+    points_to="interrupted_cleanup",
     reference="LogManager#loadLogs, LogManager#replaceCurrentWithFutureLog",
 )
 
@@ -146,6 +150,7 @@ CHECKPOINT_DIRS_EXIST = Invariant(
         "Its second line says that there are {miscounted}.",
     ),
     next="diff <(tail -n +3 {path} | cut -d' ' -f1,2 | tr ' ' -) <(ls {log_dir})",
+    points_to="restored_files",
     reference="CheckpointFile, LogManager#checkpointLogRecoveryOffsets, ReplicaManager#checkpointHighWatermarks",
 )
 
@@ -183,5 +188,7 @@ CLEAN_SHUTDOWN_EPOCH = Invariant(
         "When it comes back, the controller takes it out of ISR and ELR because of this (KIP-966), if the two differ.",
     ),
     next="grep brokerEpoch <log.dir of broker {broker_id}>/.kafka_cleanshutdown",
+    points_to="stale_disk",
+    diagnosis=(WORD_OF_ITS_BROKER_IS_OLDER,),
     reference="CleanShutdownFileHandler, ReplicationControlManager#handleUncleanBrokerShutdown; KIP-966",
 )

@@ -7,6 +7,7 @@ as it should.
 
 from typing import Final
 
+from expectations.catalogue.diagnoses import OUT_OF_SYNC_ELECTED
 from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -54,6 +55,7 @@ ISR_SUBSET = Invariant(
         RECORD_STANDS,
     ),
     next=DUMP_RECORD,
+    points_to="controller_bug",
     reference="ReplicationControlManager, PartitionRegistration#merge, KIP-966",
 )
 
@@ -76,6 +78,7 @@ LEADER_IN_ISR = Invariant(
     ),
     next=_DESCRIBE,
     implies=("D05",),
+    points_to="controller_bug",
     reference="PartitionChangeBuilder#tryElection",
 )
 
@@ -149,6 +152,8 @@ CLEAN_ELECTION = Invariant(
     records="CASE WHEN records_at_stake > 0 THEN records_at_stake END",
     next=_DESCRIBE,
     implies=("D18", "D19", "C07", "C08"),
+    points_to="unclean_loss",
+    diagnosis=(OUT_OF_SYNC_ELECTED,),
     reference="PartitionChangeBuilder#electAnyLeader, #isValidNewLeader, KIP-966",
 )
 
@@ -208,5 +213,6 @@ MIN_ISR = Invariant(
     "END",
     end_offset="CASE WHEN snapshot_quiet AND high_watermark_lower > high_watermark_upper THEN high_watermark_lower END",
     next="bin/kafka-topics.sh --bootstrap-server <host:port> --describe --under-min-isr-partitions",
+    points_to="broker_down",
     reference="Partition#isUnderMinIsr in #maybeIncrementLeaderHW, KIP-966",
 )

@@ -6,6 +6,7 @@ copy's last records that no majority had are nobody's loss; what a metadata snap
 
 from typing import Final
 
+from expectations.catalogue.diagnoses import WORD_OF_ITS_BROKER_IS_OLDER
 from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.metadata import DUMP_RECORD, RECORD_STANDS
 from expectations.catalogue.model import Invariant, Severity, Unknown
@@ -56,6 +57,7 @@ SNAPSHOT_EQUALS_LOG = Invariant(
     ),
     details=("differences",),
     next=DUMP_RECORD,
+    points_to="controller_bug",
     reference="SnapshotGenerator, MetadataLoader, RecordsSnapshotWriter, KIP-630",
 )
 
@@ -110,6 +112,8 @@ BROKER_EPOCH = Invariant(
     ),
     next=DUMP_RECORD,
     implies=("K19",),
+    points_to="stale_disk",
+    diagnosis=(WORD_OF_ITS_BROKER_IS_OLDER,),
     reference="ClusterControlManager#registerBroker, #replay, KIP-903",
 )
 
@@ -142,6 +146,7 @@ PARTITION_IDS_DENSE = Invariant(
         "The record that created the topic stands in {path}, node {node_id}'s copy of the metadata log.",
     ),
     next="bin/kafka-topics.sh --bootstrap-server <host:port> --describe --topic {topic}",
+    points_to="controller_bug",
     reference="ReplicationControlManager#createTopic, #createPartitions, TopicsDelta",
 )
 
@@ -185,6 +190,7 @@ RAFT_EPOCH_MONOTONIC = Invariant(
     start_offset="coalesce(epoch_order_offset, unannounced_offset)",
     next=DUMP_RECORD,
     implies=("D01", "D02", "D03", "D07", "B13", "B14", "K15", "K16", "K19"),
+    points_to="controller_bug",
     reference="KafkaRaftClient#onBecomeLeader, LeaderState#appendLeaderChangeMessage, KIP-595",
 )
 
@@ -242,6 +248,7 @@ METADATA_LOG_MATCHING = Invariant(
     details=("differing_batches",),
     next=_QUORUM,
     implies=("D02", "D03", "D05", "D06", "D07", "K03", "K16", "K20"),
+    points_to="controller_bug",
     reference="KafkaRaftClient; the property MetadataLogMatching of the quorum's TLA+ model; KIP-595",
 )
 
@@ -284,6 +291,7 @@ QUORUM_STATE = Invariant(
         "with it: it voted twice.",
     ),
     next=f"cat {_LOG_DIR}/quorum-state",
+    points_to="controller_bug",
     reference="FileQuorumStateStore, QuorumState, KIP-595",
 )
 
@@ -324,6 +332,7 @@ TRANSACTION_RECORDS = Invariant(
     start_offset="transaction_error_offset",
     next=DUMP_RECORD,
     implies=("K03",),
+    points_to="controller_bug",
     reference="QuorumController, ActivationRecordsGenerator, MetadataBatchLoader#maybeFlushBatches, KIP-868",
 )
 
@@ -358,6 +367,7 @@ FENCING_EPOCHS = Invariant(
     ),
     start_offset="first_offset",
     next="bin/kafka-dump-log.sh --deep-iteration --files $(ls -d <log.dirs>/{topic}-{partition})/*.log",
+    points_to="controller_bug",
     reference="ProducerAppendInfo#checkProducerEpoch, Partition#makeLeader, ClusterControlManager, KIP-101, KIP-903",
 )
 
@@ -391,5 +401,6 @@ ONE_IMAGE = Invariant(
     ),
     next="bin/kafka-acls.sh --bootstrap-server <host:port of each broker> --list",
     implies=("K03",),
+    points_to="controller_bug",
     reference="AclsImage, ScramImage, DelegationTokenImage, ClientQuotasImage, MetadataLoader",
 )

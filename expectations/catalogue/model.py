@@ -24,6 +24,7 @@ from enum import StrEnum
 from typing import Final
 
 from expectations.catalogue.evidence import Evidence
+from expectations.causes import Rule
 
 
 class Severity(StrEnum):
@@ -99,6 +100,10 @@ class Invariant:
     """Which kinds of the row's list of damaged places (`DETAIL_COLUMNS`) are quoted."""
     implies: tuple[str, ...] = ()
     """Codes whose breach on the same partition follows from this one's: root first, consequences folded."""
+    points_to: str
+    """What a breach points to where no rule of `diagnosis` says more: the key of a `causes.Cause`."""
+    diagnosis: tuple[Rule, ...] = ()
+    """What a breach points to where more is known: the first rule whose conditions are met speaks."""
     one_event_on_all_replicas: bool = False
     """Its breaches that count records tell of records that every replica lacks: those of several replicas of a
     partition that begin at one offset are told once, by the replica that had most."""

@@ -6,6 +6,7 @@ value from below; only what contradicts it in spite of its age is a breach.
 
 from typing import Final
 
+from expectations.catalogue.diagnoses import CUT_OR_LOST, LOST_ITS_TAIL, ROTTED_TOO, TORN_ALONE
 from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import LOG_START_UNTOLD
 from expectations.catalogue.model import Invariant, Severity, Unknown
@@ -91,6 +92,11 @@ OFFSET_ORDER = Invariant(
     end_offset="CASE WHEN high_watermark > log_end_offset THEN high_watermark END",
     next="bin/kafka-log-dirs.sh --bootstrap-server <host:port> --describe "
     "--broker-list {broker_id} --topic-list {topic}",
+    points_to="lost_flush",
+    diagnosis=(
+        LOST_ITS_TAIL,
+        CUT_OR_LOST,
+    ),
     reference="UnifiedLog#maybeIncrementLogStartOffset, #maybeIncrementHighWatermark, "
     "LogLoader#deleteSegmentsIfLogStartGreaterThanLogEnd",
 )
@@ -117,6 +123,11 @@ LOG_END_OFFSET = Invariant(
     start_offset="log_end_offset",
     end_offset="readable_end_offset",
     next="tidegauge salvage <snapshot> --topic {topic} --partition {partition} --from {log_end_offset} --out salvaged",
+    points_to="torn_write",
+    diagnosis=(
+        ROTTED_TOO,
+        TORN_ALONE,
+    ),
     reference="LogSegment#readNextOffset, LogSegment#recover",
 )
 
@@ -170,5 +181,6 @@ LAST_STABLE_OFFSET = Invariant(
     ),
     start_offset="coalesce(open_first_unstable_offset, snapshot_first_unstable_offset)",
     next="bin/kafka-dump-log.sh --files <log.dir of broker {broker_id}>/{topic}-{partition}/<newest>.snapshot",
+    points_to="derived_file",
     reference="ProducerStateManager#firstUnstableOffset, UnifiedLog#maybeIncrementFirstUnstableOffset",
 )

@@ -7,6 +7,7 @@ and the metadata snapshots say what it must come to.
 
 from typing import Final
 
+from expectations.catalogue.diagnoses import OUT_OF_SYNC_ELECTED
 from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.metadata import DUMP_RECORD, RECORD_STANDS
 from expectations.catalogue.model import Invariant, Severity, Unknown
@@ -84,6 +85,7 @@ PARTITION_EPOCH_STEP = Invariant(
     ),
     next=DUMP_RECORD,
     implies=("K19",),
+    points_to="controller_bug",
     reference="PartitionRegistration#merge, ReplicationControlManager#createTopic",
 )
 
@@ -138,6 +140,7 @@ LEADER_EPOCH_STEP = Invariant(
     ),
     next=DUMP_RECORD,
     implies=("K19",),
+    points_to="controller_bug",
     reference="PartitionRegistration#merge, PartitionChangeRecord.Leader",
 )
 
@@ -182,6 +185,7 @@ ELR_EMPTY_ABOVE_MIN_ISR = Invariant(
         RECORD_STANDS,
     ),
     next=_DESCRIBE,
+    points_to="controller_bug",
     reference="PartitionChangeBuilder#maybePopulateTargetElr, KIP-966",
 )
 
@@ -224,6 +228,8 @@ RECOVERING_ISR_ONE = Invariant(
         RECORD_STANDS,
     ),
     next=_DESCRIBE,
+    points_to="unclean_loss",
+    diagnosis=(OUT_OF_SYNC_ELECTED,),
     reference="ReplicationControlManager#validateAlterPartitionData, KIP-704",
 )
 
@@ -274,6 +280,7 @@ FENCED_NOT_IN_ISR = Invariant(
         RECORD_STANDS,
     ),
     next=_DESCRIBE,
+    points_to="controller_bug",
     reference="ReplicationControlManager#handleBrokerFenced, BrokersToIsrs, KIP-841",
 )
 
@@ -329,6 +336,7 @@ DIRECTORIES_ALIGNED = Invariant(
         RECORD_STANDS,
     ),
     next=_DESCRIBE,
+    points_to="foreign_disk",
     reference="PartitionRegistration#checkDirectories, ReplicationControlManager#handleDirectoriesOffline, KIP-858",
 )
 
@@ -368,5 +376,6 @@ REASSIGNMENT_ENDS = Invariant(
         "Its ISR is {isr}; the move ends when that holds all replicas that it adds.",
     ),
     next="bin/kafka-reassign-partitions.sh --bootstrap-server <host:port> --list",
+    points_to="configuration",
     reference="ReplicationControlManager, PartitionReassignmentReplicas, KIP-455",
 )

@@ -46,6 +46,7 @@ NON_TXN_IN_OPEN_TXN = Invariant(
     ),
     start_offset="nontransactional_offset",
     next=_DESCRIBE,
+    points_to="producer_bug",
     reference="ProducerAppendInfo#appendDataBatch (InvalidTxnStateException); KIP-98",
 )
 
@@ -87,6 +88,7 @@ CROSS_EPOCH_PAYLOAD_DUP = Invariant(
     ),
     start_offset="repeated_offset",
     next=_DESCRIBE,
+    points_to="producer_bug",
     reference="ProducerStateManager (sequences are checked within an epoch); KIP-360, librdkafka issue 4953",
 )
 
@@ -121,6 +123,7 @@ PRODUCER_COUNT = Invariant(
         "{new_producer_ids} of them wrote for the first time in the hour before the capture.",
     ),
     next=_DESCRIBE,
+    points_to="client_behaviour",
     reference="ProducerStateManager (producer.id.expiration.ms); KIP-936",
 )
 
@@ -152,5 +155,6 @@ PRODUCER_STATE_AGREEMENT = Invariant(
     ),
     start_offset="differing_snapshot_offset",
     next=_DESCRIBE,
+    points_to="derived_file",
     reference="ProducerStateManager#takeSnapshot, UnifiedLog#rebuildProducerState",
 )

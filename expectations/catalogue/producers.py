@@ -7,6 +7,7 @@ cleaning may have taken away with it is not called sound either.
 
 from typing import Final
 
+from expectations.catalogue.diagnoses import BATCH_LOST_ALONE, IDENTITY_OF_ANOTHER, SAME_ON_ALL
 from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import NO_METADATA_LOG
 from expectations.catalogue.model import Invariant, Severity, Unknown
@@ -61,6 +62,11 @@ SEQUENCE_CONTIGUOUS = Invariant(
         "If all replicas have the gap, the leader lost the batch or never had it; if only this one has, this log did.",
     ),
     next=_SHOW_PRODUCER,
+    points_to="producer_bug",
+    diagnosis=(
+        SAME_ON_ALL,
+        BATCH_LOST_ALONE,
+    ),
     reference="ProducerAppendInfo#checkSequence, #inSequence; KIP-98",
 )
 
@@ -92,6 +98,11 @@ SEQUENCE_STARTS_AT_ZERO = Invariant(
         "The {lost_at_least} records with the sequences before it are not in the log.",
     ),
     next=_SHOW_PRODUCER,
+    points_to="producer_bug",
+    diagnosis=(
+        SAME_ON_ALL,
+        BATCH_LOST_ALONE,
+    ),
     reference="ProducerAppendInfo#checkSequence; KIP-98, KIP-890",
 )
 
@@ -120,6 +131,7 @@ PRODUCER_EPOCH_MONOTONIC = Invariant(
     ),
     next=_SHOW_PRODUCER,
     implies=("F02", "K19"),
+    points_to="producer_bug",
     reference="ProducerAppendInfo#checkProducerEpoch; KIP-98, KIP-360",
 )
 
@@ -149,6 +161,8 @@ DUPLICATE_SEQUENCE = Invariant(
         "Expiry of the producer's state, which would make the leader forget, does not explain it.",
     ),
     next=_SHOW_PRODUCER,
+    points_to="producer_bug",
+    diagnosis=(SAME_ON_ALL,),
     reference="ProducerStateEntry#findDuplicateBatch; KIP-98",
 )
 
@@ -178,6 +192,8 @@ SEQUENCE_OVERLAP = Invariant(
         "them as out of order.",
     ),
     next=_SHOW_PRODUCER,
+    points_to="producer_bug",
+    diagnosis=(SAME_ON_ALL,),
     reference="ProducerAppendInfo#checkSequence; KIP-98",
 )
 
@@ -220,5 +236,7 @@ PRODUCER_ID_ALLOCATED = Invariant(
     ),
     next="kafka-dump-log.sh --cluster-metadata-decoder --files __cluster_metadata-0/00000000000000000000.log "
     "| grep PRODUCER_IDS_RECORD",
+    points_to="foreign_disk",
+    diagnosis=(IDENTITY_OF_ANOTHER,),
     reference="ProducerIdControlManager#generateNextProducerId; KIP-730, KAFKA-15552",
 )

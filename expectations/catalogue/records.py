@@ -45,6 +45,7 @@ RECORD_OFFSET_DELTAS = Invariant(
     ),
     next="kafka-dump-log.sh --files {path} --deep-iteration",
     implies=_OTHER_BYTES,
+    points_to="wrong_writer",
     reference="LogValidator#validateMessagesAndAssignOffsets, DefaultRecordBatch#iterator",
 )
 
@@ -73,5 +74,6 @@ TIMESTAMPS = Invariant(
     ),
     next="kafka-dump-log.sh --files {path} --deep-iteration",
     implies=("B04", *_OTHER_BYTES),
+    points_to="configuration",
     reference="LogValidator#validateTimestamp, MemoryRecordsBuilder#info, MemoryRecords#filterTo",
 )

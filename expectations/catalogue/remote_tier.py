@@ -43,6 +43,7 @@ REMOTE_RANGE = Invariant(
     ),
     next=_ITS_RECORDS,
     implies=("H03", "H04"),
+    points_to="remote_tier",
     reference="RemoteLogSegmentMetadata (its constructor refuses them); KIP-405",
 )
 
@@ -68,6 +69,7 @@ REMOTE_STATE = Invariant(
         "The same state twice is a retry, and allowed for.",
     ),
     next=_ITS_RECORDS,
+    points_to="remote_tier",
     reference="RemoteLogSegmentState#isValidTransition; KIP-405",
 )
 
@@ -121,6 +123,7 @@ REMOTE_COVERAGE = Invariant(
     ),
     next="bin/kafka-get-offsets.sh --bootstrap-server <host:port> --topic-partitions {topic}:{partition} --time "
     "earliest-local",
+    points_to="remote_tier",
     one_event_on_all_replicas=True,
     reference="UnifiedLog#isSegmentEligibleForDeletion, RemoteLogManager#read; KIP-405",
 )
@@ -168,6 +171,7 @@ REMOTE_LINEAGE = Invariant(
     ),
     next=_ITS_RECORDS,
     implies=("H03", "H06"),
+    points_to="remote_tier",
     reference="RemoteLogManager#isRemoteSegmentWithinLeaderEpochs; KIP-405",
 )
 
@@ -199,6 +203,7 @@ REMOTE_BELOW_LAST_STABLE_OFFSET = Invariant(
     ),
     next="bin/kafka-transactions.sh --bootstrap-server <host:port> describe-producers --topic {topic} --partition "
     "{partition}",
+    points_to="remote_tier",
     reference="RemoteLogManager.RLMCopyTask#candidateLogSegments; KIP-405",
 )
 
@@ -237,6 +242,7 @@ LOCAL_START_ORDER = Invariant(
     next="bin/kafka-get-offsets.sh --bootstrap-server <host:port> --topic-partitions {topic}:{partition} --time "
     "earliest-local",
     implies=("H03",),
+    points_to="remote_tier",
     one_event_on_all_replicas=True,
     reference="UnifiedLog#deletableSegments, UnifiedLog#isSegmentEligibleForDeletion; KIP-405",
 )
@@ -277,5 +283,6 @@ REMOTE_AUX_FILES = Invariant(
         "A transaction index is there only where a transaction was aborted, and is not asked for.",
     ),
     next=_ITS_RECORDS,
+    points_to="remote_tier",
     reference="RemoteLogManager.RLMCopyTask#copyLogSegment; KAFKA-15401",
 )

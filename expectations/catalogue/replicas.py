@@ -7,6 +7,13 @@ What follower and leader hold, compared with one another, is in `divergences`.
 
 from typing import Final
 
+from expectations.catalogue.diagnoses import (
+    DISK_OF_ANOTHER_MOMENT,
+    HEADER_ROTTED_ALONE,
+    IDENTITY_OF_ANOTHER,
+    OUT_OF_SYNC_ELECTED,
+    WRONG_AT_THE_LEADER,
+)
 from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import NO_METADATA_LOG
 from expectations.catalogue.model import Invariant, Severity, Unknown
@@ -49,6 +56,11 @@ EPOCH_MONOTONIC_IN_LOG = Invariant(
         "D07",
         "D15",
         "K19",
+    ),
+    points_to="leader_epoch_wrong",
+    diagnosis=(
+        WRONG_AT_THE_LEADER,
+        HEADER_ROTTED_ALONE,
     ),
     reference="LeaderEpochFileCache#assign (drops what contradicts it, with a warning), KAFKA-18723",
 )
@@ -104,6 +116,7 @@ EPOCH_BOUNDARY_AGREEMENT = Invariant(
     end_offset="CASE WHEN start_offset < reference_start_offset THEN reference_start_offset ELSE start_offset END",
     next=_EPOCHS,
     implies=("D07", "D19"),
+    points_to="untruncated_divergence",
     reference="LeaderEpochFileCache#endOffsetFor, KIP-101, KIP-279",
 )
 
@@ -154,6 +167,7 @@ LEADER_CACHE_HAS_CURRENT = Invariant(
     ),
     start_offset="checkpoint_last_epoch_start_offset",
     next=_EPOCHS,
+    points_to="derived_file",
     reference="Partition#makeLeader, UnifiedLog#assignEpochStartOffset (KAFKA-7415)",
 )
 
@@ -211,6 +225,11 @@ EPOCH_LE_METADATA = Invariant(
     ),
     next="bin/kafka-metadata-quorum.sh --bootstrap-server <host:port> describe --replication",
     implies=("D13", "D15", "J02"),
+    points_to="foreign_disk",
+    diagnosis=(
+        DISK_OF_ANOTHER_MOMENT,
+        IDENTITY_OF_ANOTHER,
+    ),
     reference="ReplicationControlManager, PartitionRegistration#merge: an epoch only rises",
 )
 
@@ -311,6 +330,7 @@ EPOCH_WRITER = Invariant(
     "start_offset)",
     end_offset="CASE WHEN start_offset < writer_start_offset THEN writer_start_offset ELSE last_batch_end_offset END",
     next=_DUMP,
+    points_to="two_writers",
     reference="one leader per epoch: ReplicationControlManager, PartitionRegistration#merge",
 )
 
@@ -365,5 +385,7 @@ UNCLEAN_LOSS_SIZE = Invariant(
     records="records_at_stake",
     next="tidegauge salvage <snapshot> --topic {topic} --partition {partition} --out salvaged",
     implies=("D05",),
+    points_to="unclean_loss",
+    diagnosis=(OUT_OF_SYNC_ELECTED,),
     reference="PartitionChangeBuilder#electLeader, KIP-966; KAFKA-10751 asked for this number",
 )

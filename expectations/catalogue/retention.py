@@ -56,6 +56,7 @@ LOG_START_VS_SEGMENTS = Invariant(
         "The broker looks for such segments every {retention_check_interval_ms} ms.",
     ),
     next="grep 'kafka-log-retention\\|Failed to delete' <broker {broker_id}'s server.log>",
+    points_to="retention",
     reference="UnifiedLog#deleteLogStartOffsetBreachedSegments, LogManager#cleanupLogs",
 )
 
@@ -116,6 +117,7 @@ RETENTION_HELD = Invariant(
     ),
     next="bin/kafka-configs.sh --bootstrap-server <host:port> --describe --entity-type topics --entity-name {topic} "
     "--all",
+    points_to="retention",
     reference="UnifiedLog#deleteRetentionMsBreachedSegments, UnifiedLog#deleteRetentionSizeBreachedSegments",
 )
 
@@ -225,6 +227,7 @@ RETENTION_NOT_EARLY = Invariant(
     ),
     next="tidegauge salvage <snapshot {previous_snapshot_id}> --topic {topic} --partition {partition} --from "
     "{removed_start_offset} --to {removed_end_offset} --out salvaged",
+    points_to="retention",
     one_event_on_all_replicas=True,
     reference="UnifiedLog#deleteOldSegments, UnifiedLog#deletableSegments; KafkaAdminClient#deleteRecords",
 )

@@ -51,6 +51,7 @@ SHARE_STATE_RANGES = Invariant(
     ),
     start_offset="start_offset",
     next=_DUMP,
+    points_to="coordinator_bug",
     reference="PersisterStateBatchCombiner, SharePartition#maybeInitialize; KIP-932",
 )
 
@@ -89,6 +90,7 @@ SHARE_STATE_EPOCHS = Invariant(
     ),
     next=_DUMP,
     implies=("J07",),
+    points_to="coordinator_bug",
     reference="ShareCoordinatorShard#maybeGetWriteStateError (FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH); KIP-932",
 )
 
@@ -203,6 +205,7 @@ SHARE_START_IN_RANGE = Invariant(
     ),
     start_offset="start_offset",
     next=_DUMP,
+    points_to="coordinator_bug",
     reference="SharePartition#maybeInitialize, #startOffset, #filterAbortedTransactionalAcquiredRecords; KIP-932, "
     "KIP-1226 (DeliveryCompleteCount, since 4.2)",
 )

@@ -35,6 +35,7 @@ PRODUCER_SNAPSHOT_FORM = Invariant(
         "The broker would delete it at its next start and rebuild the producers' state from an older one.",
     ),
     next="kafka-dump-log.sh --files {path}",
+    points_to="torn_write",
     reference="ProducerStateManager#readSnapshot (CorruptSnapshotException); KAFKA-9892",
 )
 
@@ -61,6 +62,7 @@ PRODUCER_SNAPSHOT_ENTRY_RANGE = Invariant(
     ),
     next="kafka-dump-log.sh --files {path}",
     implies=("B11",),
+    points_to="lost_flush",
     reference="ProducerStateManager#takeSnapshot",
 )
 
@@ -103,6 +105,7 @@ PRODUCER_SNAPSHOT_POSITIONS = Invariant(
     ),
     next="kafka-dump-log.sh --files {path}",
     implies=("B11",),
+    points_to="interrupted_cleanup",
     reference="ProducerStateManager#truncateAndReload, #removeStraySnapshots",
 )
 
@@ -164,6 +167,7 @@ PRODUCER_SNAPSHOT_CONTENT = Invariant(
     ),
     next="kafka-dump-log.sh --files {path}",
     implies=("C03", "D16"),
+    points_to="derived_file",
     reference="UnifiedLog#rebuildProducerState, ProducerStateManager#takeSnapshot; KAFKA-12520, KIP-98",
 )
 
@@ -217,5 +221,6 @@ PRODUCER_SNAPSHOT_AT_CLEAN_STOP = Invariant(
     ),
     next="ls -l <log.dir of broker {broker_id}>/{topic}-{partition}/*.snapshot",
     implies=("B11", "D16"),
+    points_to="restored_files",
     reference="UnifiedLog#close, #rebuildProducerState (reloadFromCleanShutdown); KIP-98",
 )

@@ -6,6 +6,7 @@ here: a decision whose markers are still on their way is sound; so is a marker t
 
 from typing import Final
 
+from expectations.catalogue.diagnoses import MARKER_LOST, NOBODY_ENDS_IT, PARTITION_NEVER_ADDED
 from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -51,6 +52,7 @@ TXN_ATOMIC = Invariant(
         "Its coordinator's log says {decided_outcome}.",
     ),
     next="bin/kafka-transactions.sh --bootstrap-server <host:port> describe --transactional-id {transactional_id}",
+    points_to="coordinator_bug",
     reference="TransactionCoordinator#endTransaction, TransactionMarkerChannelManager; KIP-98, KIP-890",
 )
 
@@ -140,6 +142,7 @@ COMPLETE_HAS_MARKERS = Invariant(
     next="bin/kafka-transactions.sh --bootstrap-server <host:port> abort --topic {topic} --partition {partition} "
     "--start-offset {open_first_offset}",
     implies=("F09", "F08", "F12"),
+    points_to="lost_marker",
     reference="TransactionMarkerChannelManager#addTxnMarkersToSend, TransactionMarkerRequestCompletionHandler",
 )
 
@@ -189,5 +192,11 @@ LSO_PROGRESS = Invariant(
     start_offset="last_stable_offset",
     end_offset="high_watermark",
     next=_DESCRIBE,
+    points_to="hanging_transaction",
+    diagnosis=(
+        MARKER_LOST,
+        PARTITION_NEVER_ADDED,
+        NOBODY_ENDS_IT,
+    ),
     reference="ProducerStateManager#hasLateTransaction, UnifiedLog#lastStableOffset; KIP-664",
 )

@@ -6,6 +6,7 @@ new coordinator sends again, or one without data, is sound; and so is a transact
 
 from typing import Final
 
+from expectations.catalogue.diagnoses import MARKER_LOST, PARTITION_NEVER_ADDED
 from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.model import Invariant, Severity, Unknown
 
@@ -51,6 +52,7 @@ MARKER_EPOCH_TV01 = Invariant(
     records="record_count",
     next="bin/kafka-transactions.sh --bootstrap-server <host:port> describe-producers --topic {topic} --partition "
     "{partition}",
+    points_to="coordinator_bug",
     reference="ProducerAppendInfo#checkProducerEpoch, KIP-890",
 )
 
@@ -111,6 +113,7 @@ MARKER_EPOCH_TV2 = Invariant(
     records="record_count",
     next="bin/kafka-transactions.sh --bootstrap-server <host:port> describe-producers --topic {topic} --partition "
     "{partition}",
+    points_to="coordinator_bug",
     reference="ProducerAppendInfo#checkProducerEpoch (strict at the leader since 4.2), TransactionsCommand, KIP-664, "
     "KIP-890, KAFKA-19999",
 )
@@ -153,6 +156,7 @@ DATA_EPOCH_AFTER_MARKER = Invariant(
     next="bin/kafka-transactions.sh --bootstrap-server <host:port> describe-producers --topic {topic} --partition "
     "{partition}",
     implies=("E02", "E03", "F03", "K19"),
+    points_to="coordinator_bug",
     reference="ProducerAppendInfo#checkSequence, #checkProducerEpoch; KIP-890",
 )
 
@@ -181,6 +185,7 @@ COORDINATOR_EPOCH_MONOTONIC = Invariant(
     records="record_count",
     next="bin/kafka-transactions.sh --bootstrap-server <host:port> describe --transactional-id {transactional_id}",
     implies=("K19",),
+    points_to="coordinator_bug",
     reference="ProducerAppendInfo#checkCoordinatorEpoch (on followers it only logs)",
 )
 
@@ -215,6 +220,7 @@ ONE_OUTCOME_PER_TXN = Invariant(
     end_offset="marker_offset + 1",
     records="record_count",
     next="bin/kafka-transactions.sh --bootstrap-server <host:port> describe --transactional-id {transactional_id}",
+    points_to="coordinator_bug",
     reference="TransactionCoordinator#endTransaction, ProducerStateManager#completeTxn",
 )
 
@@ -277,6 +283,11 @@ HANGING_TXN = Invariant(
     next="bin/kafka-transactions.sh --bootstrap-server <host:port> abort --topic {topic} --partition {partition} "
     "--start-offset {first_offset}",
     implies=("F12",),
+    points_to="hanging_transaction",
+    diagnosis=(
+        MARKER_LOST,
+        PARTITION_NEVER_ADDED,
+    ),
     reference="kafka-transactions find-hanging, ProducerStateManager#hasLateTransaction, KIP-664",
 )
 
@@ -338,5 +349,6 @@ OPEN_TXN_KNOWN = Invariant(
     next="bin/kafka-transactions.sh --bootstrap-server <host:port> describe-producers --topic {topic} --partition "
     "{partition}",
     implies=("F08", "F14", "F04"),
+    points_to="write_outside_transaction",
     reference="AddPartitionsToTxnManager (transaction verification, KIP-890 part 1), KAFKA-14402",
 )

@@ -26,6 +26,7 @@ INVARIANT = Invariant(
     evidence=("rotten",),
     explanation=("It is.",),
     next="air",
+    points_to="lost_flush",
     reference="none",
     subject=("name",),
 )

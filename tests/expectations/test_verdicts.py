@@ -45,6 +45,7 @@ INVARIANT = Invariant(
     ),
     details=("crc",),
     next="tool --topic {topic} --from {first_offset}",
+    points_to="lost_flush",
     reference="none",
 )
 STATES = ("holds", "critical", "warning", "info", "missing", "unknown_0", "unknown_1")
