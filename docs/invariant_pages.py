@@ -7,11 +7,11 @@ coverage. The rule that must hold: everything on a page is in the invariant's ob
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from expectations.catalogue.model import Invariant
-from expectations.catalogue.registry import CATALOGUE
 from expectations.causes import CAUSES, Rule
 from expectations.data_docs import FAMILIES, runbook
 from expectations.implications import direct
+from expectations.model import Invariant
+from expectations.registry import CATALOGUE
 
 LISTED: Final[Mapping[str, int]] = {
     "A": 19, "B": 22, "C": 11, "D": 20, "E": 8, "F": 14, "G": 9, "H": 7, "J": 7, "K": 18,

@@ -12,9 +12,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from expectations.catalogue.model import Invariant
-from expectations.catalogue.registry import CATALOGUE
 from expectations.causes import CAUSES
+from expectations.model import Invariant
+from expectations.registry import CATALOGUE
 from expectations.suites import Validation
 from expectations.verdicts import shown
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from expectations.catalogue.registry import CATALOGUE
 from expectations.causes import Believe, Rule
+from expectations.registry import CATALOGUE
 from expectations.verdicts import Breach
 
 Place = tuple[str, int]

@@ -7,8 +7,8 @@ between is unknown, unless the files agree with the answers all the same.
 
 from typing import Final
 
-from expectations.catalogue.evidence import Evidence
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _OUTSIDE: Final = "(answered_before > recomputed_highest OR answered_after < recomputed_lowest)"
 _OTHER_VALUE: Final = (

@@ -13,8 +13,8 @@ from expectations.catalogue.diagnoses import (
     ROTTED_TOO,
     TORN_ALONE,
 )
-from expectations.catalogue.evidence import Evidence
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _COPIED_DURING_A_SWAP: Final = "NOT broker_quiet AND ever_compacted"
 """The cleaner replaces segments by renaming files: a copy that takes a while may hold old and new ones side by side."""

@@ -7,8 +7,8 @@ about to put right is not called wrong.
 from typing import Final
 
 from expectations.catalogue.diagnoses import FILE_EDITED, IDENTITY_OF_ANOTHER, LOG_DIR_OFFLINE
-from expectations.catalogue.evidence import Evidence
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _OTHER_CLUSTER: Final = "cardinality(cluster_ids) > 1 OR coalesce(cluster_ids[1] <> expected_cluster_id, false)"
 _OTHER_NODE: Final = "cardinality(node_ids) > 1 OR coalesce(node_ids[1] <> broker_id, false)"

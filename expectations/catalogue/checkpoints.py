@@ -14,8 +14,8 @@ from expectations.catalogue.diagnoses import (
     LOST_ITS_TAIL,
     WRONG_AT_THE_LEADER,
 )
-from expectations.catalogue.evidence import Evidence
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _MAY_BE_NEWER_THAN_THE_LOG: Final = "NOT broker_quiet AND NOT coalesce(checkpoint_older_than_log, false)"
 """A checkpoint read before the log cannot exceed it; read after it, or at an unknown time, it can."""

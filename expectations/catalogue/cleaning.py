@@ -9,8 +9,8 @@ from typing import Final
 
 from expectations.catalogue.compaction import NO_PAYLOAD, UNREADABLE
 from expectations.catalogue.diagnoses import MARKER_LOST, NOBODY_ENDS_IT, PARTITION_NEVER_ADDED
-from expectations.catalogue.evidence import Evidence
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _COMPARED: Final = "coalesce(key_incomparable_reason, '') NOT IN ('not compacted', 'no common range')"
 _NO_TIME: Final = Unknown(

@@ -7,9 +7,9 @@ topic and create it again) is not a breach, or is information.
 from typing import Final
 
 from expectations.catalogue.diagnoses import CUT_OR_LOST, LOST_ITS_TAIL, UNCLEAN_ELECTION_BESIDE
-from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import OLD_LINEAGE, UNTOLD_LINEAGE
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _NEVER_GIVEN_OUT: Final = "coalesce(epoch_never_given_out, FALSE)"
 

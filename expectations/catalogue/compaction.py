@@ -6,9 +6,9 @@ that must hold here: each broker cleans by itself, so two replicas may differ in
 
 from typing import Final
 
-from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import INDEXES_GONE, POLICY_UNTOLD, TRANSACTION_INDEXES_NOT_COPIED
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 NO_PAYLOAD: Final = Unknown(
     reason="no payload", evidence=Evidence.RECORDS, when="key_incomparable_reason = 'no payload'"

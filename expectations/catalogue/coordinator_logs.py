@@ -6,9 +6,9 @@ no gap in a history.
 
 from typing import Final
 
-from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import NO_METADATA_LOG
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _NAMES_HASHED: Final = Unknown(
     reason="names were hashed when the snapshot was taken, so that nobody can tell the key's hash",

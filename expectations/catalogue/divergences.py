@@ -20,9 +20,9 @@ from expectations.catalogue.diagnoses import (
     UNCLEAN_ELECTION_NAMED,
 )
 from expectations.catalogue.elections import GIVEN_UP_BY, IN_SYNC_THEN, NOT_ALL_ON_RECORD
-from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import CLEANED_END_UNTOLD, NO_METADATA_LOG, OLDER_COPY
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _SOMETHING_TO_COMPARE: Final = "coalesce(incomparable_reason, '') NOT IN ('no batches', 'no common range')"
 

@@ -7,8 +7,8 @@ hold is what counts.
 from typing import Final
 
 from expectations.catalogue.diagnoses import CUT_OR_LOST, DISK_OF_ANOTHER_MOMENT, LOST_ITS_TAIL, UNCLEAN_ELECTION_BESIDE
-from expectations.catalogue.evidence import Evidence
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _REPLICATION: Final = "bin/kafka-topics.sh --bootstrap-server <host:port> --describe --topic {topic}"
 _NEEDED: Final = (

@@ -7,9 +7,9 @@ here: what cleaning, tiering and the deletion of topics do to a sound directory 
 from typing import Final
 
 from expectations.catalogue.diagnoses import BASE_OFFSET_ROTTED, IDENTITY_OF_ANOTHER, OFFSETS_LOST_ALONE
-from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import NO_METADATA_LOG
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _COPIED_DURING_A_SWAP: Final = "NOT broker_quiet AND ever_compacted"
 """The cleaner replaces segments by renaming files: a copy that takes a while may hold old and new ones side by side."""

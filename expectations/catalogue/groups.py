@@ -7,9 +7,9 @@ the partition never had, or has no more, is somebody's fault.
 from typing import Final
 
 from expectations.catalogue.diagnoses import UNCLEAN_ELECTION_BESIDE
-from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import LOG_START_UNTOLD, OLD_LINEAGE, UNTOLD_LINEAGE
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _OUT_OF_RANGE: Final = (
     "committed_offset < log_start_offset OR committed_offset > coalesce(high_watermark_upper, log_end_offset)"

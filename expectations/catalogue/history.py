@@ -16,9 +16,9 @@ from expectations.catalogue.diagnoses import (
     UNCLEAN_ELECTION_NAMED,
 )
 from expectations.catalogue.elections import GIVEN_UP_BY, IN_SYNC_THEN, NOT_ALL_ON_RECORD
-from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import CLEANED_END, CLEANED_END_UNTOLD
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _UNTOLD_BEFORE: Final = "continuity IN ('missing before', 'unread before', 'not captured before')"
 _SAME_REPLICA: Final = f"(continuity IN ('same', 'missing', 'unread', 'not captured') OR {_UNTOLD_BEFORE})"

@@ -7,9 +7,9 @@ breach.
 
 from typing import Final
 
-from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import INDEXES_GONE, NO_TRANSACTION_INDEX_COPIED, TRANSACTION_INDEXES_NOT_COPIED
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _MAY_DIFFER_IN_A_COPY: Final = "NOT broker_quiet AND (is_active OR ever_compacted)"
 """Index and log are copied one after the other; in between an active segment grows and a cleaned one is replaced."""

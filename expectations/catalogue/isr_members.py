@@ -12,8 +12,8 @@ from expectations.catalogue.diagnoses import (
     LOST_ITS_TAIL,
     UNCLEAN_ELECTION_BESIDE,
 )
-from expectations.catalogue.evidence import Evidence
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _DESCRIBE: Final = "bin/kafka-topics.sh --bootstrap-server <host:port> --describe --topic {topic}"
 _SHORT: Final = "follower_log_end_offset < known_high_watermark"

@@ -6,8 +6,8 @@ that is null, as in rows of an older run, says nothing, and is no reason.
 
 from typing import Final
 
-from expectations.catalogue.evidence import Evidence
-from expectations.catalogue.model import Unknown
+from expectations.evidence import Evidence
+from expectations.model import Unknown
 
 NO_METADATA_LOG: Final = Unknown(
     reason="metadata log not in the copy", evidence=Evidence.METADATA_LOG, when="metadata_log_captured IS FALSE"

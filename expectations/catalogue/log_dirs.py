@@ -7,9 +7,9 @@ B21. The rule that must hold here: what waits for its deletion is no debris, and
 from typing import Final
 
 from expectations.catalogue.diagnoses import WORD_OF_ITS_BROKER_IS_OLDER
-from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import NO_METADATA_LOG
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _SLACK_MS: Final = 60_000
 """A deletion is due file.delete.delay.ms after the renaming, and done by a thread that may have much to do."""

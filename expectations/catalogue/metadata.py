@@ -8,8 +8,8 @@ as it should.
 from typing import Final
 
 from expectations.catalogue.diagnoses import OUT_OF_SYNC_ELECTED
-from expectations.catalogue.evidence import Evidence
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _DESCRIBE: Final = "bin/kafka-topics.sh --bootstrap-server <host:port> --describe --topic {topic}"
 

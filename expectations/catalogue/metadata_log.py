@@ -7,9 +7,9 @@ copy's last records that no majority had are nobody's loss; what a metadata snap
 from typing import Final
 
 from expectations.catalogue.diagnoses import WORD_OF_ITS_BROKER_IS_OLDER
-from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.metadata import DUMP_RECORD, RECORD_STANDS
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _LOG_DIR: Final = "<metadata.log.dir of node {broker_id}>/__cluster_metadata-0"
 _QUORUM: Final = "bin/kafka-metadata-quorum.sh --bootstrap-server <host:port> describe --replication"

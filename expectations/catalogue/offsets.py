@@ -7,9 +7,9 @@ value from below; only what contradicts it in spite of its age is a breach.
 from typing import Final
 
 from expectations.catalogue.diagnoses import CUT_OR_LOST, LOST_ITS_TAIL, ROTTED_TOO, TORN_ALONE
-from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import LOG_START_UNTOLD
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _SKEWED: Final = "NOT broker_quiet AND NOT coalesce(checkpoint_older_than_log, false)"
 """The checkpoint may be younger than the copy of the log, which then ends too early."""

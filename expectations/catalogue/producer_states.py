@@ -6,8 +6,8 @@ again, after an abort or because it means it, has broken no rule.
 
 from typing import Final
 
-from expectations.catalogue.evidence import Evidence
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _LIVE_LIMIT: Final = 5_000
 """Producers of one partition whose state a broker keeps; each costs it a few hundred bytes of heap, and room in every

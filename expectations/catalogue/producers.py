@@ -8,9 +8,9 @@ cleaning may have taken away with it is not called sound either.
 from typing import Final
 
 from expectations.catalogue.diagnoses import BATCH_LOST_ALONE, IDENTITY_OF_ANOTHER, SAME_ON_ALL
-from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import NO_METADATA_LOG
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _CLEANED: Final = Unknown(reason="compacted", evidence=None, when="ever_compacted AND explained_gaps > 0")
 """The cleaner removes batches, and with them the evidence whether others were lost before it came."""

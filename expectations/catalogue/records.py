@@ -6,8 +6,8 @@ that must hold here: a snapshot of headers has no records, and says so.
 
 from typing import Final
 
-from expectations.catalogue.evidence import Evidence
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _NO_PAYLOAD: Final = Unknown(reason="no payload", evidence=Evidence.RECORDS, when="record_batches_read IS NULL")
 _OTHER_BYTES: Final = ("D02", "D03", "D07", "C10", "C11", "G07")

@@ -6,8 +6,8 @@ may overlap and wait for their deletion; a hole is one only if neither the tier 
 
 from typing import Final
 
-from expectations.catalogue.evidence import Evidence
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _ITS_RECORDS: Final = (
     "bin/kafka-console-consumer.sh --bootstrap-server <host:port> --topic __remote_log_metadata --from-beginning "

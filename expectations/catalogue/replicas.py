@@ -14,9 +14,9 @@ from expectations.catalogue.diagnoses import (
     OUT_OF_SYNC_ELECTED,
     WRONG_AT_THE_LEADER,
 )
-from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import NO_METADATA_LOG
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _DUMP: Final = "bin/kafka-dump-log.sh --files $(ls -d <log.dirs of broker {broker_id}>/{topic}-{partition})/*.log"
 _EPOCHS: Final = "cat <log.dirs of broker {broker_id}>/{topic}-{partition}/leader-epoch-checkpoint"

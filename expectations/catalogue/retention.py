@@ -7,9 +7,9 @@ judged by the settings of then, which may have been changed and put back.
 
 from typing import Final
 
-from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import POLICY_UNTOLD
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _STOPPED: Final = "(clean_shutdown OR NOT broker_alive)"
 _GRACE_MS: Final = 60_000

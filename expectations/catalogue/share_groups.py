@@ -5,9 +5,9 @@ In: rows of `share_states`. The rule that must hold here: retention may pass a g
 
 from typing import Final
 
-from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import LOG_START_UNTOLD, OLD_LINEAGE, UNTOLD_LINEAGE
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _SUBJECT: Final = ("group", "topic", "topic_id", "partition")
 _DUMP: Final = (

@@ -7,9 +7,9 @@ then only deletes those at segment bases; the next start clears up), and expired
 
 from typing import Final
 
-from expectations.catalogue.evidence import Evidence
 from expectations.catalogue.lacking import CLEANED_END
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _CONTENT_DIFFERS: Final = "(missing_entries > 0 OR extra_entries > 0 OR wrong_entries > 0)"
 _ONLY_MISSING: Final = "missing_entries > 0 AND extra_entries = 0 AND wrong_entries = 0"

@@ -7,8 +7,8 @@ here: a decision whose markers are still on their way is sound; so is a marker t
 from typing import Final
 
 from expectations.catalogue.diagnoses import MARKER_LOST, NOBODY_ENDS_IT, PARTITION_NEVER_ADDED
-from expectations.catalogue.evidence import Evidence
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _COPY_SKEW_MS: Final = 3_600_000
 _CLOCKS_APART_MS: Final = 300_000

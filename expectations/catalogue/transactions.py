@@ -7,8 +7,8 @@ new coordinator sends again, or one without data, is sound; and so is a transact
 from typing import Final
 
 from expectations.catalogue.diagnoses import MARKER_LOST, PARTITION_NEVER_ADDED
-from expectations.catalogue.evidence import Evidence
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 
 _COPY_SKEW_MS: Final = 3_600_000
 """How far apart two files of a fuzzy copy may have been read. An hour is longer than a plain copy of a broker takes; a

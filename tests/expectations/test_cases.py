@@ -11,7 +11,7 @@ import sqlalchemy as sa
 import yaml
 from sqlalchemy.dialects.postgresql import JSONB
 
-from expectations.catalogue.registry import CATALOGUE
+from expectations.registry import CATALOGUE
 from expectations.suites import Validation, by_relation, confirm, validate
 from expectations.verdicts import (
     NOTHING_TO_CHECK,

@@ -7,10 +7,10 @@ from string import Formatter
 import pytest
 
 import expectations.catalogue
-from expectations.catalogue.evidence import Evidence
-from expectations.catalogue.model import DETAIL_COLUMNS, SUBJECTS, Invariant
-from expectations.catalogue.registry import CATALOGUE, MODULES, RULESET_VERSION
 from expectations.data_docs import FAMILIES, runbook
+from expectations.evidence import Evidence
+from expectations.model import DETAIL_COLUMNS, SUBJECTS, Invariant
+from expectations.registry import CATALOGUE, MODULES, RULESET_VERSION
 from expectations.verdicts import subject_columns
 from spark_jobs.relations import RELATIONS
 from tests.expectations.test_cases import cases_of
@@ -54,7 +54,7 @@ def test_it_is_in_code_order() -> None:
 
 
 def test_every_family_module_is_collected() -> None:
-    no_families = {"__init__", "diagnoses", "elections", "evidence", "lacking", "model", "registry"}
+    no_families = {"__init__", "diagnoses", "elections", "lacking"}
     assert {path.stem for path in CATALOGUE_DIR.glob("*.py")} - no_families == set(MODULES)
 
 

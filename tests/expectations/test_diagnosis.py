@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from expectations.catalogue.model import Invariant
-from expectations.catalogue.registry import CATALOGUE
 from expectations.causes import CAUSES
 from expectations.diagnosis import Copies, diagnose
+from expectations.model import Invariant
+from expectations.registry import CATALOGUE
 from expectations.verdicts import Breach
 
 ORDERS = ("orders", 0)

@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
-from expectations.catalogue.registry import CATALOGUE
+from expectations.registry import CATALOGUE
 from expectations.verdicts import count_query, results
 from tests.conftest import Golden
 from tests.expectations.look_alike_looks import LOOKS

@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 import pytest
 
-from expectations.catalogue.registry import CATALOGUE
+from expectations.registry import CATALOGUE
 from expectations.verdicts import Breach, InvariantResult
 from spark_jobs.relations import COMMON, LOSSES
 from tidegauge import cli

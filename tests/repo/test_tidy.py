@@ -73,7 +73,7 @@ CODE = re.compile(
 
 def test_every_invariant_that_is_named_is_in_the_catalogue():
     """In code, documents, runbooks, cases, panels and tests: a code that nobody judges is one that nobody finds."""
-    from expectations.catalogue.registry import CATALOGUE
+    from expectations.registry import CATALOGUE
 
     assert {code[0] for code in CATALOGUE} <= set("ABCDEFGHJKL"), "the pattern knows the families"
     wrong = set()

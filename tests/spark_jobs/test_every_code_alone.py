@@ -12,8 +12,8 @@ from typing import Final
 
 import pytest
 
-from expectations.catalogue.registry import CATALOGUE
 from expectations.implications import closure, direct
+from expectations.registry import CATALOGUE
 from expectations.verdicts import fold
 from sim_engine.scenarios.registry import SCENARIOS
 from snapshots.cluster_answers import ANSWERS_NAME, CapturedAnswers, to_json

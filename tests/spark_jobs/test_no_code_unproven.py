@@ -3,7 +3,7 @@
 import inspect
 from types import FunctionType
 
-from expectations.catalogue.registry import CATALOGUE
+from expectations.registry import CATALOGUE
 from tests.spark_jobs.test_every_code_alone import APART, NEVER_ALONE, proven
 
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Final
 
-from expectations.catalogue.model import Invariant
+from expectations.model import Invariant
 
 RULESET_VERSION: Final = "9"
 
