@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from expectations.causes import CAUSES
 from expectations.model import Invariant
-from expectations.registry import CATALOGUE
+from expectations.registry import CATALOGUE, folder_name
 from expectations.suites import Validation
 from expectations.verdicts import shown
 
@@ -87,7 +87,8 @@ def pages_of(report: Mapping[str, Any], validations: Mapping[str, Validation]) -
 
 def runbook(invariant: Invariant) -> str:
     """The invariant's runbook, Markdown. Raises FileNotFoundError if it has none."""
-    return (files("expectations") / "runbooks" / f"{invariant.name}.md").read_text(encoding="utf-8")
+    folder = folder_name(invariant.code, invariant.name)
+    return (files("expectations") / "invariants" / folder / "runbook.md").read_text(encoding="utf-8")
 
 
 @cache

@@ -1,65 +1,50 @@
 """The catalogue: every invariant by its code, in code order.
 
-In: the family modules. Out: `CATALOGUE` and `RULESET_VERSION`. The rule that must hold: a code names one invariant, for
-ever; a change that may change a verdict changes `RULESET_VERSION`, so that runs under old and new rules stand side by
-side.
+In: the folders of `expectations.invariants`. Out: `CATALOGUE` and `RULESET_VERSION`. The rule that must hold: a
+code names one invariant, for ever; a change that may change a verdict changes `RULESET_VERSION`, so that runs under old
+and new rules stand side by side.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import os
+import re
+from collections.abc import Iterator, Mapping
 from importlib import import_module
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Final
 
+from expectations import invariants
 from expectations.model import Invariant
 
 RULESET_VERSION: Final = "9"
 
-MODULES: Final = (
-    "batches",
-    "records",
-    "files",
-    "log_dirs",
-    "indexes",
-    "snapshots",
-    "checkpoints",
-    "offsets",
-    "retention",
-    "history",
-    "replicas",
-    "divergences",
-    "isr_members",
-    "durability",
-    "producers",
-    "transactions",
-    "compaction",
-    "cleaning",
-    "remote_tier",
-    "producer_states",
-    "transaction_ends",
-    "coordinator_logs",
-    "commits",
-    "share_groups",
-    "groups",
-    "metadata",
-    "partition_history",
-    "metadata_log",
-    "brokers",
-    "answers",
-)
+_FOLDER: Final = re.compile(r"[A-Z][0-9]{2}_\w+")
 
 
-def _invariants() -> Iterator[Invariant]:
-    for name in MODULES:
-        module = import_module(f"expectations.catalogue.{name}")
-        yield from (value for value in vars(module).values() if isinstance(value, Invariant))
+def folder_name(code: str, name: str) -> str:
+    """What an invariant's folder is called."""
+    return f"{code}_{name}"
 
 
-def _by_code(invariants: Iterable[Invariant]) -> Mapping[str, Invariant]:
+def found_in(package: ModuleType) -> Mapping[str, Invariant]:
+    """Code -> the invariant of each folder of a package, in code order. Raises what its module raises."""
     catalogue: dict[str, Invariant] = {}
-    for invariant in sorted(invariants, key=lambda one: one.code):
+    for folder in sorted(_folders(package)):
+        invariant: Invariant = import_module(f"{package.__name__}.{folder}.invariant").INVARIANT
+        named = folder_name(invariant.code, invariant.name)
+        assert folder == named, f"the folder {folder} holds {named}"
         assert invariant.code not in catalogue, f"two invariants have the code {invariant.code}"
         catalogue[invariant.code] = invariant
     return MappingProxyType(catalogue)
 
 
-CATALOGUE: Final = _by_code(_invariants())
+def _folders(package: ModuleType) -> Iterator[str]:
+    # A folder that git has emptied may stay behind, with bytecode in it.
+    for place in package.__path__:
+        yield from (
+            entry.name
+            for entry in os.scandir(place)
+            if _FOLDER.fullmatch(entry.name) and os.path.exists(f"{entry.path}/invariant.py")
+        )
+
+
+CATALOGUE: Final = found_in(invariants)

@@ -36,7 +36,7 @@ DOCUMENTS = (
 LINKED = (
     *DOCUMENTS,
     "tests/golden/README.md",
-    "tests/expectations/cases/README.md",
+    "expectations/invariants/README.md",
     "helm/README.md",
     "grafana/README.md",
     *sorted(
@@ -47,7 +47,7 @@ LINKED = (
     ),
 )
 
-LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"(?:^|[`\s(;])(tidegauge (?:-|[a-z])[^`\n]*)", re.MULTILINE)
 MAKE = re.compile(r"(?:^ +|`)make ([a-z]+)", re.MULTILINE)
@@ -141,7 +141,7 @@ def test_commands_that_are_told_exist(name):
 
 
 def test_commands_that_runbooks_and_breaches_tell_exist():
-    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "expectations" / "runbooks").glob("*.md")]
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "expectations" / "invariants").glob("*/runbook.md")]
     texts += [invariant.next for invariant in CATALOGUE.values()]
     told = [words for text in texts for words in commands_in(text)]
     assert len(told) > 20
