@@ -83,10 +83,10 @@ def test_names_have_their_form(invariant: Invariant) -> None:
 def test_it_says_what_it_means_in_sentences(invariant: Invariant) -> None:
     for text in (invariant.statement, invariant.because):
         assert re.fullmatch(r"[^a-z].*[.)]", text, re.DOTALL), text
-        assert "  " not in text
+    for text in (invariant.statement, invariant.because, *invariant.explanation, invariant.next, invariant.reference):
+        assert text
+        assert " ".join(text.split()) == text
     assert invariant.explanation
-    assert invariant.next
-    assert invariant.reference
 
 
 @pytest.mark.parametrize("invariant", INVARIANTS)

@@ -38,6 +38,6 @@ DUMP_SHARE_STATES: Final = line("""
     bin/kafka-dump-log.sh --share-group-state-decoder --files
     __share_group_state-{state_partition}/00000000000000000000.log
 """)
-DESCRIBE_PRODUCERS: Final = (
-    "bin/kafka-transactions.sh --bootstrap-server <host:port> describe-producers --topic {topic} "
-)
+DESCRIBE_PRODUCERS: Final = line("""
+    bin/kafka-transactions.sh --bootstrap-server <host:port> describe-producers --topic {topic} --partition {partition}
+""")
