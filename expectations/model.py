@@ -100,6 +100,9 @@ class Invariant:
     """Which kinds of the row's list of damaged places (`DETAIL_COLUMNS`) are quoted."""
     implies: tuple[str, ...] = ()
     """Codes whose breach on the same partition follows from this one's: root first, consequences folded."""
+    consequence_of: str | None = None
+    """Code of the one whose consequence its breach always is: it only sums up, or gives the size of, what that one
+    tells."""
     points_to: str
     """What a breach points to where no rule of `diagnosis` says more: the key of a `causes.Cause`."""
     diagnosis: tuple[Rule, ...] = ()

@@ -24,6 +24,7 @@ INVARIANT = Invariant(
     """),
     details=("length", "torn_tail", "crc"),
     next="kafka-dump-log.sh --files {path} | tail -n 3",
+    consequence_of="A01",
     points_to="lost_flush",
     reference="LogManager#shutdown, CleanShutdownFileHandler, LogLoader#recoverLog",
 )

@@ -88,6 +88,7 @@ INVARIANT = Invariant(
     next=line("""
         bin/kafka-log-dirs.sh --bootstrap-server <host:port> --describe --broker-list {broker_id} --topic-list {topic}
     """),
+    consequence_of="B18",
     points_to="lost_flush",
     diagnosis=(LOST_ITS_TAIL, CUT_OR_LOST),
     reference=line("""

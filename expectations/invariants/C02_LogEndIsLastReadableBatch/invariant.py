@@ -27,6 +27,7 @@ INVARIANT = Invariant(
     next=line("""
         tidegauge salvage <snapshot> --topic {topic} --partition {partition} --from {log_end_offset} --out salvaged
     """),
+    consequence_of="A03",
     points_to="torn_write",
     diagnosis=(ROTTED_TOO, TORN_ALONE),
     reference="LogSegment#readNextOffset, LogSegment#recover",

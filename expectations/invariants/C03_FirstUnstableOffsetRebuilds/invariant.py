@@ -59,6 +59,7 @@ INVARIANT = Invariant(
     """),
     start_offset="coalesce(open_first_unstable_offset, snapshot_first_unstable_offset)",
     next="bin/kafka-dump-log.sh --files <log.dir of broker {broker_id}>/{topic}-{partition}/<newest>.snapshot",
+    consequence_of="B11",
     points_to="derived_file",
     reference="ProducerStateManager#firstUnstableOffset, UnifiedLog#maybeIncrementFirstUnstableOffset",
 )

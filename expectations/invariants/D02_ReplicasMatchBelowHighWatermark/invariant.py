@@ -66,6 +66,7 @@ INVARIANT = Invariant(
     """),
     next=DUMP_BATCHES,
     implies=("D10", "G07"),
+    consequence_of="D07",
     points_to="untruncated_divergence",
     diagnosis=(ONE_OF_TWO_ROTTED, HEADER_OF_ONE_ROTTED, _TRUNCATION_WAS_DUE, NO_TRUNCATION_REPAIRS_IT),
     reference="KIP-101, KIP-279; ReplicaVerificationTool compared CRCs on live brokers",

@@ -56,6 +56,7 @@ INVARIANT = Invariant(
     """),
     start_offset="checkpoint_last_epoch_start_offset",
     next=SHOW_LEADER_EPOCHS,
+    consequence_of="D14",
     points_to="derived_file",
     reference="Partition#makeLeader, UnifiedLog#assignEpochStartOffset (KAFKA-7415)",
 )

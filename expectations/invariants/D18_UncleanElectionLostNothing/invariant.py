@@ -58,6 +58,7 @@ INVARIANT = Invariant(
     records="records_at_stake",
     next="tidegauge salvage <snapshot> --topic {topic} --partition {partition} --out salvaged",
     implies=("D05",),
+    consequence_of="K07",
     points_to="unclean_loss",
     diagnosis=(OUT_OF_SYNC_ELECTED,),
     reference="PartitionChangeBuilder#electLeader, KIP-966; KAFKA-10751 asked for this number",
