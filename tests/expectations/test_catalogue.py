@@ -12,6 +12,7 @@ from expectations.registry import CATALOGUE, RULESET_VERSION
 from expectations.verdicts import subject_columns
 from spark_jobs.relations import RELATIONS
 from tests.expectations.test_cases import FOLDERS, cases_of, folder_of
+from tidegauge.dev.new_invariant import FILL_IN
 
 INVARIANTS = [pytest.param(i, id=i.code) for i in CATALOGUE.values()]
 
@@ -63,6 +64,17 @@ def test_a_reason_asks_for_the_same_piece_of_evidence_wherever_it_stands() -> No
     for unknown in (unknown for invariant in CATALOGUE.values() for unknown in invariant.unknown):
         asked.setdefault(unknown.reason, set()).add(unknown.evidence)
     assert {reason: pieces for reason, pieces in asked.items() if len(pieces) > 1} == {}
+
+
+@pytest.mark.parametrize("invariant", INVARIANTS)
+def test_nothing_of_the_skeleton_is_left(invariant: Invariant) -> None:
+    left = [
+        f"{path.relative_to(FOLDERS)}:{number}: {line.strip()}"
+        for path in sorted(folder_of(invariant.code).glob("*.*"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if FILL_IN in line.replace("fill_in", FILL_IN)
+    ]
+    assert left == [], "\n".join(["to be filled in:", *left])
 
 
 @pytest.mark.parametrize("field", ["code", "key", "name", "statement"])

@@ -160,7 +160,12 @@ def test_a_command_that_does_not_exist_is_seen():
 def test_every_command_is_in_the_reference_and_those_for_people_in_a_guide(generate):
     paths = [" ".join(p) for p, c in generate.command_paths(cli.main, ("tidegauge",)) if not isinstance(c, click.Group)]
     assert [path for path in paths if f"### `{path}" not in read("docs/reference.md")] == []
-    pages = ["README.md", "docs/tutorial.md", *(name for name in LINKED if name.startswith("docs/guides/"))]
+    pages = [
+        "README.md",
+        "CONTRIBUTING.md",
+        "docs/tutorial.md",
+        *(name for name in LINKED if name.startswith("docs/guides/")),
+    ]
     told = {" ".join(words) for name in pages for words in commands_in(read(name))} | {
         "tidegauge demo",
         "tidegauge job",
