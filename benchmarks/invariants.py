@@ -36,8 +36,8 @@ import psycopg2
 import yaml
 from psycopg2.extras import Json
 
-from expectations.catalogue.model import Invariant
-from expectations.catalogue.registry import CATALOGUE, RULESET_VERSION
+from expectations.model import Invariant
+from expectations.registry import CATALOGUE, RULESET_VERSION, folder_name
 from expectations.suites import by_relation
 from expectations.verdicts import breach_query, count_query
 from snapshots.adopt import open_snapshot
@@ -50,7 +50,7 @@ from tidegauge.archive import unpack
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "tests/golden"
-CASES = ROOT / "tests/expectations/cases"
+INVARIANTS = ROOT / "expectations/invariants"
 LIMIT_S = 20.0
 """An evaluation of `healthy` may take so long beyond the start of Spark."""
 FLAT = 1.5
@@ -183,7 +183,7 @@ class Grown:
         self._relation = RELATIONS[relation]
         self._members = members
         self._sound = list(sound)
-        self._defaults = yaml.safe_load((CASES / "defaults.yaml").read_text(encoding="utf-8"))[relation]
+        self._defaults = yaml.safe_load((INVARIANTS / "sound_rows.yaml").read_text(encoding="utf-8"))[relation]
 
     def fill(self, sizes: Iterable[int]) -> None:
         """A run for each size: sound rows, over and over, and behind them the invariants' breached cases."""
@@ -220,7 +220,8 @@ class Grown:
     def _cases(self, beginning: str) -> list[Mapping[str, Any]]:
         found = []
         for invariant in self._members:
-            cases = yaml.safe_load((CASES / f"{invariant.code}.yaml").read_text(encoding="utf-8"))
+            folder = INVARIANTS / folder_name(invariant.code, invariant.name)
+            cases = yaml.safe_load((folder / "cases.yaml").read_text(encoding="utf-8"))
             found += [self._defaults | case["row"] for name, case in cases.items() if name.startswith(beginning)]
         return found
 

@@ -25,20 +25,20 @@ sys.path.insert(0, str(Path(__file__).parent))
 import check_site
 import invariant_pages
 
-from expectations.catalogue.registry import CATALOGUE
 from expectations.data_docs import FAMILIES
+from expectations.registry import CATALOGUE
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SETTINGS: Final = ROOT / "docs" / "site" / "mkdocs.yml"
 DOCUMENTS: Final = (
     "*.md", "docs/**/*.md", "benchmarks/*.md", "grafana/*.md", "helm/*.md", "tests/golden/*.md",
-    "tests/expectations/cases/*.md",
+    "expectations/invariants/*.md",
 )  # fmt: skip
 BESIDES: Final = ("docs/site/*.js", "docs/site/*.css", "docs/site/*.LICENSE")
 INVARIANTS: Final = "docs/invariants/"
 
 _LINK: Final = re.compile(r"\]\(([^)\s#]+)[^)]*\)")
-_RUNBOOK: Final = re.compile(r"\]\([./]*expectations/runbooks/(\w+)\.md")
+_RUNBOOK: Final = re.compile(r"\]\([./]*expectations/invariants/([A-Z][0-9]+)_\w+/runbook\.md")
 
 
 def stage(pages: Path) -> None:
@@ -59,7 +59,7 @@ def stage(pages: Path) -> None:
 def _to_invariants(text: str, document: Path) -> str:
     """A document whose links to runbooks lead to the invariants' pages."""
     up = "../" * (len(document.parts) - 1)
-    names = {invariant.name: invariant_pages.page_name(invariant) for invariant in CATALOGUE.values()}
+    names = {code: invariant_pages.page_name(invariant) for code, invariant in CATALOGUE.items()}
     return _RUNBOOK.sub(lambda found: f"]({up}{INVARIANTS}{names[found[1]]}", text)
 
 

@@ -9,12 +9,11 @@ causes.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from expectations.catalogue.model import Invariant
-from expectations.catalogue.registry import CATALOGUE
-from expectations.cause_rules import DEFAULTS, RULES
 from expectations.causes import CAUSES, Rule
-from expectations.data_docs import FAMILIES, runbook
+from expectations.data_docs import FAMILIES, runbook, runbook_path
 from expectations.implications import direct
+from expectations.model import Invariant
+from expectations.registry import CATALOGUE
 
 LISTED: Final[Mapping[str, int]] = {
     "A": 19, "B": 22, "C": 11, "D": 20, "E": 8, "F": 14, "G": 9, "H": 7, "J": 7, "K": 18,
@@ -33,13 +32,13 @@ def pages() -> Iterator[tuple[str, str]]:
 def lists() -> Iterator[tuple[str, str]]:
     """What the repository keeps: the lists, with links to the runbooks."""
     pages_are = "Links lead to their runbooks; `make site` makes a page of each, which says how it is judged, too."
-    yield "README.md", "\n".join(_index(pages_are, runbook_path)) + "\n"
-    yield "implications.md", "\n".join(_implications(runbook_path)) + "\n"
+    yield "README.md", "\n".join(_index(pages_are, _runbook_from_here)) + "\n"
+    yield "implications.md", "\n".join(_implications(_runbook_from_here)) + "\n"
 
 
-def runbook_path(invariant: Invariant) -> str:
+def _runbook_from_here(invariant: Invariant) -> str:
     """An invariant's runbook, from `docs/invariants/`."""
-    return f"../../expectations/runbooks/{invariant.name}.md"
+    return f"../../{runbook_path(invariant)}"
 
 
 def _coverage() -> Iterator[str]:
@@ -135,13 +134,11 @@ def _pointed(invariant: Invariant) -> Iterator[str]:
     yield ""
     yield "## What it points to"
     yield ""
-    for rule in RULES:
-        if invariant.code in rule.codes:
-            title, when = CAUSES[rule.points_to].title, _conditions(rule)
-            yield f"- **{title}**, {when}. {rule.because} Believe: {_believe(rule)}."
-    default = DEFAULTS.get(invariant.code)
-    if default is not None and not any(invariant.code in r.codes and not _asks(r) for r in RULES):
-        cause = CAUSES[default]
+    for rule in invariant.diagnosis:
+        title, when = CAUSES[rule.points_to].title, _conditions(rule)
+        yield f"- **{title}**, {when}. {rule.because} Believe: {_believe(rule)}."
+    if all(map(_asks, invariant.diagnosis)):
+        cause = CAUSES[invariant.points_to]
         yield f"- Otherwise **{cause.title}**: {cause.statement}"
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import click
 
-from expectations.catalogue.registry import CATALOGUE
+from expectations.registry import CATALOGUE
 from sim_engine.rendering import truth_schema
 from spark_jobs.relations import COMMON, LOSSES, RELATIONS, Column, Relation
 from tidegauge.cli import main as command_line

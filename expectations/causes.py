@@ -1,7 +1,7 @@
 """What breaches point to: the causes there are, and how a rule leads to one. Data, no behaviour.
 
-In: nothing. Out: `CAUSES`, and `Rule`, of which `cause_rules` has the list. The rule that must hold: a rule never turns
-a breach into none.
+In: nothing. Out: `CAUSES`, and `Rule`, of which each invariant has its own list. The rule that must hold: a rule never
+turns a breach into none.
 
 A rule asks what one breach alone cannot tell: whether the other replicas have the same, what else is breached at the
 place, what the evidence knows. Only then is it said which replicas to believe.
@@ -41,9 +41,8 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Breaches of these codes point to this cause if all conditions are met."""
+    """A breach points to this cause if all conditions are met."""
 
-    codes: tuple[str, ...]
     points_to: str
     because: str
     """The sentence of the argument."""

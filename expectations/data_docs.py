@@ -12,9 +12,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from expectations.catalogue.model import Invariant
-from expectations.catalogue.registry import CATALOGUE
 from expectations.causes import CAUSES
+from expectations.model import Invariant
+from expectations.registry import CATALOGUE, folder_name
 from expectations.suites import Validation
 from expectations.verdicts import shown
 
@@ -85,9 +85,15 @@ def pages_of(report: Mapping[str, Any], validations: Mapping[str, Validation]) -
     yield "index.html", index
 
 
+def runbook_path(invariant: Invariant) -> str:
+    """Where its runbook lies, in the repository and in the package."""
+    return f"expectations/invariants/{folder_name(invariant.code, invariant.name)}/runbook.md"
+
+
 def runbook(invariant: Invariant) -> str:
     """The invariant's runbook, Markdown. Raises FileNotFoundError if it has none."""
-    return (files("expectations") / "runbooks" / f"{invariant.name}.md").read_text(encoding="utf-8")
+    folder = folder_name(invariant.code, invariant.name)
+    return (files("expectations") / "invariants" / folder / "runbook.md").read_text(encoding="utf-8")
 
 
 @cache

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from expectations.cause_rules import DEFAULTS, RULES
 from expectations.causes import Believe, Rule
+from expectations.registry import CATALOGUE
 from expectations.verdicts import Breach
 
 Place = tuple[str, int]
@@ -61,11 +61,12 @@ def _of_root(breach: Breach, root: Breach | None) -> Breach:
 def _diagnosed(breach: Breach, along: list[Breach], copies: Mapping[Place, Copies]) -> Breach:
     place = _place(breach)
     captured = copies[place].captured if place is not None and place in copies else frozenset()
-    for rule in RULES:
-        if breach.code in rule.codes and _meets(rule, breach, along, captured):
+    invariant = CATALOGUE[breach.code]
+    for rule in invariant.diagnosis:
+        if _meets(rule, breach, along, captured):
             believe = _believed(rule.believe, breach, along, captured)
             return replace(breach, points_to=rule.points_to, believe=believe, diagnosis=rule.because)
-    return replace(breach, points_to=DEFAULTS.get(breach.code))
+    return replace(breach, points_to=invariant.points_to)
 
 
 def _meets(rule: Rule, breach: Breach, along: list[Breach], captured: frozenset[int]) -> bool:

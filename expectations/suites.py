@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from expectations.catalogue.model import Invariant
-from expectations.catalogue.registry import CATALOGUE
 from expectations.errors import EvaluationError
+from expectations.model import Invariant
+from expectations.registry import CATALOGUE
 from expectations.verdicts import InvariantResult, breached_condition
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ In: invariants, and rows that a database returns. Out: one counting query a rela
 an invariant, `InvariantResult` and `Breach`. No I/O here: who has a connection runs the queries. The rule that must
 hold: unknown is never green.
 
-How the verdict of an invariant follows from its rows (each row judged as `catalogue.model` says):
+How the verdict of an invariant follows from its rows (each row judged as `model` says):
 
     breached   a row is breached
     unknown    none is, and the evidence could not decide some row, or a piece of evidence is missing without which
@@ -26,9 +26,9 @@ from functools import cache
 from string import Formatter
 from typing import Any, Final, Literal
 
-from expectations.catalogue.evidence import LACKS, METADATA_LOG_AMONG, ROWS_COME_FROM, SUBJECTS_ARE, TELLS, Evidence
-from expectations.catalogue.model import DETAIL_COLUMNS, SUBJECTS, Invariant, Severity
+from expectations.evidence import METADATA_LOG_AMONG, ROWS_COME_FROM, SUBJECTS_ARE, TELLS, Evidence
 from expectations.implications import closure, direct
+from expectations.model import DETAIL_COLUMNS, SUBJECTS, Invariant, Severity
 
 Verdict = Literal["holds", "breached", "unknown"]
 Row = Mapping[str, Any]
@@ -69,7 +69,7 @@ class InvariantResult:
     reasons: Mapping[str, int]
     """Why rows are unknown: reason -> rows."""
     rests_on: tuple[str, ...] = ()
-    """The pieces of evidence that it is judged by (`catalogue.evidence.Evidence`)."""
+    """The pieces of evidence that it is judged by (`evidence.Evidence`)."""
     lacks: tuple[str, ...] = ()
     """Those of which the lack leaves rows unknown, or takes them away."""
 
@@ -248,7 +248,7 @@ def _result(invariant: Invariant, counts: Mapping[str, int], missing: Mapping[Ev
     for at, unknown in enumerate(invariant.unknown):
         if counts[f"unknown_{at}"]:
             reasons[unknown.reason] += counts[f"unknown_{at}"]
-            lacks.add(LACKS.get(unknown.reason))
+            lacks.add(unknown.evidence)
     for evidence in _told_by(invariant.breach_when):
         reasons[evidence.not_known] += counts[f"{_MISSING}_{evidence}"]
     reasons[EVIDENCE_MISSING] += counts[_MISSING]

@@ -19,11 +19,11 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 
 from expectations import errors as expectation_errors
-from expectations.catalogue.evidence import Evidence
-from expectations.catalogue.model import Invariant, Severity
-from expectations.catalogue.registry import CATALOGUE, RULESET_VERSION
 from expectations.data_docs import pages_of
 from expectations.diagnosis import Copies, Place, diagnose
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity
+from expectations.registry import CATALOGUE, RULESET_VERSION
 from expectations.suites import Validation, by_relation, confirm, validate
 from expectations.verdicts import Breach, InvariantResult, breach_query, count_query, explain, fold, results
 from snapshots.errors import SnapshotError

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from expectations.catalogue.evidence import Evidence
+from expectations.evidence import Evidence
 from kafka_log.internal_topics import CLUSTER_METADATA, CONSUMER_OFFSETS, TRANSACTION_STATE
 from kafka_log.log_dir import LEADER_EPOCH_CHECKPOINT
 from snapshots.listing import LogDirListing, ReplicaFiles, SnapshotListing

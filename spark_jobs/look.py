@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
-from expectations.catalogue.model import Invariant
-from expectations.catalogue.registry import CATALOGUE
+from expectations.model import Invariant
+from expectations.registry import CATALOGUE
 from kafka_log.internal_topics import INTERNAL_TOPICS
 from snapshots.errors import SnapshotError
 from spark_jobs.facts.rows import Row

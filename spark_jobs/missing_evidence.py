@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from expectations.catalogue.evidence import REMEDIES, WHY, Evidence
+from expectations.evidence import REMEDIES, WHY, Evidence
 from expectations.verdicts import InvariantResult
 
 

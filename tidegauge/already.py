@@ -6,7 +6,7 @@ judges anew, and what failed or was a look at some partitions is done again.
 
 from collections.abc import Sequence
 
-from expectations.catalogue.registry import RULESET_VERSION
+from expectations.registry import RULESET_VERSION
 from snapshots.adopt import open_snapshot
 from snapshots.errors import SnapshotError
 from snapshots.location import location

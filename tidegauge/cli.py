@@ -26,6 +26,7 @@ from tidegauge.alerts.command import alerts
 from tidegauge.audit_commands import VERIFY_KEY, audit_command, job_command
 from tidegauge.breach_commands import explain_command, salvage_command
 from tidegauge.console.command import console_command, up_command
+from tidegauge.dev.command import dev_group
 from tidegauge.endings import EXIT_BREACHES, EXIT_ENVIRONMENT, EXIT_OUR_FAULT, EXIT_UNUSABLE, ends_by_signal
 from tidegauge.endings import progress as _progress
 from tidegauge.endings import told as _told
@@ -61,6 +62,7 @@ def main(debug: bool) -> None:
 main.add_command(alerts)
 main.add_command(audit_command)
 main.add_command(console_command)
+main.add_command(dev_group)
 main.add_command(explain_command)
 main.add_command(job_command)
 main.add_command(metadata_command)

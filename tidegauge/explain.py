@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from expectations.catalogue.registry import CATALOGUE
 from expectations.data_docs import runbook
+from expectations.registry import CATALOGUE
 from expectations.verdicts import shown
 from tidegauge.explained import Explained, from_report
 from tidegauge.present import breach_lines, shown_plainly, subject_line

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from expectations.catalogue.model import Severity
+from expectations.model import Severity
 from snapshots.errors import SnapshotError
 from snapshots.location import local
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from expectations.catalogue.registry import CATALOGUE
+from expectations.registry import CATALOGUE
 from sim_engine.random_worlds.expected import ANY_CODE
 from sim_engine.scenarios.registry import SCENARIOS
 from sim_engine.scenarios.scenario import Finding, LostRange, Moment, Scenario

@@ -1,7 +1,7 @@
 """The fact relations: what is so, one row per grain, judged by nobody yet.
 
 In: nothing; this is the contract between the folds that make facts (`spark_jobs.facts`), the store that keeps them
-(`sql/`), and the invariants that judge them (`expectations.catalogue`). Out: for each relation its columns, their types
+(`sql/`), and the invariants that judge them (`expectations.invariants`). Out: for each relation its columns, their types
 and their meaning. The rule that must hold here: a null means "not known" or "not there", never 0 and never -1;
 `_offset` is inclusive, `_end_offset` exclusive; a unit comes last.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from expectations.catalogue.registry import CATALOGUE
+from expectations.registry import CATALOGUE
 from tests.docs.shell import ROOT
 
 
@@ -53,7 +53,7 @@ def test_every_invariant_has_a_page_with_its_runbook_and_lists_lead_to_it(staged
 
 
 def test_a_link_to_a_runbook_leads_to_the_invariants_page(build_site: ModuleType) -> None:
-    text = "[the runbook](../../expectations/runbooks/NoCommittedTruncation.md#mitigation)"
+    text = "[the runbook](../../expectations/invariants/D06_NoCommittedTruncation/runbook.md#mitigation)"
     moved = build_site._to_invariants(text, Path("docs/guides/audit.md"))
     assert moved == "[the runbook](../../docs/invariants/D06-NoCommittedTruncation.md#mitigation)"
 

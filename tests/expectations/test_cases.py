@@ -11,7 +11,8 @@ import sqlalchemy as sa
 import yaml
 from sqlalchemy.dialects.postgresql import JSONB
 
-from expectations.catalogue.registry import CATALOGUE
+from expectations import invariants
+from expectations.registry import CATALOGUE, folder_name
 from expectations.suites import Validation, by_relation, confirm, validate
 from expectations.verdicts import (
     NOTHING_TO_CHECK,
@@ -24,8 +25,8 @@ from expectations.verdicts import (
 )
 from spark_jobs.relations import RELATIONS
 
-CASES = Path(__file__).parent / "cases"
-DEFAULTS = yaml.safe_load((CASES / "defaults.yaml").read_text(encoding="utf-8"))
+FOLDERS = Path(invariants.__path__[0])
+SOUND_ROWS = yaml.safe_load((FOLDERS / "sound_rows.yaml").read_text(encoding="utf-8"))
 TYPES: Mapping[str, Any] = {
     "int64": sa.BigInteger(),
     "int32": sa.Integer(),
@@ -51,10 +52,15 @@ def staging_tables(schema: str) -> Mapping[str, sa.Table]:
     }
 
 
+def folder_of(code: str) -> Path:
+    """Where all that belongs to an invariant is."""
+    return FOLDERS / folder_name(code, CATALOGUE[code].name)
+
+
 @cache
 def cases_of(code: str) -> Mapping[str, Mapping[str, Any]]:
     """Each file is read once, by libyaml's parser: there are many, and the one in Python takes seconds for them."""
-    return yaml.load((CASES / f"{code}.yaml").read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+    return yaml.load((folder_of(code) / "cases.yaml").read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
 
 
 ALL = [(code, name) for code in CATALOGUE for name in cases_of(code)]
@@ -88,7 +94,7 @@ def judged(store_url: str) -> Iterator[Judged]:
         next(iter(tables.values())).metadata.create_all(connection)
         for code, invariant in CATALOGUE.items():
             for name, case in cases_of(code).items():
-                row = {"cluster": "c", "snapshot_id": "s"} | DEFAULTS[invariant.relation] | case["row"]
+                row = {"cluster": "c", "snapshot_id": "s"} | SOUND_ROWS[invariant.relation] | case["row"]
                 of_runs = [{"run_id": run_id, **row} for run_id in (f"{code}/{name}", code)]
                 connection.execute(tables[invariant.relation].insert(), of_runs)
     validated = validate(store_url, list(CATALOGUE), schema="cases")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from expectations.catalogue.registry import CATALOGUE
 from expectations.data_docs import pages_of
+from expectations.registry import CATALOGUE
 from expectations.suites import Validation
 
 HOSTILE = "<script>alert(1)</script>\"'>{{ 7*7 }}\u202e"

@@ -1,7 +1,7 @@
 """The graph of implications: of what exists, without a circle, and what follows through others follows too."""
 
-from expectations.catalogue.registry import CATALOGUE
 from expectations.implications import circle, closure, direct
+from expectations.registry import CATALOGUE
 from expectations.verdicts import subject_columns
 
 

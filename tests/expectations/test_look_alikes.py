@@ -14,12 +14,12 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
-from expectations.catalogue.registry import CATALOGUE
+from expectations.registry import CATALOGUE
 from expectations.verdicts import count_query, results
 from tests.conftest import Golden
 from tests.expectations.look_alike_looks import LOOKS
 from tests.expectations.look_alike_made import MADE, Made
-from tests.expectations.test_cases import DEFAULTS, cases_of, staging_tables
+from tests.expectations.test_cases import SOUND_ROWS, cases_of, staging_tables
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import derived
 
@@ -84,7 +84,7 @@ def staged(store_url: str) -> Iterator[sa.Connection]:
         for case in {case for each in LOOK_ALIKES for case in each.get("rows", {})}:
             code, name = case.split("/")
             relation = CATALOGUE[code].relation
-            row = {"cluster": "c", "snapshot_id": "s"} | DEFAULTS[relation] | cases_of(code)[name]["row"]
+            row = {"cluster": "c", "snapshot_id": "s"} | SOUND_ROWS[relation] | cases_of(code)[name]["row"]
             connection.execute(tables[relation].insert().values(run_id=case, **row))
     with engine.connect() as connection:
         yield connection

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 import sqlalchemy as sa
 
-from expectations.catalogue.model import Invariant, Severity
-from expectations.catalogue.registry import CATALOGUE
 from expectations.errors import EvaluationError
+from expectations.model import Invariant, Severity
+from expectations.registry import CATALOGUE
 from expectations.suites import Validation, by_relation, confirm, suites, validate
 from expectations.verdicts import InvariantResult
 
@@ -26,6 +26,7 @@ INVARIANT = Invariant(
     evidence=("rotten",),
     explanation=("It is.",),
     next="air",
+    points_to="lost_flush",
     reference="none",
     subject=("name",),
 )

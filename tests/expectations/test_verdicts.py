@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from expectations.catalogue.model import Invariant, Severity, Unknown
+from expectations.evidence import Evidence
+from expectations.model import Invariant, Severity, Unknown
 from expectations.verdicts import (
     EVIDENCE_MISSING,
     NOTHING_TO_CHECK,
@@ -30,7 +31,10 @@ INVARIANT = Invariant(
     relation="segments",
     statement="It holds.",
     because="It must.",
-    unknown=(Unknown(reason="copy skew", when="NOT broker_quiet"), Unknown(reason="compacted", when="ever_compacted")),
+    unknown=(
+        Unknown(reason="copy skew", evidence=Evidence.ONE_MOMENT, when="NOT broker_quiet"),
+        Unknown(reason="compacted", evidence=None, when="ever_compacted"),
+    ),
     breach_when="crc_errors > 0",
     severity_when=((Severity.WARNING, "crc_errors_in_tail"),),
     derived=(("twice", "crc_errors * 2"),),
@@ -41,6 +45,7 @@ INVARIANT = Invariant(
     ),
     details=("crc",),
     next="tool --topic {topic} --from {first_offset}",
+    points_to="lost_flush",
     reference="none",
 )
 STATES = ("holds", "critical", "warning", "info", "missing", "unknown_0", "unknown_1")

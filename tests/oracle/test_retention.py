@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from expectations.catalogue.evidence import Evidence
+from expectations.evidence import Evidence
 from expectations.verdicts import InvariantResult
 from kafka_log.schemas import FieldValue
 from tests.conftest import Golden

@@ -73,7 +73,7 @@ CODE = re.compile(
 
 def test_every_invariant_that_is_named_is_in_the_catalogue():
     """In code, documents, runbooks, cases, panels and tests: a code that nobody judges is one that nobody finds."""
-    from expectations.catalogue.registry import CATALOGUE
+    from expectations.registry import CATALOGUE
 
     assert {code[0] for code in CATALOGUE} <= set("ABCDEFGHJKL"), "the pattern knows the families"
     wrong = set()
@@ -117,7 +117,9 @@ def _name(requirement: str) -> str:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_module_says_what_it_is(package):
-    silent = [path for path in (ROOT / package).rglob("*.py") if not ast.get_docstring(ast.parse(path.read_text()))]
+    # An invariant's statement is what a docstring would say again.
+    spoken = (path for path in (ROOT / package).rglob("*.py") if not re.match(r"[A-Z]\d\d_", path.parent.name))
+    silent = [path for path in spoken if not ast.get_docstring(ast.parse(path.read_text()))]
     assert silent == []
 
 

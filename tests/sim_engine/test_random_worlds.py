@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from expectations.catalogue.registry import CATALOGUE
+from expectations.registry import CATALOGUE
 from expectations.verdicts import Breach
 from sim_engine.random_worlds.expected import matches
 from sim_engine.random_worlds.fault_kinds import ABOUT, WorldFault, fault_kinds_named

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from expectations.catalogue.registry import CATALOGUE
+from expectations.registry import CATALOGUE
 from expectations.verdicts import Breach
 from kafka_log.coordinator_records import OffsetCommit, decode_offsets_record
 from kafka_log.types import TopicPartition

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from expectations.catalogue.evidence import Evidence
-from expectations.catalogue.registry import CATALOGUE
 from expectations.diagnosis import diagnose
+from expectations.evidence import Evidence
+from expectations.registry import CATALOGUE
 from expectations.verdicts import Breach, fold
 from snapshots.adopt import adopt, open_snapshot
 from snapshots.capture import Capture, capture

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from expectations.catalogue.registry import CATALOGUE
+from expectations.registry import CATALOGUE
 from expectations.verdicts import Breach, InvariantResult
 from spark_jobs.evaluate import worst_at_or_above
 from spark_jobs.missing_evidence import kept, told_coverage

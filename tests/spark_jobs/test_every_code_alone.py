@@ -7,17 +7,19 @@ here are those in golden captures, in copies of the small cluster, and in the si
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from expectations.catalogue.registry import CATALOGUE
 from expectations.implications import closure, direct
+from expectations.registry import CATALOGUE
 from expectations.verdicts import fold
 from sim_engine.scenarios.registry import SCENARIOS
 from snapshots.cluster_answers import ANSWERS_NAME, CapturedAnswers, to_json
 from tests.conftest import Golden
+from tests.expectations.test_cases import folder_of
 from tests.spark_jobs import test_missing_evidence, test_storage_breaks, test_transaction_breaks, test_upkeep_over_time
 from tests.spark_jobs.breaks import LONE, PARTITIONS, cut_active, flip_in_records_of_the_last_batch_after_a_crash
 from tests.spark_jobs.damage import copy_of, with_holes
@@ -60,16 +62,18 @@ APART: Final[Mapping[str, object]] = {
     "H05": test_storage_breaks.test_what_was_copied_to_the_tier_before_it_was_committed_is_told,
 }
 """Those that have a test of their own."""
-NEVER_ALONE: Final[Mapping[str, str]] = {
-    "A16": "A01",
-    "C01": "B18",
-    "C02": "A03",
-    "C03": "B11",
-    "D02": "D07",
-    "D13": "D14",
-    "D18": "K07",
-}
-"""What only sums up, or gives the size of, what another invariant tells of as well: always that one's consequence."""
+NEVER_ALONE: Final = {code: i.consequence_of for code, i in CATALOGUE.items() if i.consequence_of is not None}
+"""What is always another one's consequence, and that one."""
+
+
+def proofs_in_folders() -> Iterator[tuple[Break, str]]:
+    """The breaks of the small cluster that stand beside the invariant that they prove: `break_it` of its `proof.py`."""
+    for code in CATALOGUE:
+        if (folder_of(code) / "proof.py").exists():
+            yield import_module(f"expectations.invariants.{folder_of(code).name}.proof").break_it, code
+
+
+PROOFS: Final = dict(proofs_in_folders())
 
 pytestmark = pytest.mark.slow
 FAMILIES: Final = {code[0] for code in CATALOGUE}
@@ -89,6 +93,7 @@ def proven() -> Iterator[str]:
     yield from (code for code, _ in test_transaction_breaks.BREAKS.values())
     yield from (code for code, _ in test_upkeep_over_time.CHANGED.values())
     yield from APART
+    yield from PROOFS.values()
 
 
 # --------------------------------------------------------------------------------------------------- golden captures
@@ -126,7 +131,11 @@ def test_the_small_cluster_is_sound(small: Path, tmp_path: Path, judge: Judge) -
     assert roots(judge, broken(small, tmp_path / "sound", nothing)) == []
 
 
-ALONE: Final = {**LONE_LOG_BREAKS, **LONE_CLUSTER_BREAKS}
+ALONE: Final = {
+    break_it: code
+    for break_it, code in {**LONE_LOG_BREAKS, **LONE_CLUSTER_BREAKS, **PROOFS}.items()
+    if code not in NEVER_ALONE
+}
 
 
 @pytest.mark.parametrize(("break_it", "code"), ALONE.items(), ids=ALONE.values())
@@ -227,6 +236,7 @@ def test_what_is_never_alone_is_folded_under_its_root(
         "C03": producer_snapshot_with_a_transaction_that_nobody_began,
         "D02": more_of_an_epoch_than_its_leader,
         "D13": epoch_that_no_controller_gave,
+        **{code: break_it for break_it, code in PROOFS.items()},
     }
     in_healthy = {"A16": cut_active, "C02": flip_in_records_of_the_last_batch_after_a_crash}
     if code in in_healthy:

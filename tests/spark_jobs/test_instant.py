@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from expectations.catalogue.registry import CATALOGUE
+from expectations.registry import CATALOGUE
 from sim_engine.random_worlds.random_world import random_world
 from sim_engine.random_worlds.write_world import write
 from sim_engine.scenarios.registry import SCENARIOS

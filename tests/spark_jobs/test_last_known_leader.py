@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from expectations.catalogue.registry import CATALOGUE
+from expectations.registry import CATALOGUE
 from expectations.verdicts import Breach, fold
 from kafka_log.metadata_records import MetadataRecord
 from snapshots.adopt import adopt

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from expectations.catalogue.registry import CATALOGUE
+from expectations.registry import CATALOGUE
 from expectations.verdicts import Breach, fold
 from tests.conftest import Golden
 from tests.spark_jobs.judging import Judge

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from expectations.catalogue.registry import CATALOGUE
+from expectations.registry import CATALOGUE
 from snapshots.adopt import open_snapshot
 from snapshots.errors import SnapshotError
 from spark_jobs.derivation import restricted

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from expectations.catalogue.evidence import Evidence
-from expectations.catalogue.registry import CATALOGUE
+from expectations.evidence import Evidence
+from expectations.registry import CATALOGUE
 from expectations.verdicts import Breach, InvariantResult, fold
 from kafka_log.metadata_records import MetadataRecord
 from kafka_log.schemas import FieldValue

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from expectations.catalogue.evidence import Evidence
-from expectations.catalogue.lacking import OLDER_COPY
+from expectations.evidence import Evidence
+from expectations.invariants.shared.lacking import OLDER_COPY
 from expectations.verdicts import Breach, InvariantResult
 from sim_engine.scenarios.registry import SCENARIOS
 from sim_engine.scenarios.stage import ORDERS, A

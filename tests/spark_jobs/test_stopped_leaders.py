@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from expectations.catalogue.registry import CATALOGUE
+from expectations.registry import CATALOGUE
 from expectations.verdicts import Breach, fold
 from tests.conftest import Golden
 from tests.spark_jobs.damage import batches, copy_of, edit, place, segments

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from expectations.catalogue.registry import CATALOGUE
+from expectations.registry import CATALOGUE
 from expectations.verdicts import Breach, InvariantResult, fold
 from spark_jobs.facts.rows import Row
 from tests.conftest import Golden

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from expectations.catalogue.registry import CATALOGUE
+from expectations.registry import CATALOGUE
 from expectations.verdicts import fold
 from kafka_log.records import RecordBatch, read_batch
 from sim_engine import actions

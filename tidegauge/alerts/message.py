@@ -7,7 +7,8 @@ obeyed, and what a channel would read as markup is broken by who sends it (`deli
 from collections.abc import Sequence
 from typing import Final
 
-from expectations.catalogue.registry import CATALOGUE
+from expectations.data_docs import runbook_path
+from expectations.registry import CATALOGUE
 from tidegauge.alerts.model import NO_FRESH_AUDIT, OTHER_CLUSTER, RISK, Alert, Word
 from tidegauge.console.addresses import Links
 from tidegauge.terminal import unlinked
@@ -16,7 +17,6 @@ MOST_IN_A_DIGEST: Final = 10
 _LINES_OF_AN_ARGUMENT: Final = 6
 _OF_NAMES: Final = "docs/guides/store.md#which-cluster-a-name-stands-for"
 _OF_RISKS: Final = "docs/guides/alerts.md#risks"
-_RUNBOOKS: Final = "expectations/runbooks/{name}.md"
 _INVARIANTS: Final = "docs/invariants/README.md"
 
 
@@ -38,7 +38,7 @@ def runbook(alert: Alert, console: str | None) -> str:
         return Links(console).invariant(alert.code)
     # By the code: an alert whose breach the store no longer holds has lost the invariant's name.
     invariant = CATALOGUE.get(alert.code)
-    return _INVARIANTS if invariant is None else _RUNBOOKS.format(name=invariant.name)
+    return _INVARIANTS if invariant is None else runbook_path(invariant)
 
 
 def page(alert: Alert, console: str | None) -> str | None:

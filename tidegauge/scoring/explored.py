@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from expectations.catalogue.registry import RULESET_VERSION
+from expectations.registry import RULESET_VERSION
 from sim_engine.explore.layout import END, ENTRIES, HIGH_WATERMARK, QUORUM_ISR, Constants, Layout, layout_of
 from sim_engine.explore.render_state import STARTED_AT_MS, disks_of, image_of
 from sim_engine.explore.rules import Model, breaks_strong_isr

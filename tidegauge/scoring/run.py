@@ -21,7 +21,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
-from expectations.catalogue.registry import CATALOGUE, RULESET_VERSION
+from expectations.registry import CATALOGUE, RULESET_VERSION
 from sim_engine.random_worlds.random_world import DEFAULT_HOURS
 from sim_engine.scenarios.registry import SCENARIOS
 from snapshots.errors import SnapshotError

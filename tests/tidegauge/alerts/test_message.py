@@ -21,7 +21,7 @@ FOUND = Alert(
 
 def test_the_runbook_is_a_page_of_the_console_or_a_file_that_is_there() -> None:
     assert runbook(FOUND, "https://gauge.example.com") == "https://gauge.example.com/invariants/D06"
-    assert runbook(FOUND, None) == "expectations/runbooks/NoCommittedTruncation.md"
+    assert runbook(FOUND, None) == "expectations/invariants/D06_NoCommittedTruncation/runbook.md"
     assert (ROOT / runbook(FOUND, None)).is_file()
 
 

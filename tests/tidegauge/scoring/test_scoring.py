@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from expectations.catalogue.registry import CATALOGUE
+from expectations.registry import CATALOGUE
 from kafka_log.types import TopicPartition
 from sim_engine.scenarios.registry import SCENARIOS
 from sim_engine.scenarios.scenario import Finding, LostRange

@@ -5,8 +5,8 @@ from typing import Any
 from fastapi import APIRouter
 from markupsafe import Markup
 
-from expectations.catalogue.registry import CATALOGUE
 from expectations.data_docs import FAMILIES, runbook_html
+from expectations.registry import CATALOGUE
 from tidegauge.console.database import Row
 from tidegauge.console.figures import figure
 from tidegauge.console.pages.breaches import BREACH_COLUMNS

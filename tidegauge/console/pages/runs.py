@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from expectations.catalogue.registry import CATALOGUE
+from expectations.registry import CATALOGUE
 from tidegauge.console.figures import figure
 from tidegauge.console.pages.cluster import LOSS_COLUMNS
 from tidegauge.console.reading import clusters, runs

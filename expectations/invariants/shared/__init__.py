@@ -1,0 +1,1 @@
+"""What more than one invariant says: reasons for not knowing, derived names, templates, rules."""

@@ -1,0 +1,1 @@
+"""Commands for who works on Tidegauge itself. They write into a checkout, and into nothing else."""
