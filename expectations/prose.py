@@ -1,7 +1,7 @@
 """Text that is written over several lines, and means one.
 
 In: a text in triple quotes, indented as the code around it. Out: `line`, its words on one line; `lines`, each of its
-lines on one. The rule that must hold: only white space changes.
+lines on one. Only white space changes.
 """
 
 

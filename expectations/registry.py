@@ -1,8 +1,8 @@
 """The catalogue: every invariant by its code, in code order.
 
-In: the folders of `expectations.invariants`. Out: `CATALOGUE` and `RULESET_VERSION`. The rule that must hold: a
-code names one invariant, for ever; a change that may change a verdict changes `RULESET_VERSION`, so that runs under old
-and new rules stand side by side.
+In: the folders of `expectations.invariants`. Out: `CATALOGUE` and `RULESET_VERSION`. A code names one invariant, for
+ever; a change that may change a verdict changes `RULESET_VERSION`, so that runs under old and new rules stand side by
+side.
 """
 
 import os

@@ -1,5 +1,5 @@
 """The invariants: a folder each, named by code and name. What several of them say is in `shared`.
 
-In: `model.Invariant`. Out: `registry.CATALOGUE`, which finds the folders by itself. The rule that must hold: data
-without behaviour, standard library only.
+In: `model.Invariant`. Out: `registry.CATALOGUE`, which finds the folders by itself. Data without behaviour, standard
+library only.
 """

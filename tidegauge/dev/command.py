@@ -1,7 +1,7 @@
 """The commands `tidegauge dev …`: their arguments, and what they print.
 
-In: arguments. Out: files of the checkout, and what to do with them. The rule that must hold: what is refused is refused
-before anything is written.
+In: arguments. Out: files of the checkout, and what to do with them. What is refused is refused before anything is
+written.
 """
 
 import click

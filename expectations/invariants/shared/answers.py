@@ -1,8 +1,8 @@
 """What the cluster answered, against what its files say.
 
-In: the columns of `cluster_answers`. The rule that must hold: a live cluster moves on, so an offset by the files must
-lie between the answers before and after the copy, and a value must be one that was in force between them. What changed
-in between is unknown, unless the files agree with the answers all the same.
+In: the columns of `cluster_answers`. A live cluster moves on, so an offset by the files must lie between the answers
+before and after the copy, and a value must be one that was in force between them. What changed in between is unknown,
+unless the files agree with the answers all the same.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """The end of a log that was half-way when it was copied, and records that were not.
 
-In: the columns of `segments`. The rule that must hold: a tail that an append or a copy left half-way is told apart from
-bytes that had been forced to disk; only the latter are lost. A snapshot of headers has no records, and says so.
+In: the columns of `segments`. A tail that an append or a copy left half-way is told apart from bytes that had been
+forced to disk; only the latter are lost. A snapshot of headers has no records, and says so.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """What two snapshots, or two replicas, can be compared by once a cleaner was at work.
 
-In: the columns of `upkeep`, `key_comparisons` and `upkeep_changes`. The rule that must hold: each broker cleans by
-itself, so two replicas may differ in every byte and mean the same.
+In: the columns of `upkeep`, `key_comparisons` and `upkeep_changes`. Each broker cleans by itself, so two replicas may
+differ in every byte and mean the same.
 """
 
 from typing import Final

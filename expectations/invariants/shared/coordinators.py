@@ -1,7 +1,7 @@
 """What the coordinators' logs tell by their keys.
 
-In: the columns of `transactional_ids`, `groups` and `share_states`. The rule that must hold: what a cleaner may have
-taken from a log is no gap in a history.
+In: the columns of `transactional_ids`, `groups` and `share_states`. What a cleaner may have taken from a log is no gap
+in a history.
 """
 
 from typing import Final

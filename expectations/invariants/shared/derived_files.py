@@ -1,8 +1,8 @@
 """Checkpoints and indexes that may be of another moment than their log.
 
-In: the columns of `index_files`, `replicas` and `epoch_spans`. The rules that must hold: a checkpoint lags behind the
-broker's memory by up to a minute, so only what contradicts the log in spite of that is a breach; an active segment's
-index is memory-mapped, preallocated, and not cut when the log is, and what that leaves behind is no breach.
+In: the columns of `index_files`, `replicas` and `epoch_spans`. A checkpoint lags behind the broker's memory by up to a
+minute, so only what contradicts the log in spite of that is a breach; an active segment's index is memory-mapped,
+preallocated, and not cut when the log is, and what that leaves behind is no breach.
 """
 
 from typing import Final

@@ -1,7 +1,6 @@
 """What a breach points to, where the evidence or what else is breached says more than its kind.
 
-In: the causes there are. Out: `Rule`s, for `Invariant.diagnosis`. The rule that must hold: who names one quotes the
-evidence that it asks for.
+In: the causes there are. Out: `Rule`s, for `Invariant.diagnosis`. Who names one quotes the evidence that it asks for.
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
 """Where a follower parts from the leader, or from the last one, and what may be lost there.
 
-In: the columns of `divergences`. The rule that must hold: leader epochs order copies of different moments, offsets do
-not. What rests on epochs and on what both had declared committed is judged in a fuzzy copy too; what compares two log
-ends or two high watermarks is unknown there when it looks wrong.
+In: the columns of `divergences`. Leader epochs order copies of different moments, offsets do not. What rests on epochs
+and on what both had declared committed is judged in a fuzzy copy too; what compares two log ends or two high watermarks
+is unknown there when it looks wrong.
 """
 
 from typing import Final

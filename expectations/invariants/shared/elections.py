@@ -1,8 +1,8 @@
 """How an election that may have given records up is told, wherever it explains what is gone.
 
 In: the columns `unclean_election_offset`, `unclean_election_at_ms`, `isr_before_election`. Out: derived values and
-sentences. The rule that must hold: where nobody was in sync any more, who led last may have been elected
-again, so it is not called another broker.
+sentences. Where nobody was in sync any more, who led last may have been elected again, so it is not called another
+broker.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """A replica's past, by an earlier snapshot.
 
-In: the columns of `changes` and `upkeep`. The rule that must hold: only the same replica, of the same topic, is held to
-its past; what was copied anew is not.
+In: the columns of `changes` and `upkeep`. Only the same replica, of the same topic, is held to its past; what was
+copied anew is not.
 """
 
 from typing import Final

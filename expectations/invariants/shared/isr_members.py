@@ -1,7 +1,7 @@
 """What a member of an ISR or ELR lacks of what is known to be committed.
 
-In: the columns of `isr_members`. The rule that must hold: what any replica knows to be committed, every member holds,
-the leader and a member whose directory is gone not excepted.
+In: the columns of `isr_members`. What any replica knows to be committed, every member holds, the leader and a member
+whose directory is gone not excepted.
 """
 
 from typing import Final

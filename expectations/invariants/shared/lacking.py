@@ -1,7 +1,7 @@
 """Reasons for not knowing that invariants of several relations share: what a copy may lack as a whole.
 
-In: columns of the same name and meaning in each of these relations. Out: `Unknown`s. The rule that must hold: a column
-that is null, as in rows of an older run, says nothing, and is no reason.
+In: columns of the same name and meaning in each of these relations. Out: `Unknown`s. A column that is null, as in rows
+of an older run, says nothing, and is no reason.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """Records of the metadata log, and the snapshots that contradict them.
 
-In: the columns of `partition_changes`. The rule that must hold: change records carry no epoch, so the replay alone
-proves nothing about it; a partition's first record and the metadata snapshots say what it must come to.
+In: the columns of `partition_changes`. Change records carry no epoch, so the replay alone proves nothing about it; a
+partition's first record and the metadata snapshots say what it must come to.
 """
 
 from typing import Final

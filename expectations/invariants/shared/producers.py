@@ -1,7 +1,7 @@
 """What cleaning and coordinators leave open about producers and transactions.
 
-In: the columns of `producers` and `transactions`. The rule that must hold: what cleaning may have taken away with it is
-neither a breach nor sound.
+In: the columns of `producers` and `transactions`. What cleaning may have taken away with it is neither a breach nor
+sound.
 """
 
 from typing import Final

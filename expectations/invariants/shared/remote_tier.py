@@ -1,6 +1,6 @@
 """Segments in the remote tier.
 
-In: the columns of `remote_segments`. The rule that must hold: segments may overlap and wait for their deletion.
+In: the columns of `remote_segments`. Segments may overlap and wait for their deletion.
 """
 
 from typing import Final
