@@ -20,8 +20,8 @@ from snapshots.manifest import MANIFEST_NAME
 from spark_jobs.store import Removed, connect
 from spark_jobs.store import retain as retain_in_store
 from tidegauge import settings
-from tidegauge.endings import progress
-from tidegauge.latest import Say, captured, until
+from tidegauge.dated_ahead import Met
+from tidegauge.latest import PassOver, captured, until
 
 _RUN_FILE: Final = "run.json"
 _DEPTH: Final = 3
@@ -38,10 +38,10 @@ def retain(
     runs_root: Path | None,
     with_snapshots: bool,
     dry_run: bool,
-    say: Say = progress,
+    pass_over: PassOver | None = None,
 ) -> Iterator[str]:
-    """Removes, and tells; `say` tells what was passed over. Raises `StoreError`, and OSError for a directory that
-    cannot be removed.
+    """Removes, and tells; `pass_over` hears of snapshots that are dated in the future. Raises `StoreError`, and OSError
+    for a directory that cannot be removed.
     """
     gone = "would be removed" if dry_run else "removed"
     removed = retain_in_store(url, runs_before=runs_before, facts_before=facts_before, dry_run=dry_run)
@@ -62,7 +62,8 @@ def retain(
         else:
             yield f"{directory.path} {gone}, {_mb(_remove(directory.path, dry_run))}"
     if with_snapshots:
-        for place in _old_snapshots(location(settings.snapshots_root()), runs_before, now, say):
+        hears = pass_over or Met().pass_over
+        for place in _old_snapshots(location(settings.snapshots_root()), runs_before, now, hears):
             if not dry_run:
                 _remove_snapshot(place)
             yield f"{place} {gone}"
@@ -149,7 +150,7 @@ def _mb(size: int) -> str:
     return f"{size / 1e6:.1f} MB"
 
 
-def _old_snapshots(root: Location, before: datetime, now: datetime, say: Say) -> Iterator[Location]:
+def _old_snapshots(root: Location, before: datetime, now: datetime, pass_over: PassOver) -> Iterator[Location]:
     """The snapshots of every cluster that may go."""
     if not root.is_dir():
         return
@@ -159,7 +160,7 @@ def _old_snapshots(root: Location, before: datetime, now: datetime, say: Say) ->
             continue
         found = list(captured(cluster))
         linked = _linked_from([place for at, place in found if at >= before])
-        newest_first = list(until(now, found, say))
+        newest_first = list(until(now, found, pass_over))
         for at, place in newest_first[_NEWEST_SNAPSHOTS:]:
             if at < before and str(place) not in linked:
                 yield place

@@ -11,6 +11,7 @@ from kafka_log.types import BrokerId
 from snapshots.manifest import BrokerCapture, Consistency, Manifest, Mode, Source, to_json
 from spark_jobs import store
 from tests.spark_jobs.store.helpers import audit
+from tidegauge.dated_ahead import Met
 from tidegauge.retention import retain
 
 NOW = datetime.now(UTC)
@@ -64,7 +65,7 @@ def told(
             runs_root=runs,
             with_snapshots=snapshots,
             dry_run=dry_run,
-            say=say,
+            pass_over=Met(say).pass_over,
         )
     )
 
