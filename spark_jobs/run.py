@@ -313,6 +313,7 @@ def save(run: Run) -> None:
         ],
     }
     run.work.mkdir(parents=True, exist_ok=True)
+    check_own(run.directory)  # Where it was not there, somebody else may have made it since.
     write_whole(run.directory / _RUN_FILE, json.dumps(value))
 
 
