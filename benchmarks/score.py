@@ -23,10 +23,10 @@ from sim_engine.explore.rules import Model
 from sim_engine.random_worlds.random_world import DEFAULT_HOURS
 from spark_jobs.run import NO_STORE
 from spark_jobs.store import migrate
-from tidegauge.audit import store_at
 from tidegauge.scoring.explored import Explored, explored, table
 from tidegauge.scoring.run import Batch, score
 from tidegauge.scoring.table import tables
+from tidegauge.store_in_use import store_at
 
 KEPT = Path(__file__).resolve().parents[1] / "docs" / "score.json"
 SMALL = Constants(replicas=2, log_size=2, max_records=2, max_leader_epoch=2)

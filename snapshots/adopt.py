@@ -318,21 +318,21 @@ def walk(root: Path, directory: Path, left_out: list[LeftOut]) -> Iterator[Path]
                 left(path, NO_TEXT)
             elif is_directory(entry):
                 continue
-            elif (reason := _not_read(path)) is not None:
+            elif (reason := _not_read(entry)) is not None:
                 left(path, reason)
             else:
                 yield path
 
 
-def _not_read(path: Path) -> str | None:
-    if path.is_symlink():
-        return "a link; not followed"
-    if not path.is_file():
-        return "not a regular file"
-    if not os.access(path, os.R_OK):
-        return "cannot be read: Permission denied"
+def _not_read(entry: os.DirEntry[str]) -> str | None:
     try:
-        must_be_of_kafka(path.stat().st_size)
+        if entry.is_symlink():
+            return "a link; not followed"
+        if not entry.is_file(follow_symlinks=False):
+            return "not a regular file"
+        if not os.access(entry.path, os.R_OK):
+            return "cannot be read: Permission denied"
+        must_be_of_kafka(entry.stat(follow_symlinks=False).st_size)
     except OSError as error:
         return f"cannot be read: {error.strerror or error}"
     return None

@@ -5,15 +5,15 @@ by a chunk; holes stay holes and are not read; the digest is over the bytes as a
 source that fails while it is read raises `UnreadableError`, so that it is never taken for a target that fails.
 """
 
-import errno
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from kafka_log.sources import PassZeros, ReadInto
+from snapshots.holes import HoledSource, extents
 from snapshots.source_files import Seen, SourceFile
 from snapshots.throttle import Throttle
 
@@ -92,7 +92,7 @@ def copy_file(source: SourceFile, sink: Sink | None, meter: Meter, *, rewrite: R
 
 def _verbatim(source: SourceFile, target: "_Hashed", meter: Meter) -> int:
     position = 0
-    for start, end in _extents(source.fd, source.seen.size_bytes):
+    for start, end in extents(source.fd, source.seen.size_bytes):
         target.skip(start - position)
         position = start
         while position < end:
@@ -104,26 +104,6 @@ def _verbatim(source: SourceFile, target: "_Hashed", meter: Meter) -> int:
             position += len(data)
     target.skip(source.seen.size_bytes - position)
     return source.seen.size_bytes
-
-
-def _extents(fd: int, size: int) -> Iterator[tuple[int, int]]:
-    """Stretches that hold data; the whole file where the system cannot say."""
-    position = 0
-    while position < size:
-        try:
-            start = os.lseek(fd, position, os.SEEK_DATA)
-            end = min(size, os.lseek(fd, start, os.SEEK_HOLE))
-        except OSError as error:
-            if error.errno != errno.ENXIO:
-                start, end = position, size
-            elif os.fstat(fd).st_size >= size:
-                return  # A hole up to the end.
-            else:
-                start, end = position, size  # It was cut; the read says where.
-        if start >= size:
-            return
-        yield start, end
-        position = end
 
 
 def _read(fd: int, size: int, position: int) -> bytes:
@@ -139,42 +119,18 @@ def reading(source: SourceFile, meter: Meter) -> tuple[ReadInto, PassZeros]:
     return reader.readinto, reader.pass_zeros
 
 
-class _Reader:
-    """A source over an open file, up to its size at open. Holes are given as zeros, and not read."""
+class _Reader(HoledSource):
+    """An open file as a source, up to its size at open."""
 
     def __init__(self, source: SourceFile, meter: Meter) -> None:
-        self._source, self._meter = source, meter
-        self._extents = _extents(source.fd, source.seen.size_bytes)
-        self._start = self._end = 0
-        self.position = 0
+        super().__init__(extents(source.fd, source.seen.size_bytes), source.seen.size_bytes)
+        self._fd, self._meter = source.fd, meter
 
-    def readinto(self, target: memoryview) -> int:
-        if hole := self._hole():
-            # No more of it than a look at it needs: who sees that it is one passes the rest.
-            size = min(len(target), hole, len(_ZERO_BLOCK))
-            target[:size] = _ZERO_BLOCK[:size]
-            self.position += size
-            return size
-        size = min(len(target), self._end - self.position, self._meter.throttle.chunk_bytes)
-        if size <= 0:
-            return 0
-        data = _read(self._source.fd, size, self.position)
+    def _read(self, target: memoryview) -> int:
+        data = _read(self._fd, min(len(target), self._meter.throttle.chunk_bytes), self.position)
         target[: len(data)] = data
-        self.position += len(data)
         self._meter.read(len(data))
         return len(data)
-
-    def pass_zeros(self) -> int:
-        """The rest of a hole."""
-        hole = self._hole()
-        self.position += hole
-        return hole
-
-    def _hole(self) -> int:
-        size_bytes = self._source.seen.size_bytes
-        if self.position >= self._end:
-            self._start, self._end = next(self._extents, (size_bytes, size_bytes))
-        return max(0, self._start - self.position)
 
 
 class _Hashed:

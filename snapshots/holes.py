@@ -10,6 +10,8 @@ has its hole at the end with log.preallocate, and anywhere where somebody makes 
 import errno
 import hashlib
 import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, Final
@@ -81,62 +83,88 @@ def _sha256_of_zeros(count: int) -> str:
     return digest.hexdigest()
 
 
-class HoledFile:
-    """An open file as a source (`kafka_log.sources`), from its first byte up to a size."""
+def extents(descriptor: int | None, size: int) -> Iterator[tuple[int, int]]:
+    """The stretches `[start, end)` of an open file that hold data, up to a size; between them are holes. The whole file
+    where the system cannot say, or there is no descriptor. The file's own position stays.
+    """
+    position = 0
+    while position < size:
+        start, end = (position, size) if descriptor is None else _extent(descriptor, position, size)
+        if start >= size:
+            return  # A hole up to the end.
+        yield start, min(end, size)
+        position = end
 
-    def __init__(self, file: IO[bytes], size_bytes: int | None = None) -> None:
-        self._file: Any = file
-        self._size = _NEVER if size_bytes is None else size_bytes
-        self._fd = _descriptor(file)
-        self._at = self._read_to = 0
-        self._hole_end = 0
-        self._written_end = 0 if self._fd is not None else _NEVER
+
+def _extent(descriptor: int, position: int, size: int) -> tuple[int, int]:
+    """The next one at a position or behind it."""
+    own = os.lseek(descriptor, 0, os.SEEK_CUR)
+    try:
+        start = os.lseek(descriptor, position, os.SEEK_DATA)
+        return start, os.lseek(descriptor, start, os.SEEK_HOLE)
+    except (AttributeError, OSError) as error:
+        if getattr(error, "errno", None) != errno.ENXIO:
+            return position, size  # A system or a file system that knows no holes.
+        # No data behind it: a hole up to the file's end. Where that was cut meanwhile, whoever reads there sees it.
+        return max(position, os.fstat(descriptor).st_size), size
+    finally:
+        os.lseek(descriptor, own, os.SEEK_SET)
+
+
+class HoledSource(ABC):
+    """A source (`kafka_log.sources`) over extents, from the first byte up to a size: holes are given as zeros, and not
+    read.
+    """
+
+    def __init__(self, of: Iterator[tuple[int, int]], size: int) -> None:
+        self._extents, self._size = of, size
+        self._start = self._end = 0
+        self.position = 0
+
+    @abstractmethod
+    def _read(self, target: memoryview) -> int:
+        """Reads at the position, as much as it likes of what fits into memory that is not empty; 0 at the end."""
 
     def readinto(self, target: memoryview) -> int:
         """The next bytes, up to where a hole begins; of a hole no more than a look at it needs."""
-        hole, wanted = self._hole(), min(len(target), self._size - self._at)
-        if hole:
-            size = min(wanted, hole, _BLOCK)
+        if hole := self._hole():
+            # Who sees that it is one passes the rest.
+            size = min(len(target), hole, _BLOCK)
             target[:size] = _ZEROS[:size]
-        elif wanted > 0:
-            if self._read_to != self._at:
-                self._file.seek(self._at)
-            size = self._file.readinto(target[: min(wanted, self._written_end - self._at)])
-            self._read_to = self._at + size
         else:
-            size = 0
-        self._at += size
+            wanted = min(len(target), self._end - self.position)
+            size = self._read(target[:wanted]) if wanted > 0 else 0
+        self.position += size
         return size
 
     def pass_zeros(self) -> int:
         """The rest of a hole."""
         hole = self._hole()
-        self._at += hole
+        self.position += hole
         return hole
 
     def _hole(self) -> int:
         """What is left of the hole that the next byte is in."""
-        if self._fd is not None and self._at >= max(self._hole_end, self._written_end):
-            self._look(self._fd)
-        return max(0, min(self._hole_end, self._size) - self._at)
+        if self.position >= self._end:
+            self._start, self._end = next(self._extents, (self._size, self._size))
+        return max(0, self._start - self.position)
 
-    def _look(self, descriptor: int) -> None:
-        """What comes next; the position, which is the file's own, stays."""
-        position = os.lseek(descriptor, 0, os.SEEK_CUR)
-        try:
-            data = os.lseek(descriptor, self._at, os.SEEK_DATA)
-            if data > self._at:
-                self._hole_end = data
-            else:
-                self._written_end = os.lseek(descriptor, self._at, os.SEEK_HOLE)
-        except (AttributeError, OSError) as error:
-            size = os.fstat(descriptor).st_size
-            if getattr(error, "errno", None) == errno.ENXIO and size > self._at:
-                self._hole_end = size
-            else:  # Its end, or a system that knows no holes: whatever is read is what there is.
-                self._written_end = _NEVER
-        finally:
-            os.lseek(descriptor, position, os.SEEK_SET)
+
+class HoledFile(HoledSource):
+    """An open file as a source, from its first byte up to a size, or to wherever it ends by then."""
+
+    def __init__(self, file: IO[bytes], size_bytes: int | None = None) -> None:
+        size = _NEVER if size_bytes is None else size_bytes
+        super().__init__(extents(_descriptor(file), size), size)
+        self._file: Any = file
+        self._read_to = 0
+
+    def _read(self, target: memoryview) -> int:
+        if self._read_to != self.position:
+            self._file.seek(self.position)
+        size: int = self._file.readinto(target)
+        self._read_to = self.position + size
+        return size
 
 
 def _descriptor(file: IO[bytes]) -> int | None:

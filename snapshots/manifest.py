@@ -23,7 +23,9 @@ LARGEST_WHOLE: Final = (1 << 63) - 1
 LAST_INSTANT_MS: Final = 253_402_300_799_999
 """The last millisecond of the year 9999, the last one that Python and ISO 8601 can tell."""
 LARGEST_FILE_BYTES: Final = 1 << 40
-"""A segment has at most 2 GiB (its positions are int32), and nothing that a broker writes is larger."""
+"""The largest number that a manifest may tell of a file: a bound on what is computed with it, not on what is read. What
+is larger than any file of Kafka's (`local_path.LARGEST_FILE_OF_KAFKA`) is listed, named as not read, and never opened.
+"""
 
 
 class Source(StrEnum):

@@ -162,7 +162,8 @@ def snapshot_work(snapshot: AuditedSnapshot, context: SnapshotContext, earlier: 
     """What the tasks must know of one snapshot. Raises `SnapshotError` if the earlier one is none of its past, or if
     itself is of the future.
     """
-    check_clock(snapshot.key, context.captured_at_ms, now_ms=time.time_ns() // 1_000_000)
+    now_ms = time.time_ns() // 1_000_000
+    check_clock(snapshot.manifest, str(snapshot.root), context.captured_at_ms, now_ms=now_ms)
     return SnapshotWork(
         root=str(snapshot.root),
         key=snapshot.key,

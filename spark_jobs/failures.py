@@ -22,6 +22,7 @@ from typing import Final
 from snapshots.errors import AuditError, ClusterError, SnapshotError, StorageError
 from snapshots.whole_files import write_whole
 from spark_jobs.errors import EvaluationError, OwnError, RefusedError, UnavailableError
+from spark_jobs.instant import DatedAhead, DatedAheadError
 
 STEPS: Final = ("snapshot", "index", "derive", "evaluate", "publish")
 
@@ -38,7 +39,8 @@ KINDS: Final[dict[str, type[AuditError]]] = {
 class Failure:
     """One snapshot that could not be audited, or one part of it. `trace`: where it was raised, for whoever mends it.
 
-    `part`: the segment or partition that it concerns alone, with the segments that count as unread for it.
+    `part`: the segment or partition that it concerns alone, with the segments that count as unread for it. `claim`:
+    what a snapshot says that is dated in the future.
     """
 
     snapshot: str
@@ -48,6 +50,7 @@ class Failure:
     trace: str
     part: str | None = None
     unread: tuple[str, ...] = ()
+    claim: DatedAhead | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +123,8 @@ class Failures:
         for step in STEPS:
             for path in Path(self.directory, step).glob("*.json"):
                 noted = json.loads(path.read_text(encoding="utf-8"))
-                found.append(Failure(**{**noted, "unread": tuple(noted["unread"])}))
+                claim = DatedAhead(**noted["claim"]) if noted.get("claim") else None
+                found.append(Failure(**{**noted, "unread": tuple(noted["unread"]), "claim": claim}))
         return sorted(found, key=lambda f: (STEPS.index(f.step), f.snapshot, f.part or ""))
 
 
@@ -136,6 +140,7 @@ def _failure(step: str, key: str, error: Exception) -> Failure:
         kind=next((kind for kind, type_ in KINDS.items() if isinstance(error, type_)), "our fault"),
         text=str(error) if isinstance(error, AuditError) else f"{type(error).__name__}: {error}",
         trace="".join(traceback.format_exception(error)),
+        claim=error.claim if isinstance(error, DatedAheadError) else None,
     )
 
 

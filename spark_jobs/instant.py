@@ -7,6 +7,7 @@ after that holds an old metadata log, which tells nothing of the others.
 """
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -47,15 +48,42 @@ def is_ahead(at_ms: int, *, now_ms: int) -> bool:
     return at_ms > now_ms + CLOCKS_APART_MS
 
 
-def check_clock(name: str, at_ms: int | None, *, now_ms: int) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatedAhead:
+    """A snapshot that is dated in the future: what it claims, and what time it was where that was met."""
+
+    cluster: str
+    snapshot_id: str
+    place: str | None
+    claimed_at_ms: int
+    believed_at_ms: int
+
+
+class DatedAheadError(SnapshotError):
+    """A snapshot is dated in the future. `claim` says of which, for those who are to be told."""
+
+    claim: DatedAhead
+
+
+def check_clock(manifest: Manifest, place: str, at_ms: int | None, *, now_ms: int) -> None:
     """Refuses what is dated in the future: it would count as the newest of its cluster for as long as that is, and what
-    is audited after it would neither breach nor resolve anything. Raises `SnapshotError`.
+    is audited after it would neither breach nor resolve anything. Raises `DatedAheadError`.
     """
-    if at_ms is not None and is_ahead(at_ms, now_ms=now_ms):
-        raise SnapshotError(
-            f"{name} says that it was captured at {_iso(at_ms)}, and here it is {_iso(now_ms)}. Set the clock that is "
-            "wrong, this machine's or that of who captured it, and capture anew; nothing of it was judged."
-        )
+    if at_ms is None or not is_ahead(at_ms, now_ms=now_ms):
+        return
+    error = DatedAheadError(
+        f"{manifest.cluster}/{manifest.snapshot_id} says that it was captured at {_iso(at_ms)}, and here it is "
+        f"{_iso(now_ms)}. Set the clock that is wrong, this machine's or that of who captured it, and capture anew; "
+        "nothing of it was judged."
+    )
+    error.claim = DatedAhead(
+        cluster=manifest.cluster,
+        snapshot_id=manifest.snapshot_id,
+        place=place,
+        claimed_at_ms=at_ms,
+        believed_at_ms=now_ms,
+    )
+    raise error
 
 
 def _iso(at_ms: int) -> str:

@@ -11,7 +11,7 @@ rule that must hold: a step reads only what the steps before it wrote here, so t
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +26,7 @@ from snapshots.signing import Trusted
 from snapshots.verification import open_verified
 from snapshots.whole_files import write_whole
 from spark_jobs.failures import Failures
+from spark_jobs.instant import DatedAhead, DatedAheadError, check_clock, finished_at_ms
 from spark_jobs.look import EVERYTHING, Look, Place, check_there, look_of
 from spark_jobs.pairs import check_pair
 from spark_jobs.run_places import check_own, folders, place_below
@@ -114,6 +115,7 @@ def new_run(
     data_docs: bool = True,
     look: Look = EVERYTHING,
     trusted: Trusted | None = None,
+    met: Callable[[DatedAhead], None] = lambda _: None,
 ) -> Run:
     """Opens the snapshots and writes `run.json`. Raises `SnapshotError` for what cannot be audited.
 
@@ -121,7 +123,8 @@ def new_run(
     cluster and the id of another before it, since a run keeps and publishes by these. `cluster` names the cluster of a
     plain copy; a snapshot whose manifest names another one cannot be used. `previous` is an earlier snapshot of
     the same cluster, for a run of one snapshot; or one for each of the inputs that it names. `trusted`: by whose keys
-    each of them has to be signed; then every file of them is read here, against its digest.
+    each of them has to be signed; then every file of them is read here, against its digest. `met` hears of each that
+    is refused since it is dated in the future.
     """
     if isinstance(previous, str) and len(inputs) != 1:
         raise SnapshotError(
@@ -130,7 +133,7 @@ def new_run(
         )
     check_own(directory)
     named = {inputs[0]: previous} if isinstance(previous, str) else previous or {}
-    opening = _Opening(cluster, trusted)
+    opening = _Opening(cluster, trusted, now_ms=started_at_ms, met=met)
     pairs = _opened(inputs, named, opening, Failures(directory=str(directory / FAILED)))
     if look.partitions:
         check_there(look, _held(pairs))
@@ -168,8 +171,10 @@ def _must_hold_replicas(snapshot: Snapshot) -> None:
 class _Opening:
     """Opens snapshots: each once, since one that has to be signed is read whole."""
 
-    def __init__(self, cluster: str | None, trusted: Trusted | None) -> None:
-        self._cluster, self._trusted = cluster, trusted
+    def __init__(
+        self, cluster: str | None, trusted: Trusted | None, *, now_ms: int, met: Callable[[DatedAhead], None]
+    ) -> None:
+        self._cluster, self._trusted, self._now_ms, self._met = cluster, trusted, now_ms, met
         self._found: dict[str, Snapshot] = {}
 
     def of(self, given: str) -> Snapshot:
@@ -177,6 +182,19 @@ class _Opening:
         if given not in self._found:
             self._found[given] = open_verified(location(given), cluster=self._cluster, trusted=self._trusted)
         return self._found[given]
+
+    def audited(self, given: str) -> Snapshot:
+        """One that is to be audited. Raises `SnapshotError`, where it is dated in the future too: before it is read, as
+        far as a manifest tells; the derive step knows the instant of a plain copy.
+        """
+        snapshot = self.of(given)
+        at_ms = finished_at_ms(snapshot.manifest)
+        try:
+            check_clock(snapshot.manifest, str(snapshot.root), at_ms, now_ms=self._now_ms)
+        except DatedAheadError as error:
+            self._met(error.claim)
+            raise
+        return snapshot
 
 
 def _opened(
@@ -203,7 +221,7 @@ def _opened(
 
 def _opened_pair(opening: "_Opening", given: str, before: str | None) -> tuple[Snapshot, Snapshot | None]:
     """A snapshot, and the earlier one that it is to be compared with, if any. Raises `SnapshotError`."""
-    snapshot = opening.of(given)
+    snapshot = opening.audited(given)
     _must_hold_replicas(snapshot)
     earlier = opening.of(before) if before is not None else None
     if earlier is not None:
@@ -295,6 +313,7 @@ def save(run: Run) -> None:
         ],
     }
     run.work.mkdir(parents=True, exist_ok=True)
+    check_own(run.directory)  # Where it was not there, somebody else may have made it since.
     write_whole(run.directory / _RUN_FILE, json.dumps(value))
 
 

@@ -2,10 +2,9 @@
 
 The rules that must hold: no two snapshots of a run share a folder, whatever their manifests call them and their
 clusters; no folder leads out of the run directory; and nobody but us, root, and those whom our own directory lets in
-can have laid what is in it, since we write there with our rights.
+can have laid what is in it, or exchange it, since we write there with our rights.
 """
 
-import os
 import re
 import stat
 import unicodedata
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from snapshots.errors import SnapshotError
+from spark_jobs.places_above import trusted, weakness_above
 
 _PLAIN: Final = re.compile(r"[^./\\~][^/\\~]*")
 _LONGEST: Final = 100
@@ -51,17 +51,19 @@ def _told_apart(name: str) -> str:
 
 
 def check_own(directory: Path) -> None:
-    """Raises `SnapshotError` for a run directory in which somebody else may have laid something. One that is not there
-    yet is made by us.
+    """Raises `SnapshotError` for a run directory in which somebody else may have laid something, or that somebody else
+    could exchange. One that is not there yet is made by us.
 
     The group of a directory of ours may write to it: Spark's workers on other machines do.
     """
+    if weakness := weakness_above(directory):
+        raise SnapshotError(f"The run directory {directory} is not safe there. {weakness}")
     try:
         found = (directory.lstat(), directory.stat())
     except FileNotFoundError:
         return
     for status in found:
-        if status.st_uid not in (0, os.geteuid()):
+        if status.st_uid not in trusted():
             raise SnapshotError(
                 f"{directory} belongs to user {status.st_uid}, who could let what is written there go anywhere. Name "
                 "a directory of your own or one that does not exist, or take this one: chown it, and see what is in it."

@@ -42,6 +42,7 @@ LONGEST_FIRST = (
     "tests/real_kafka/test_transactions_by_hand.py",
     "tests/sim_engine/explore/test_explore.py",
     "tests/spark_jobs/test_whole_snapshots.py",
+    "tests/security/test_standalone_spark.py",
     "tests/security/test_faults.py",
     "tests/security/test_embedded_postgres.py",
 )

@@ -11,7 +11,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +22,8 @@ from snapshots.signing import Trusted
 from spark_jobs.look import EVERYTHING, Look
 from spark_jobs.run import NO_STORE, Run, load, new_run
 from tidegauge import settings
+from tidegauge.dated_ahead import Met, kept
+from tidegauge.store_in_use import store_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,13 +57,15 @@ def begin(
     since: datetime | None = None,
     trusted: Trusted | None = None,
     progress: Progress = lambda _: None,
+    met: Met | None = None,
 ) -> Run:
     """The snapshot step: opens the snapshots and makes the run directory.
 
     `previous` AUTO: each snapshot is compared with the one that was audited last before it, if any; BEFORE: with the
     one that was captured last before `since`. A restricted `look` is published nowhere. `trusted`: by whose keys
-    snapshots have to be signed.
+    snapshots have to be signed. `met` hears of snapshots that are dated in the future.
     """
+    heard = met or Met(progress)
     if previous == BEFORE and since is None:
         raise SnapshotError("--previous before means before an interval: say where it begins, with --since INSTANT.")
     if previous in (AUTO, BEFORE):
@@ -76,6 +80,7 @@ def begin(
                 say=progress,
                 since=since if previous == BEFORE else None,
                 trusted=trusted,
+                met=heard,
             )
     run = new_run(
         out,
@@ -88,6 +93,7 @@ def begin(
         data_docs=data_docs,
         look=look,
         trusted=trusted,
+        met=heard.add,
     )
     _say_failures(run, "snapshot", progress)
     return run
@@ -100,7 +106,8 @@ def step(name: str, run_dir: Path, *, progress: Progress) -> AuditResult | None:
     run = load(run_dir)
     match name:
         case "index" | "derive":
-            _spark_step(name, run, settings.spark_master(), progress)
+            with kept(_as_given(run.store_url), met_by=str(run_dir.absolute()), say=progress) as met:
+                _spark_step(name, run, settings.spark_master(), progress, met)
             return None
         case "evaluate":
             with store_at(_as_given(run.store_url)) as url:
@@ -145,15 +152,18 @@ def audit(
     since: datetime | None = None,
     trusted: Trusted | None = None,
     show: Callable[[AuditResult], None] = lambda _: None,
+    met: Met | None = None,
 ) -> AuditResult:
     """All steps in one process. Postgres and Great Expectations get ready while Spark starts and works.
 
     `previous`: an earlier snapshot to compare with, or one for each of the inputs that it names. `master` SUBMITTED:
     the session that spark-submit started for this very process. `show` gets the result, also where some of several
     snapshots failed; what they failed of is raised then, when the others are published.
+    `met` hears of snapshots that are dated in the future.
     """
     from spark_jobs.store import migrate
 
+    heard = met or Met(progress)
     run = begin(
         inputs,
         out=out,
@@ -167,12 +177,13 @@ def audit(
         since=since,
         trusted=trusted,
         progress=progress,
+        met=heard,
     )
     warm = _Warm()
     with store_at(run.store_url) as url:
         migrate(url)  # First: a store that cannot be reached is said before anything is read.
         warm.start()
-        _spark_steps(run, master or settings.spark_master(), progress)
+        _spark_steps(run, master or settings.spark_master(), progress, heard)
         warm.join()
         _evaluate(run, url, progress)
         result = _publish(run, url, progress)
@@ -200,24 +211,18 @@ class _Warm(threading.Thread):
             warm_up()
 
 
-def store_at(url: str | None) -> AbstractContextManager[str]:
-    """The store's URL while it is in use: the user's own, or the embedded Postgres, started if it does not run."""
-    if url is not None and url != NO_STORE:
-        return nullcontext(url)
-    from tidegauge.postgres import store
-
-    return store(settings.home() / "postgres")
-
-
-def _spark_steps(run: Run, master: str, progress: Progress) -> None:
+def _spark_steps(run: Run, master: str, progress: Progress, met: Met) -> None:
     with _session(master) as session:
         _index(session, run, progress)
-        _derive(session, run, progress)
+        _derive(session, run, progress, met)
 
 
-def _spark_step(name: str, run: Run, master: str, progress: Progress) -> None:
+def _spark_step(name: str, run: Run, master: str, progress: Progress, met: Met) -> None:
     with _session(master) as session:
-        (_index if name == "index" else _derive)(session, run, progress)
+        if name == "index":
+            _index(session, run, progress)
+        else:
+            _derive(session, run, progress, met)
 
 
 @contextmanager
@@ -245,13 +250,18 @@ def _index(session: "SparkSession", run: Run, progress: Progress) -> None:
     _say_failures(run, "index", progress)
 
 
-def _derive(session: "SparkSession", run: Run, progress: Progress) -> None:
+def _derive(session: "SparkSession", run: Run, progress: Progress, met: Met) -> None:
     from spark_jobs.jobs import derive
     from spark_jobs.session import spark_errors
 
     progress("derive: facts")
-    with spark_errors("derive the facts"):
-        derive(session, run)
+    try:
+        with spark_errors("derive the facts"):
+            derive(session, run)
+    finally:  # Where no snapshot is left, that is an error.
+        for failure in run.failures.all():
+            if failure.claim is not None:
+                met.add(failure.claim)
     _say_failures(run, "derive", progress)
 
 

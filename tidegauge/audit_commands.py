@@ -110,7 +110,9 @@ def audit_command(
     whatever the others breach. The others are judged and published all the same.
     """
     from spark_jobs.look import look
+    from tidegauge import settings
     from tidegauge.audit import AuditResult, audit
+    from tidegauge.dated_ahead import kept
     from tidegauge.latest import instant, resolve_all
     from tidegauge.present import print_report
     from tidegauge.settings import trusted_by
@@ -123,21 +125,23 @@ def audit_command(
         for path in result.reports:
             print_report(path, path.parent / "data_docs" / "index.html")
 
-    result = audit(
-        resolve_all(directories, chosen["cluster"], _when(chosen), root=chosen["root"]),
-        cluster=chosen["cluster"],
-        previous=chosen["previous"],
-        look=look(chosen["partitions"], chosen["invariants"]),
-        snapshots_root=chosen["root"],
-        since=instant(chosen["since"]),
-        trusted=trusted_by(chosen["verify_key"]),
-        out=out,
-        fail_on=fail_on,
-        store=store,
-        master=master,
-        progress=progress,
-        show=show,
-    )
+    with kept(store or settings.store_url(), met_by=str(out.absolute())) as met:
+        result = audit(
+            resolve_all(directories, chosen["cluster"], _when(chosen), root=chosen["root"], pass_over=met.pass_over),
+            cluster=chosen["cluster"],
+            previous=chosen["previous"],
+            look=look(chosen["partitions"], chosen["invariants"]),
+            snapshots_root=chosen["root"],
+            since=instant(chosen["since"]),
+            trusted=trusted_by(chosen["verify_key"]),
+            out=out,
+            fail_on=fail_on,
+            store=store,
+            master=master,
+            progress=progress,
+            show=show,
+            met=met,
+        )
     sys.exit(result.exit_code)
 
 
@@ -174,35 +178,39 @@ def job_command(
     if not directories:
         raise click.UsageError("The step snapshot takes the snapshots to audit.")
     from spark_jobs.look import look
+    from tidegauge import settings
+    from tidegauge.dated_ahead import kept
     from tidegauge.latest import instant, resolve_all
     from tidegauge.settings import trusted_by
 
-    found = resolve_all(directories, chosen["cluster"], _when(chosen), root=chosen["root"])
-    if unless_published:
-        found = _not_published(found, store, chosen["cluster"])
-        if not found:
-            progress("nothing to do: what there is has been audited by this version and published")
-            sys.exit(EXIT_NOTHING_NEW)
-    steps.begin(
-        found,
-        out=run_dir,
-        fail_on=fail_on,
-        store=store,
-        cluster=chosen["cluster"],
-        previous=chosen["previous"],
-        look=look(chosen["partitions"], chosen["invariants"]),
-        snapshots_root=chosen["root"],
-        since=instant(chosen["since"]),
-        trusted=trusted_by(chosen["verify_key"]),
-        progress=progress,
-    )
+    with kept(store or settings.store_url(), met_by=str(run_dir.absolute())) as met:
+        found = resolve_all(directories, chosen["cluster"], _when(chosen), root=chosen["root"], pass_over=met.pass_over)
+        if unless_published:
+            found = _not_published(found, store, chosen["cluster"])
+            if not found:
+                progress("nothing to do: what there is has been audited by this version and published")
+                sys.exit(EXIT_NOTHING_NEW)
+        steps.begin(
+            found,
+            out=run_dir,
+            fail_on=fail_on,
+            store=store,
+            cluster=chosen["cluster"],
+            previous=chosen["previous"],
+            look=look(chosen["partitions"], chosen["invariants"]),
+            snapshots_root=chosen["root"],
+            since=instant(chosen["since"]),
+            trusted=trusted_by(chosen["verify_key"]),
+            progress=progress,
+            met=met,
+        )
 
 
 def _not_published(found: tuple[str, ...], store: str | None, cluster: str | None) -> tuple[str, ...]:
     from spark_jobs.run import NO_STORE
     from tidegauge import settings
     from tidegauge.already import not_yet
-    from tidegauge.audit import store_at
+    from tidegauge.store_in_use import store_at
 
     given = store or settings.store_url()
     if given == NO_STORE:

@@ -21,9 +21,9 @@ def explain_command(breach_id: str, report_dir: Path | None, store: str | None) 
     the runbook, the next command.
     """
     from tidegauge import settings
-    from tidegauge.audit import store_at
     from tidegauge.explain import lines
     from tidegauge.explained import from_report, from_store
+    from tidegauge.store_in_use import store_at
 
     if report_dir is not None and store is not None:
         raise click.UsageError("Name --report or --store, not both.")

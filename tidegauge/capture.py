@@ -28,6 +28,7 @@ from snapshots.sources import BrokerSource, broker_sources, check_name, must_not
 from snapshots.throttle import Throttle
 from snapshots.topic_names import TopicNames
 from snapshots.tree import directories, is_directory
+from tidegauge.dated_ahead import Met
 from tidegauge.latest import newest
 
 _NONE: Final = "none"
@@ -218,7 +219,7 @@ def _earlier(options: Options, root: Location, wanted: Capture, say: Callable[[s
     where = (
         location(options.previous)
         if options.previous is not None
-        else newest(root / options.cluster, now=datetime.now(UTC), say=say)
+        else newest(root / options.cluster, now=datetime.now(UTC), pass_over=Met(say).pass_over)
     )
     if where is None:
         return None

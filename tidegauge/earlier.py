@@ -25,7 +25,8 @@ from snapshots.signing import Trusted
 from spark_jobs.pairs import check_pair
 from spark_jobs.store import connect, migrate
 from tidegauge import settings
-from tidegauge.latest import captured, captured_at, is_in_future
+from tidegauge.dated_ahead import Met
+from tidegauge.latest import captured, captured_at, dated_ahead, is_in_future
 
 _AUDITED = """
 SELECT DISTINCT ON (captured_at, snapshot_id) snapshot_id, place, captured_at FROM tidegauge.audit_run
@@ -53,15 +54,17 @@ def earlier_of(
     since: datetime | None = None,
     trusted: Trusted | None = None,
     now: datetime | None = None,
+    met: Met | None = None,
 ) -> dict[str, str]:
     """Input -> directory or URL of the snapshot to compare it with, for those that can be opened. Raises `StoreError`.
 
     `root`: where the cluster's snapshots lie; by default TIDEGAUGE_SNAPSHOTS. `since`: when the interval begins that
     these snapshots stand for. `trusted`: by whose keys they have to be signed. `now`: what is dated later, by more than
-    clocks differ, is nobody's earlier one.
+    clocks differ, is nobody's earlier one; `met` hears of it, and of such a one among the snapshots themselves.
     """
     home = location(root or settings.snapshots_root())
     here = now or datetime.now(UTC)
+    heard = met or Met(say)
     migrate(url)
     opened = {}
     for given in inputs:
@@ -71,10 +74,13 @@ def earlier_of(
     found: dict[str, str] = {}
     for given, snapshot in opened.items():
         at = captured[given]
+        cluster_name = snapshot.manifest.cluster
+        if at is not None and is_in_future(at, here):  # Of a plain copy nobody else tells before it is read.
+            heard.add(dated_ahead(cluster_name, snapshot.manifest.snapshot_id, str(snapshot.root), at, here))
         beside = [
             _Candidate(captured_at=when, snapshot_id=other.manifest.snapshot_id, place=name)
             for name, other in opened.items()
-            if other.manifest.cluster == snapshot.manifest.cluster
+            if other.manifest.cluster == cluster_name
             and at is not None
             and (when := captured[name]) is not None
             and when < at
@@ -90,15 +96,14 @@ def earlier_of(
         place = None
         for candidate in heapq.merge(known, lying, key=_newest_last, reverse=True):
             if is_in_future(candidate.captured_at, here):
-                say(
-                    f"{candidate.snapshot_id} is passed over: it is dated {candidate.captured_at:%Y-%m-%d %H:%M:%S} UTC"
-                )
+                at_there = candidate.captured_at
+                heard.pass_over(dated_ahead(cluster_name, candidate.snapshot_id, candidate.place, at_there, here))
                 continue
             seen.append(candidate.snapshot_id)
             if (place := _comparable(snapshot, candidate, home, trusted)) is not None:
                 break
         every = set(seen)
-        name = f"{snapshot.manifest.cluster}/{snapshot.manifest.snapshot_id}"
+        name = f"{cluster_name}/{snapshot.manifest.snapshot_id}"
         if place is not None:
             found[given] = place
             say(f"{name} is compared with {place}")

@@ -25,13 +25,14 @@ from snapshots.listing import listing
 from snapshots.location import Location, location
 from snapshots.manifest import LAST_INSTANT_MS, MANIFEST_NAME, LeftOut
 from snapshots.settled import settled
-from spark_jobs.instant import finished_at_ms, is_ahead
+from spark_jobs.instant import DatedAhead, finished_at_ms, is_ahead
 from tidegauge import settings
-from tidegauge.endings import progress
+from tidegauge.dated_ahead import Met
 
 LATEST: Final = "latest"
 ALL: Final = "all"
-Say = Callable[[str], None]
+PassOver = Callable[[DatedAhead], None]
+"""Hears of each snapshot that is passed over, since it is dated in the future."""
 Dated = tuple[datetime, Location]
 """A snapshot, with the instant of its capture."""
 
@@ -59,24 +60,30 @@ def resolve(snapshot: str, cluster: str | None, *, as_of: str | None = None, now
     return resolve_all((snapshot,), cluster, When(as_of=as_of), now=now)[0]
 
 
-def newest(directory: Location, *, now: datetime, say: Say = progress) -> Location | None:
+def newest(directory: Location, *, now: datetime, pass_over: PassOver) -> Location | None:
     """The newest snapshot in a cluster's directory, by when it was written; None if it has none."""
     written = sorted(_manifests(directory), reverse=True)
     dated = ((_captured(directory / name, at), directory / name) for at, name in written)
-    _, found = next(until(now, dated, say), (None, None))
+    _, found = next(until(now, dated, pass_over), (None, None))
     return found
 
 
-def until(now: datetime, snapshots: Iterable[Dated], say: Say = progress) -> Iterator[Dated]:
-    """Those that are not dated in the future; the others are told of."""
+def until(now: datetime, snapshots: Iterable[Dated], pass_over: PassOver) -> Iterator[Dated]:
+    """Those that are not dated in the future. Of the others it is told by the names of their directories: what else
+    they say of themselves is as little known as their date.
+    """
     for at, place in snapshots:
         if is_in_future(at, now):
-            say(
-                f"{place} is passed over: it is dated {at:%Y-%m-%d %H:%M:%S} UTC, and here it is "
-                f"{now.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC. Set the clock that is wrong, or remove the snapshot."
-            )
+            pass_over(dated_ahead(place.parent.name, place.name, str(place), at, now))
         else:
             yield at, place
+
+
+def dated_ahead(cluster: str, snapshot_id: str, place: str | None, at: datetime, now: datetime) -> DatedAhead:
+    """What such a snapshot claims, and what is believed."""
+    return DatedAhead(
+        cluster=cluster, snapshot_id=snapshot_id, place=place, claimed_at_ms=_ms(at), believed_at_ms=_ms(now)
+    )
 
 
 def is_in_future(at: datetime, now: datetime) -> bool:
@@ -95,17 +102,21 @@ def resolve_all(
     *,
     root: str | None = None,
     now: datetime | None = None,
-    say: Say = progress,
+    pass_over: PassOver | None = None,
 ) -> tuple[str, ...]:
     """Directories and URLs as they are named; for `latest` the cluster's newest, for `all` every one of the interval,
     in the order of their capture. `root`: where to look instead of TIDEGAUGE_SNAPSHOTS; `now`: what is dated later, by
-    more than clocks differ, is not the newest, and `say` tells so. Raises `SnapshotError`.
+    more than clocks differ, is not the newest, and `pass_over` hears of it; by default it is said. Raises
+    `SnapshotError`.
     """
     at = now or datetime.now(UTC)
-    return tuple(place for name in given for place in _places(name, cluster, when, root, at, say))
+    hears = pass_over or Met().pass_over
+    return tuple(place for name in given for place in _places(name, cluster, when, root, at, hears))
 
 
-def _places(name: str, cluster: str | None, when: When, root: str | None, now: datetime, say: Say) -> list[str]:
+def _places(
+    name: str, cluster: str | None, when: When, root: str | None, now: datetime, pass_over: PassOver
+) -> list[str]:
     if name not in (LATEST, ALL):
         return [name]
     if not cluster:
@@ -113,11 +124,11 @@ def _places(name: str, cluster: str | None, when: When, root: str | None, now: d
     directory = location(root or settings.snapshots_root()) / cluster
     since, before, as_of = (instant(w) for w in (when.since, when.before, when.as_of))
     if name == LATEST and not str(when):
-        last = newest(directory, now=now, say=say)
+        last = newest(directory, now=now, pass_over=pass_over)
         found = [] if last is None else [last]
     else:
         chosen = captured(directory, since=since, before=before, as_of=as_of)
-        taken = islice(until(now, chosen, say), 1) if name == LATEST else chosen
+        taken = islice(until(now, chosen, pass_over), 1) if name == LATEST else chosen
         found = [place for _, place in taken]
     if not found:
         raise SnapshotError(

@@ -5,7 +5,8 @@ In: the directory that a user of the server names. Out: descriptors of files in 
 it is opened, made or believed before it is known that nobody else can put files there, and no file is reached through
 a link or loses its bytes by being opened. A root that opens what somebody else laid opens any file of the machine.
 
-Sources: open(2), O_NOFOLLOW; sshd's StrictModes, which refuses the same modes.
+Sources: open(2), O_NOFOLLOW; sshd's StrictModes, which refuses the same modes. `spark_jobs.places_above` looks at
+what is above the directory.
 """
 
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from spark_jobs.errors import StoreError
+from spark_jobs.places_above import weakness_above
 
 _OF_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 _STATE: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -27,8 +29,15 @@ def made(directory: Path) -> None:
 
 
 def check_owner(directory: Path) -> None:
-    """Raises `StoreError` where somebody else may have laid what is in the directory, or the link that it is."""
+    """Raises `StoreError` where somebody else may have laid what is in the directory, or the link that it is, or could
+    exchange it.
+    """
     _check_mode(directory, directory.stat())
+    if weakness := weakness_above(directory):
+        raise StoreError(
+            f"The embedded Postgres does not use {directory}. {weakness} Or choose another TIDEGAUGE_HOME, or name a "
+            "Postgres of yours (TIDEGAUGE_STORE_URL)."
+        )
     by = directory.lstat().st_uid
     if by not in (0, os.geteuid()):
         raise StoreError(

@@ -8,7 +8,6 @@ go, and stays to be looked at; a snapshot goes manifest first, so that half of o
 
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,11 +16,13 @@ from typing import Final
 
 from snapshots.location import Location, ObjectPath, location
 from snapshots.manifest import MANIFEST_NAME
+from snapshots.removal import removed
+from snapshots.tree import directories
 from spark_jobs.store import Removed, connect
 from spark_jobs.store import retain as retain_in_store
 from tidegauge import settings
-from tidegauge.endings import progress
-from tidegauge.latest import Say, captured, until
+from tidegauge.dated_ahead import Met
+from tidegauge.latest import PassOver, captured, until
 
 _RUN_FILE: Final = "run.json"
 _DEPTH: Final = 3
@@ -38,33 +39,35 @@ def retain(
     runs_root: Path | None,
     with_snapshots: bool,
     dry_run: bool,
-    say: Say = progress,
+    pass_over: PassOver | None = None,
 ) -> Iterator[str]:
-    """Removes, and tells; `say` tells what was passed over. Raises `StoreError`, and OSError for a directory that
-    cannot be removed.
+    """Removes, and tells; `pass_over` hears of snapshots that are dated in the future. Raises `StoreError`, and OSError
+    for a directory that cannot be removed.
     """
     gone = "would be removed" if dry_run else "removed"
-    removed = retain_in_store(url, runs_before=runs_before, facts_before=facts_before, dry_run=dry_run)
-    for cluster, of_cluster in removed.items():
+    in_store = retain_in_store(url, runs_before=runs_before, facts_before=facts_before, dry_run=dry_run)
+    for cluster, of_cluster in in_store.items():
         yield from _told(cluster, of_cluster, gone)
-    taken = {run_id for of_cluster in removed.values() for run_id in of_cluster.runs}
+    taken = {run_id for of_cluster in in_store.values() for run_id in of_cluster.runs}
     published = _published(url) - taken
     root = runs_root or settings.home() / "runs"
-    directories = list(_directories(root, _DEPTH))
-    newest = _newest(directories)
-    for directory in directories:
+    run_directories = list(_directories(root, _DEPTH))
+    newest = _newest(run_directories)
+    for directory in run_directories:
         if directory.path in newest or directory.written_at >= facts_before.timestamp():
             continue
         if directory.run_ids & published or directory.written_at >= runs_before.timestamp():
-            freed = sum(_remove(facts, dry_run) for facts in _facts(directory.path))
+            freed = sum(removed(root, facts, dry_run=dry_run) for facts in _facts(directory.path))
             if freed:
                 yield f"{directory.path}: facts {gone}, {_mb(freed)}"
         else:
-            yield f"{directory.path} {gone}, {_mb(_remove(directory.path, dry_run))}"
+            yield f"{directory.path} {gone}, {_mb(_removed_run(root, directory.path, dry_run))}"
     if with_snapshots:
-        for place in _old_snapshots(location(settings.snapshots_root()), runs_before, now, say):
+        hears = pass_over or Met().pass_over
+        snapshots = location(settings.snapshots_root())
+        for place in _old_snapshots(snapshots, runs_before, now, hears):
             if not dry_run:
-                _remove_snapshot(place)
+                _remove_snapshot(snapshots, place)
             yield f"{place} {gone}"
 
 
@@ -121,10 +124,10 @@ def _run_of(report: Path) -> Mapping[str, str] | None:
         return None  # None was written, or not to its end.
 
 
-def _newest(directories: list[_Directory]) -> set[Path]:
+def _newest(found: list[_Directory]) -> set[Path]:
     """Of each cluster the directory that was written last."""
     newest: dict[str, _Directory] = {}
-    for directory in directories:
+    for directory in found:
         for cluster in directory.clusters:
             if cluster not in newest or newest[cluster].written_at < directory.written_at:
                 newest[cluster] = directory
@@ -137,19 +140,16 @@ def _facts(run: Path) -> Iterator[Path]:
             yield facts
 
 
-def _remove(directory: Path, dry_run: bool) -> int:
-    """Its size in bytes."""
-    size = sum(os.lstat(Path(parent, name)).st_size for parent, _, names in os.walk(directory) for name in names)
-    if not dry_run:
-        shutil.rmtree(directory)
-    return size
+def _removed_run(root: Path, directory: Path, dry_run: bool) -> int:
+    """Its size in bytes. One that is the root itself goes, too."""
+    return removed(directory.parent if directory == root else root, directory, dry_run=dry_run)
 
 
 def _mb(size: int) -> str:
     return f"{size / 1e6:.1f} MB"
 
 
-def _old_snapshots(root: Location, before: datetime, now: datetime, say: Say) -> Iterator[Location]:
+def _old_snapshots(root: Location, before: datetime, now: datetime, pass_over: PassOver) -> Iterator[Location]:
     """The snapshots of every cluster that may go."""
     if not root.is_dir():
         return
@@ -159,9 +159,10 @@ def _old_snapshots(root: Location, before: datetime, now: datetime, say: Say) ->
             continue
         found = list(captured(cluster))
         linked = _linked_from([place for at, place in found if at >= before])
-        newest_first = list(until(now, found, say))
+        newest_first = list(until(now, found, pass_over))
         for at, place in newest_first[_NEWEST_SNAPSHOTS:]:
-            if at < before and str(place) not in linked:
+            is_link = isinstance(place, Path) and place.is_symlink()
+            if at < before and str(place) not in linked and not is_link:
                 yield place
 
 
@@ -170,9 +171,10 @@ def _linked_from(staying: list[Location]) -> set[str]:
     found: set[str] = set()
     for place in staying:
         if isinstance(place, Path):
-            siblings = place.parent.resolve()
-            links = (Path(parent, name) for parent, *inside in os.walk(place) for names in inside for name in names)
-            targets = (link.resolve() for link in links if link.is_symlink())
+            siblings = Path(os.path.realpath(place.parent))
+            # Deeper than this no audit looks for files. realpath, since Path.resolve raises for links in a circle.
+            links = (entry for _, entries in directories(place) for entry in entries if entry.is_symlink())
+            targets = (Path(os.path.realpath(link.path)) for link in links)
             found |= {
                 str(place.parent / target.relative_to(siblings).parts[0])
                 for target in targets
@@ -181,9 +183,10 @@ def _linked_from(staying: list[Location]) -> set[str]:
     return found
 
 
-def _remove_snapshot(place: Location) -> None:
-    (place / MANIFEST_NAME).unlink()
+def _remove_snapshot(root: Location, place: Location) -> None:
     if isinstance(place, ObjectPath):
+        (place / MANIFEST_NAME).unlink()
         place.fs.rm(place.path, recursive=True)
     else:
-        shutil.rmtree(place)
+        assert isinstance(root, Path)
+        removed(root, place, first=MANIFEST_NAME)

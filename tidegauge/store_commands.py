@@ -1,15 +1,12 @@
 """`tidegauge store`: the tables and views, and how long results are kept."""
 
+from datetime import UTC
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from tidegauge.endings import told
 from tidegauge.terminal import plain
-
-if TYPE_CHECKING:
-    from spark_jobs.store.identity import Outcome
 
 
 @click.group("store")
@@ -52,38 +49,46 @@ def retain_command(
     Of each cluster the newest run stays whole, and so do the runs on which the life of an open breach rests. A snapshot
     goes when a newer one of its cluster is there that links nothing from it.
     """
-    from datetime import UTC, datetime, timedelta
+    from datetime import datetime, timedelta
 
+    from spark_jobs.run import NO_STORE
+    from tidegauge.dated_ahead import kept
     from tidegauge.retention import retain
 
     if facts_days is not None and facts_days > keep_days:
         raise click.UsageError("--facts-days is longer than --keep-days: facts cannot outlive their run.")
     now = datetime.now(UTC)
-    for line in retain(
-        _named(store),
-        now=now,
-        runs_before=now - timedelta(days=keep_days),
-        facts_before=now - timedelta(days=keep_days if facts_days is None else facts_days),
-        runs_root=runs_root,
-        with_snapshots=snapshots,
-        dry_run=dry_run,
-    ):
-        click.echo(plain(line))
+    url = _named(store)
+    with kept(NO_STORE if dry_run else url, met_by="tidegauge store retain") as met:
+        for line in retain(
+            url,
+            now=now,
+            runs_before=now - timedelta(days=keep_days),
+            facts_before=now - timedelta(days=keep_days if facts_days is None else facts_days),
+            runs_root=runs_root,
+            with_snapshots=snapshots,
+            dry_run=dry_run,
+            pass_over=met.pass_over,
+        ):
+            click.echo(plain(line))
 
 
 @store_group.command("names")
 @click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL, else the embedded one.")
 @told
 def names_command(store: str | None) -> None:
-    """Which cluster each name stands for, by its cluster.id, and which refused snapshots say otherwise."""
-    from spark_jobs.store import contradictions, identities, migrate
+    """Which cluster each name stands for, by its cluster.id, which refused snapshots say otherwise, and which are dated
+    in the future.
+    """
+    from spark_jobs.store import contradictions, dated_ahead, identities, migrate
+    from spark_jobs.store.dated_ahead import settling_date
     from spark_jobs.store.identity import settling
     from tidegauge import settings
-    from tidegauge.audit import store_at
+    from tidegauge.store_in_use import store_at
 
     with store_at(store or settings.store_url()) as url:
         migrate(url)
-        known, open_ones = identities(url), contradictions(url)
+        known, open_ones, ahead = identities(url), contradictions(url), dated_ahead(url)
     for each in known:
         since = f"{each.known_at:%Y-%m-%d}" + (f" (snapshot {each.snapshot_id})" if each.snapshot_id else "")
         until = f" until {each.retired_at:%Y-%m-%d}" if each.retired_at is not None else ""
@@ -98,11 +103,21 @@ def names_command(store: str | None) -> None:
                 f"{settling(one.cluster, one.cluster_id)} --rebuilt|--not-ours"
             )
         )
+    for early in ahead:
+        again = f", {early.times_met} times" if early.times_met > 1 else ""
+        told_there = f"{early.cluster}/{early.snapshot_id} at {early.place or 'a place not known'}"
+        claimed, believed = early.claimed_at_utc, early.believed_at.astimezone(UTC)
+        click.echo(
+            plain(
+                f"Dated in the future{again}: {told_there} says {claimed:%Y-%m-%d %H:%M} UTC, and it was "
+                f"{believed:%Y-%m-%d %H:%M} UTC. Set the clock or remove it, then: {settling_date(early.cluster)}"
+            )
+        )
 
 
 @store_group.command("settle")
 @click.argument("cluster")
-@click.argument("cluster_id")
+@click.argument("cluster_id", required=False)
 @click.option(
     "--rebuilt",
     "outcome",
@@ -115,30 +130,45 @@ def names_command(store: str | None) -> None:
     flag_value="not_ours",
     help="CLUSTER_ID is another cluster: its snapshots stay refused, and the alert is over.",
 )
+@click.option(
+    "--dated-ahead",
+    "outcome",
+    flag_value="dated_ahead",
+    help="CLUSTER's snapshots of the future are seen to: the clock is set, or they are removed. Takes no CLUSTER_ID.",
+)
 @click.option("--by", required=True, metavar="NAME", help="Who says so.")
 @click.option("--note", default="", help="Why, for those who ask later.")
 @click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL, else the embedded one.")
 @told
 def settle_command(
-    cluster: str, cluster_id: str, outcome: "Outcome | None", by: str, note: str, store: str | None
+    cluster: str, cluster_id: str | None, outcome: str | None, by: str, note: str, store: str | None
 ) -> None:
-    """Say what snapshots of CLUSTER_ID are, which were refused under the name CLUSTER.
+    """Say what snapshots are, which were refused under the name CLUSTER: those of CLUSTER_ID, or those of the future.
 
     After --rebuilt, what was captured of the cluster of before is still published; snapshots of CLUSTER_ID judge the
     breaches that are open, and have to be audited again where they were refused.
     """
-    from spark_jobs.store import migrate, settle
+    from spark_jobs.store import migrate, settle, settle_dated_ahead
     from tidegauge import settings
-    from tidegauge.audit import store_at
+    from tidegauge.store_in_use import store_at
 
     if outcome is None:
-        raise click.UsageError("Say what it is: --rebuilt (the same cluster, set up anew) or --not-ours (another one).")
+        raise click.UsageError(
+            "Say what it is: --rebuilt (the same cluster, set up anew) or --not-ours (another one) of a CLUSTER_ID; "
+            "--dated-ahead of snapshots of the future."
+        )
+    if (outcome == "dated_ahead") is not (cluster_id is None):
+        raise click.UsageError("--rebuilt and --not-ours need a CLUSTER_ID; --dated-ahead takes none.")
     if not by.strip():
         raise click.UsageError("--by has to name who says so, for those who ask later.")
     with store_at(store or settings.store_url()) as url:
         migrate(url)
-        over = settle(url, cluster, cluster_id, outcome, by=by.strip(), note=note)
-    is_rebuilt = outcome == "rebuilt"
+        if cluster_id is None:
+            over = settle_dated_ahead(url, cluster, by=by.strip(), note=note)
+            click.echo(plain(f"{cluster}: open alerts of snapshots of the future settled: {over}."))
+            return
+        is_rebuilt = outcome == "rebuilt"
+        over = settle(url, cluster, cluster_id, "rebuilt" if is_rebuilt else "not_ours", by=by.strip(), note=note)
     meaning = f"{cluster} stands for {cluster_id} from now on" if is_rebuilt else f"{cluster_id} is not {cluster}"
     again = " Audit its snapshots again." if is_rebuilt else ""
     click.echo(plain(f"{meaning}. Open contradictions settled: {over}.{again}"))
@@ -151,8 +181,8 @@ def settle_command(
 def dump_command(file: Path, store: str | None) -> None:
     """Write the whole store to FILE, as it is at one instant; audits may go on meanwhile."""
     from tidegauge import settings
-    from tidegauge.audit import store_at
     from tidegauge.store_dump import dump
+    from tidegauge.store_in_use import store_at
 
     with store_at(store or settings.store_url()) as url:
         dump(url, file)

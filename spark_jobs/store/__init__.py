@@ -9,6 +9,7 @@
     discard(url, run_id)                             the other way out
     acknowledge(url, cluster, breach_id, …)          somebody's word on a breach; withdraw(…) takes it back
     settle(url, cluster, cluster_id, "rebuilt", …)   somebody's word on which cluster a name stands for
+    note_dated_ahead(url, met, met_by=…)             snapshots of the future, told until settle_dated_ahead(…)
 
     retain(url, runs_before=…, facts_before=…)       what has become old goes, never what an open breach rests on
 
@@ -23,6 +24,7 @@ that names it without its password.
 
 from spark_jobs.store.acknowledgement import Acknowledgement, Verification, acknowledge, withdraw
 from spark_jobs.store.connection import connect, normalised
+from spark_jobs.store.dated_ahead import dated_ahead, note_dated_ahead, settle_dated_ahead
 from spark_jobs.store.identity import UnidentifiedError, contradictions, identities, settle, shared_names
 from spark_jobs.store.publish import Report, publish
 from spark_jobs.store.retention import Removed, retain
@@ -51,6 +53,7 @@ __all__ = [
     "acknowledge",
     "connect",
     "contradictions",
+    "dated_ahead",
     "discard",
     "grant_roles",
     "identities",
@@ -59,6 +62,7 @@ __all__ = [
     "mark_judged",
     "migrate",
     "normalised",
+    "note_dated_ahead",
     "open_run",
     "open_runs",
     "publish",
@@ -66,6 +70,7 @@ __all__ = [
     "retain",
     "schema_problem",
     "settle",
+    "settle_dated_ahead",
     "shared_names",
     "stage",
     "stage_together",

@@ -472,24 +472,3 @@ def test_a_new_run_is_seen_at_once(console: httpx.Client, filled_store: str) -> 
     assert "none open" in text_of(page(console, "/clusters/young"))
     assert "/clusters/young/breaches/b1" in links_of(page(console, "/breaches?state=resolved&cluster=young"))
     assert store.acknowledge(filled_store, "young", "b1", by="ada", until=None).outcome == "resolved"
-
-
-def test_a_refused_snapshot_is_told_on_the_fleet_and_on_its_cluster_until_somebody_settles_it(
-    console: httpx.Client, filled_store: str
-) -> None:
-    from snapshots.errors import SnapshotError
-    from tests.spark_jobs.store.test_identity import OURS, audited
-
-    hostile = "<script>alert(1)</script>\u202e"
-    audited(filled_store, "refusing", "s1", cluster_id=OURS)
-    with pytest.raises(SnapshotError):
-        audited(filled_store, "refusing", "forged", cluster_id=hostile, day=1)
-    for path in ("/", LINKS.cluster("refusing")):
-        markup = page(console, path)
-        assert f"bears the name refusing and is of cluster.id {hostile} , where {OURS} is known" in text_of(markup)
-        assert "<script>alert(1)" not in markup
-        rows = console.get(f"{path.rstrip('/')}/figures/refused.json").json()["rows"]
-        assert [(row["snapshot_id"], row["refusals"]) for row in rows] == [("forged", 1)]
-    assert "Refused snapshots" not in page(console, LINKS.cluster("production"))
-    store.settle(filled_store, "refusing", hostile, "not_ours", by="ada")
-    assert "Refused snapshots" not in page(console, "/")

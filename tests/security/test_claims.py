@@ -1,6 +1,7 @@
 """What a snapshot claims of its cluster and of the past, against what the store knows, by the commands as they are."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,43 @@ def test_one_cluster_under_two_names_is_told(tmp_path: Path) -> None:
     assert "is of a cluster that is published as prod too" in done.stderr
     assert "The same cluster, by its cluster.id, is published as prod too." in done.stdout
     assert json.loads((tmp_path / "two" / "report.json").read_text())["run"]["same_cluster_as"] == ["prod"]
+
+
+def dated_ahead(home: Path) -> list[str]:
+    """What the store of this home tells of snapshots of the future."""
+    lines = tidegauge("store", "names", home=home).stdout.splitlines()
+    return [line for line in lines if line.startswith("Dated in the future")]
+
+
+def test_a_snapshot_of_the_future_is_told_to_who_reads_no_standard_error(tmp_path: Path) -> None:
+    """Where it is audited by its name, and where `latest` takes another one instead and the audit ends well."""
+    home, root = tmp_path / "home", tmp_path / "snapshots"
+    sound = taken(written(root / "c" / "sound", small_world()))
+    ahead_ms = int((datetime.now(UTC) + timedelta(days=1)).timestamp() * 1000)
+    forged = taken(written(root / "c" / "forged", small_world()), at_ms=ahead_ms)
+
+    refused = tidegauge("audit", forged, "--out", tmp_path / "one", home=home)
+    assert refused.returncode == 2, refused.stderr
+    (told,) = dated_ahead(home)
+    assert told.startswith(f"Dated in the future: c/forged at {forged} says ")
+    settled = tidegauge("store", "settle", "c", "--dated-ahead", "--by", "sre", home=home)
+    assert settled.stdout == "c: open alerts of snapshots of the future settled: 1.\n", settled.stderr
+    assert dated_ahead(home) == []
+
+    latest = ("audit", "latest", "--cluster", "c", "--snapshots", root, "--out", tmp_path / "two")
+    done = tidegauge(*latest, home=home)
+    assert done.returncode in (0, 1), done.stderr
+    assert (tmp_path / "two" / "report.json").exists(), f"of {sound}"
+    assert dated_ahead(home) != []
+    assert tidegauge("store", "settle", "c", OTHER, "--dated-ahead", "--by", "sre", home=home).returncode == 2
+    assert tidegauge("store", "settle", "c", "--not-ours", "--by", "sre", home=home).returncode == 2
+
+
+def test_a_store_that_cannot_be_reached_changes_nothing_about_the_refusal(tmp_path: Path) -> None:
+    forged = taken(written(tmp_path / "c", small_world()), at_ms=253_402_300_799_999)
+    away = "postgresql+psycopg2://nobody:secret@127.0.0.1:1/none"
+    done = tidegauge("audit", forged, "--out", tmp_path / "out", "--store", away, home=tmp_path / "home")
+    assert done.returncode == 2, done.stderr
+    assert "No alert tells of what is dated in the future, since the store could not keep it: " in done.stderr
+    assert "secret" not in done.stderr
+    assert "c/c says that it was captured at 9999-12-31 23:59:59 UTC" in done.stderr.replace("\n", " ")

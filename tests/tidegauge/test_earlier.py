@@ -19,6 +19,7 @@ from snapshots.manifest import (
 from spark_jobs import store
 from tests.spark_jobs.store.helpers import report
 from tidegauge.already import not_yet
+from tidegauge.dated_ahead import Met
 from tidegauge.earlier import earlier_of
 
 
@@ -133,9 +134,12 @@ def test_what_is_dated_in_the_future_is_nobody_s_earlier_one(
 ) -> None:
     said: list[str] = []
     now = datetime(2026, 1, 4, tzinfo=UTC)  # by which the fifth day and those after it are forged
-    of_a_store = earlier_of([str(week[7])], url=store_url, cluster=None, say=said.append, now=now)
+    met = Met(said.append)
+    of_a_store = earlier_of([str(week[7])], url=store_url, cluster=None, say=said.append, now=now, met=met)
+    assert {snapshot_id for _, snapshot_id in met.found} == {"day-5", "day-6", "day-7"}, "itself among them"
     assert of_a_store == {str(week[7]): str(week[4])}
-    assert "day-6 is passed over: it is dated 2026-01-06 00:00:00 UTC" in said
+    told = "is passed over: it is dated 2026-01-06 00:00:00 UTC, and here it is 2026-01-04 00:00:00 UTC"
+    assert any(f"day-6 {told}" in line for line in said)
     since = datetime(2026, 1, 7, tzinfo=UTC)
     of_an_interval = earlier_of([str(week[7])], url=store_url, cluster=None, say=said.append, since=since, now=now)
     assert of_an_interval == of_a_store

@@ -8,6 +8,7 @@ import pytest
 from kafka_log.types import BrokerId
 from snapshots.errors import SnapshotError
 from snapshots.manifest import MANIFEST_NAME, BrokerCapture, Consistency, Manifest, Mode, Source, to_json
+from tidegauge.dated_ahead import Met
 from tidegauge.latest import When, resolve, resolve_all
 
 
@@ -99,11 +100,11 @@ def test_what_is_dated_in_the_future_is_never_the_latest_and_is_told(days, when,
     last = resolve_all(("latest",), "prod", when, now=NOW)
     dated(days / "forged", NOW + ahead)
     said = []
-    assert resolve_all(("latest",), "prod", when, now=NOW, say=said.append) == last
+    assert resolve_all(("latest",), "prod", when, now=NOW, pass_over=Met(said.append).pass_over) == last
     assert len(said) == 1
     assert f"{days / 'forged'} is passed over: it is dated" in said[0]
     assert "and here it is 2026-01-04 00:00:00 UTC" in said[0]
-    every = resolve_all(("all",), "prod", when, now=NOW, say=said.append)
+    every = resolve_all(("all",), "prod", when, now=NOW, pass_over=Met(said.append).pass_over)
     assert str(days / "forged") in every, "an audit refuses it by its name"
 
 
@@ -115,4 +116,4 @@ def test_clocks_may_differ_a_little(days):
 def test_where_all_are_of_the_future_there_is_none(tmp_path):
     dated(tmp_path / "prod" / "forged", NOW + timedelta(days=1))
     with pytest.raises(SnapshotError, match="No snapshot of prod"):
-        resolve_all(("latest",), "prod", root=str(tmp_path), now=NOW, say=lambda _: None)
+        resolve_all(("latest",), "prod", root=str(tmp_path), now=NOW, pass_over=lambda _: None)

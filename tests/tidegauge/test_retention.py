@@ -9,8 +9,11 @@ import pytest
 
 from kafka_log.types import BrokerId
 from snapshots.manifest import BrokerCapture, Consistency, Manifest, Mode, Source, to_json
+from snapshots.removal import removed
 from spark_jobs import store
+from tests.snapshots.test_removal import deep
 from tests.spark_jobs.store.helpers import audit
+from tidegauge.dated_ahead import Met
 from tidegauge.retention import retain
 
 NOW = datetime.now(UTC)
@@ -64,7 +67,7 @@ def told(
             runs_root=runs,
             with_snapshots=snapshots,
             dry_run=dry_run,
-            say=say,
+            pass_over=Met(say).pass_over,
         )
     )
 
@@ -152,3 +155,19 @@ def test_snapshots_dated_in_the_future_let_no_other_go(
     assert sorted(p.name for p in cluster.iterdir()) == ["b", "c", "forged", "forged too", "of a time to come"]
     assert len(said) == 3
     assert any("forged is passed over: it is dated 9999-01-01 00:00:00 UTC, and here it is" in line for line in said)
+
+
+def test_a_snapshot_of_5000_levels_goes_and_one_with_links_in_a_circle_stays(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEGAUGE_SNAPSHOTS", str(tmp_path / "snapshots"))
+    cluster = tmp_path / "snapshots" / "c"
+    places = [snapshot(cluster, name, days_ago=age) for name, age in (("a", 50), ("b", 40), ("c", 30), ("d", 1))]
+    deep(places[0] / "deep", 5000)
+    deep(places[3] / "deep", 5000)
+    (places[3] / "circle").symlink_to("circle")
+    (cluster / "link").symlink_to(places[2])
+    assert f"{places[0]} removed" in told(url, tmp_path / "runs", snapshots=True)
+    assert not places[0].exists()
+    assert (cluster / "link" / "MANIFEST.json").exists()
+    removed(cluster, places[3])  # pytest could not

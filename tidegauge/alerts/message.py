@@ -9,13 +9,14 @@ from typing import Final
 
 from expectations.data_docs import runbook_path
 from expectations.registry import CATALOGUE
-from tidegauge.alerts.model import NO_FRESH_AUDIT, OTHER_CLUSTER, RISK, Alert, Word
+from tidegauge.alerts.model import DATED_AHEAD, NO_FRESH_AUDIT, OTHER_CLUSTER, REFUSALS, RISK, Alert, Word
 from tidegauge.console.addresses import Links
 from tidegauge.terminal import unlinked
 
 MOST_IN_A_DIGEST: Final = 10
 _LINES_OF_AN_ARGUMENT: Final = 6
 _OF_NAMES: Final = "docs/guides/store.md#which-cluster-a-name-stands-for"
+_OF_DATES: Final = "docs/guides/store.md#snapshots-of-the-future"
 _OF_RISKS: Final = "docs/guides/alerts.md#risks"
 _INVARIANTS: Final = "docs/invariants/README.md"
 
@@ -34,6 +35,8 @@ def runbook(alert: Alert, console: str | None) -> str:
         return _OF_RISKS
     if alert.name == OTHER_CLUSTER:
         return _OF_NAMES
+    if alert.name == DATED_AHEAD:
+        return _OF_DATES
     if console:
         return Links(console).invariant(alert.code)
     # By the code: an alert whose breach the store no longer holds has lost the invariant's name.
@@ -46,7 +49,7 @@ def page(alert: Alert, console: str | None) -> str | None:
     if console is None:
         return None
     links = Links(console)
-    if alert.name in (NO_FRESH_AUDIT, OTHER_CLUSTER, RISK):
+    if alert.name in (NO_FRESH_AUDIT, RISK) or alert.name in REFUSALS:
         return links.cluster(alert.key.cluster)
     return links.breach(alert.key.cluster, alert.key.name)
 
@@ -56,7 +59,7 @@ def text(alert: Alert, console: str | None) -> str:
     lines = [unlinked(line) for line in alert.explanation[:_LINES_OF_AN_ARGUMENT]]
     if alert.word is Word.RESOLVED:
         assert alert.resolved_at is not None
-        why = "somebody settled it" if alert.name == OTHER_CLUSTER else "the audit of that instant no longer finds it"
+        why = "somebody settled it" if alert.name in REFUSALS else "the audit of that instant no longer finds it"
         lines = [f"Over since {alert.resolved_at:%Y-%m-%d %H:%M} UTC: {why}."]
     elif alert.records:
         lines.append(f"Records {'at risk' if alert.risk else 'concerned'}: {alert.records}.")

@@ -1,8 +1,8 @@
 """What an alert is, and what has been told of it.
 
 In: nothing. Out: `Alert`, one breach that is a root, one cluster without a fresh audit, one whose name snapshots of
-another one bear, or one risk; and `Told`. The rule that must hold: an alert has one identity for as long as it lasts,
-whatever the runs that see it say anew.
+another one bear, one with snapshots of the future, or one risk; and `Told`. The rule that must hold: an alert has one
+identity for as long as it lasts, whatever the runs that see it say anew.
 """
 
 from collections.abc import Mapping
@@ -13,6 +13,9 @@ from typing import Final
 
 NO_FRESH_AUDIT: Final = "NoFreshAudit"
 OTHER_CLUSTER: Final = "SnapshotOfAnotherCluster"
+DATED_AHEAD: Final = "SnapshotDatedAhead"
+REFUSALS: Final = frozenset({OTHER_CLUSTER, DATED_AHEAD})
+"""Snapshots that were refused: such an alert lasts until somebody settles it."""
 RISK: Final = "Risk"
 
 
@@ -29,7 +32,7 @@ class AlertKey:
 
     cluster: str
     name: str
-    """The breach's id, the risk's, the other cluster's, or `NO_FRESH_AUDIT`."""
+    """The breach's id, the risk's, the other cluster's, `dated-ahead`, or `NO_FRESH_AUDIT`."""
     opening: str
     """The number of the opening; for a stale cluster the instant of its newest snapshot."""
 
@@ -42,7 +45,7 @@ class Alert:
     severity: str
     code: str
     name: str
-    """The invariant's name, `NO_FRESH_AUDIT`, `OTHER_CLUSTER` or `RISK`."""
+    """The invariant's name, `NO_FRESH_AUDIT`, one of `REFUSALS`, or `RISK`."""
     subject: Mapping[str, str]
     explanation: tuple[str, ...]
     """The argument, a line each."""

@@ -52,6 +52,7 @@ _COSTS: Final = (
     ("losing", "lose committed records"), ("unavailable", "have no leader"),
     ("unclean", "get a leader that was not in sync"), ("refusing", "refuse acks=all"),
 )  # fmt: skip
+_REASONS: Final = ("dated_ahead", "other_cluster")
 _RISKS: Final = "SELECT * FROM tidegauge.v_risk_count ORDER BY cluster, failures"
 """A cluster that no topic could be judged of has no row: nothing known is not the same as no risk."""
 
@@ -100,6 +101,7 @@ class _Latest(Collector):
             ("cluster", "verdict"),
             [((row["cluster"], v), row[v]) for row in rows for v in ("holds", "breached", "unknown")],
         )
+        yield _refusals([row["cluster"] for row in rows], clusters.refusals(self._store))
         yield from _risks(self._store.rows(_RISKS))
         worst = self._store.rows(_PARTITIONS, limit=MOST_PARTITIONS)
         for column, name, words in _OF_PARTITION:
@@ -110,6 +112,18 @@ class _Latest(Collector):
                 ("cluster", "topic", "partition"),
                 values,
             )
+
+
+def _refusals(known: Sequence[str], rows: Sequence[Row]) -> Metric:
+    """Of clusters without a published run too: their first snapshot may be the one that was refused."""
+    open_ones = {(cluster, reason): 0 for cluster in known for reason in _REASONS}
+    open_ones |= {(row["cluster"], row["reason"]): row["open"] for row in rows}
+    return _gauge(
+        "open_refusals",
+        "Refusals of snapshots that nobody has settled: another cluster.id than the name stands for, or a future date",
+        ("cluster", "reason"),
+        list(open_ones.items()),
+    )
 
 
 def _risks(rows: Sequence[Row]) -> Iterator[Metric]:

@@ -28,11 +28,12 @@ from snapshots.errors import SnapshotError
 from snapshots.whole_files import write_whole
 from spark_jobs.run import NO_STORE
 from tidegauge import settings
-from tidegauge.audit import audit, store_at
+from tidegauge.audit import audit
 from tidegauge.scoring.cases import Case, load, save, scenario_cases, world_cases
 from tidegauge.scoring.marks import Marks, mark
 from tidegauge.scoring.score import Score, counted, from_json
 from tidegauge.scoring.table import tables
+from tidegauge.store_in_use import store_at
 
 Progress = Callable[[str], None]
 

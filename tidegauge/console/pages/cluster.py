@@ -6,7 +6,7 @@ from tidegauge.console.database import Row
 from tidegauge.console.figures import figure
 from tidegauge.console.pages.breaches import BREACH_COLUMNS
 from tidegauge.console.pages.charts import SEVERITY_SERIES, over_time
-from tidegauge.console.pages.fleet import REFUSED_COLUMNS, TREND_COLUMNS
+from tidegauge.console.pages.fleet import AHEAD_COLUMNS, REFUSED_COLUMNS, TREND_COLUMNS
 from tidegauge.console.reading import breaches, clusters, partitions
 from tidegauge.console.refusal import not_found
 from tidegauge.console.web import Asked, Page, add_page
@@ -72,11 +72,13 @@ def cluster(asked: Asked) -> Page:
     open_transactions = clusters.open_transactions(asked.store, run_id, asked.size)
     unread = clusters.unread(asked.store, run_id, asked.size)
     refused = clusters.refused(asked.store, asked.size, name)
+    ahead = clusters.dated_ahead(asked.store, asked.size, name)
     return Page(
         template="cluster.html.j2",
         values={
             "cluster": row,
             "refused": refused,
+            "ahead": ahead,
             "topics": topics,
             "prefix": prefix,
             "brokers": brokers,
@@ -104,6 +106,7 @@ def cluster(asked: Asked) -> Page:
             "coverage": figure(points, *_COVERAGE_COLUMNS),
             "unread": figure(unread, "path", "reason"),
             "refused": figure(refused, *REFUSED_COLUMNS),
+            "dated-ahead": figure(ahead, *AHEAD_COLUMNS),
             "risks": figure(risks, *_RISK_COLUMNS),
             "transactions": figure(open_transactions, *_TRANSACTION_COLUMNS),
             "breaches": figure(worst.rows, *BREACH_COLUMNS),

@@ -22,6 +22,9 @@ REFUSED_COLUMNS = (
     "cluster", "cluster_id", "known_cluster_id", "snapshot_id", "place", "captured_at", "began_at", "refused_at",
     "refusals",
 )  # fmt: skip
+AHEAD_COLUMNS = (
+    "cluster", "snapshot_id", "place", "claimed_at", "believed_at", "met_by", "began_at", "met_at", "times_met",
+)  # fmt: skip
 _WORST_SHOWN = 8
 
 
@@ -36,11 +39,13 @@ def fleet(asked: Asked) -> Page:
     trends = clusters.trend(asked.store)
     worst = breaches.listed(asked.store, breaches.Filters(), after=None, size=_WORST_SHOWN)
     refused = clusters.refused(asked.store, asked.size)
+    ahead = clusters.dated_ahead(asked.store, asked.size)
     return Page(
         template="fleet.html.j2",
         values={
             "clusters": rows,
             "refused": refused,
+            "ahead": ahead,
             "counts": breaches.counts(asked.store),
             "worst": worst.rows,
             "more": worst.after is not None,
@@ -49,6 +54,7 @@ def fleet(asked: Asked) -> Page:
         figures={
             "clusters": figure(rows, *_COLUMNS),
             "refused": figure(refused, *REFUSED_COLUMNS),
+            "dated-ahead": figure(ahead, *AHEAD_COLUMNS),
             "trend": figure((p for points in trends.values() for p in points), *TREND_COLUMNS),
         },
     )

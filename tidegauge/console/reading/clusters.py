@@ -60,6 +60,19 @@ SELECT cluster, cluster_id, known_cluster_id, snapshot_id, place, captured_at, b
 FROM tidegauge.v_cluster_contradiction
 WHERE is_open AND (CAST(:cluster AS text) IS NULL OR cluster = :cluster) ORDER BY refused_at DESC LIMIT :limit
 """
+_AHEAD = """
+SELECT cluster, snapshot_id, place, to_char(claimed_at_utc, 'YYYY-MM-DD HH24:MI "UTC"') AS claimed_at, believed_at,
+       met_by, began_at, met_at, times_met
+FROM tidegauge.v_dated_ahead
+WHERE is_open AND (CAST(:cluster AS text) IS NULL OR cluster = :cluster) ORDER BY met_at DESC LIMIT :limit
+"""
+_REFUSALS = """
+SELECT cluster, 'other_cluster' AS reason, count(*) AS open FROM tidegauge.v_cluster_contradiction
+WHERE is_open GROUP BY 1
+UNION ALL
+SELECT cluster, 'dated_ahead', count(*) FROM tidegauge.v_dated_ahead WHERE is_open GROUP BY 1
+ORDER BY 1, 2
+"""
 _UNREAD = """
 SELECT u ->> 'path' AS path, u ->> 'reason' AS reason
 FROM tidegauge.v_run r, jsonb_array_elements(coalesce(r.coverage -> 'unread', '[]')) AS u
@@ -93,6 +106,16 @@ def trend(store: Reader, name: str | None = None) -> Mapping[str, Sequence[Row]]
 def refused(store: Reader, limit: int, name: str | None = None) -> Sequence[Row]:
     """Refused snapshots of other clusters than their names stand for, of which nobody has said what they are."""
     return store.rows(_REFUSED, cluster=name, limit=limit)
+
+
+def dated_ahead(store: Reader, limit: int, name: str | None = None) -> Sequence[Row]:
+    """Clusters with snapshots that are dated in the future, of which nobody has said why."""
+    return store.rows(_AHEAD, cluster=name, limit=limit)
+
+
+def refusals(store: Reader) -> Sequence[Row]:
+    """How many refusals of each kind nobody has settled, by cluster; none of a cluster without."""
+    return store.rows(_REFUSALS)
 
 
 def brokers(store: Reader, name: str) -> Sequence[Row]:
