@@ -37,8 +37,7 @@ import yaml
 from psycopg2.extras import Json
 
 from expectations.catalogue.model import Invariant
-from expectations.catalogue.registry import CATALOGUE, RULESET_VERSION
-from expectations.suites import by_relation
+from expectations.catalogue.registry import CATALOGUE, RULESET_VERSION, by_relation
 from expectations.verdicts import breach_query, count_query
 from snapshots.adopt import open_snapshot
 from spark_jobs import store

@@ -12,10 +12,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
+from expectations.agreement import Validation
 from expectations.catalogue.model import Invariant
 from expectations.catalogue.registry import CATALOGUE
 from expectations.causes import CAUSES
-from expectations.suites import Validation
 from expectations.verdicts import shown
 
 FAMILIES: Final[Mapping[str, str]] = {

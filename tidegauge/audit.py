@@ -195,9 +195,7 @@ class _Warm(threading.Thread):
         from contextlib import suppress
 
         with suppress(ImportError):
-            from expectations.suites import warm_up
-
-            warm_up()
+            import expectations.gx.validation  # noqa: F401
 
 
 def store_at(url: str | None) -> AbstractContextManager[str]:

@@ -1,11 +1,11 @@
 """The catalogue: every invariant by its code, in code order.
 
-In: the family modules. Out: `CATALOGUE` and `RULESET_VERSION`. The rule that must hold: a code names one invariant, for
-ever; a change that may change a verdict changes `RULESET_VERSION`, so that runs under old and new rules stand side by
-side.
+In: the family modules. Out: `CATALOGUE`, the same by relation, and `RULESET_VERSION`. The rule that must hold: a code
+names one invariant, for ever; a change that may change a verdict changes `RULESET_VERSION`, so that runs under old and
+new rules stand side by side.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
 from typing import Final
@@ -63,3 +63,11 @@ def _by_code(invariants: Iterable[Invariant]) -> Mapping[str, Invariant]:
 
 
 CATALOGUE: Final = _by_code(_invariants())
+
+
+def by_relation(invariants: Iterable[Invariant]) -> Mapping[str, Sequence[Invariant]]:
+    """Relation -> its invariants, both in a fixed order."""
+    members: dict[str, list[Invariant]] = {}
+    for invariant in sorted(invariants, key=lambda i: (i.relation, i.code)):
+        members.setdefault(invariant.relation, []).append(invariant)
+    return members

@@ -11,8 +11,9 @@ import sqlalchemy as sa
 import yaml
 from sqlalchemy.dialects.postgresql import JSONB
 
-from expectations.catalogue.registry import CATALOGUE
-from expectations.suites import Validation, by_relation, confirm, validate
+from expectations.agreement import Validation, confirm
+from expectations.catalogue.registry import CATALOGUE, by_relation
+from expectations.gx.validation import validate
 from expectations.verdicts import (
     NOTHING_TO_CHECK,
     Breach,

@@ -12,8 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
-from expectations.catalogue.registry import CATALOGUE
-from expectations.suites import by_relation
+from expectations.catalogue.registry import CATALOGUE, by_relation
 from expectations.verdicts import Breach, InvariantResult, breach_query, count_query, explain, fold, results
 from spark_jobs.missing_evidence import kept, missing_in
 from spark_jobs.relations import COMMON, RELATIONS
