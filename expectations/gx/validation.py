@@ -10,11 +10,8 @@ costs some tens of milliseconds whatever it looks at. Each expectation counts, r
 come from `verdicts.breach_query`, without the library's limit of 200.
 """
 
-import logging
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, Final
 
 import great_expectations as gx
@@ -32,6 +29,7 @@ from expectations.agreement import Validation
 from expectations.catalogue.model import Invariant
 from expectations.catalogue.registry import CATALOGUE, by_relation
 from expectations.errors import EvaluationError
+from expectations.gx.quiet import quiet
 from expectations.gx.suites import suites
 
 _RESULT_FORMAT: Final = "SUMMARY"
@@ -57,7 +55,7 @@ def validate(
             raise EvaluationError(f"The run id {run_id!r} holds other characters than letters, digits and _.+-.")
     members = by_relation(judged)
     found: dict[str, dict[str, Validation]] = {run_id: {} for run_id in run_ids}
-    with _quiet():
+    with quiet():
         context = gx.get_context(mode="ephemeral", project_config=_project())
         try:
             source = context.data_sources.add_postgres(name="store", connection_string=_connection_string(engine_url))
@@ -145,21 +143,3 @@ def _message(exception_info: Mapping[str, Any]) -> str:
     if "exception_message" in exception_info:
         return str(exception_info["exception_message"])
     return "; ".join(str(i["exception_message"]) for i in exception_info.values() if isinstance(i, Mapping))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Great Expectations logs and draws progress bars on standard error; nothing of that is a finding."""
-    before = os.environ.get("TQDM_DISABLE")
-    logger = logging.getLogger("great_expectations")
-    level = logger.level
-    os.environ["TQDM_DISABLE"] = "1"
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-        if before is None:
-            del os.environ["TQDM_DISABLE"]
-        else:
-            os.environ["TQDM_DISABLE"] = before
