@@ -5,7 +5,8 @@ only one of them gives.
 
 Both put the catalogue's predicate to the same Postgres, so this is a check on how results are asked for, collected and
 read: rows of another run, a limit, an exception that was taken for an answer, facts that changed in between. It says
-nothing about whether a predicate means what was meant.
+nothing about what a predicate means: that is judged by the tests, which read it by a parser of their own
+(`tests/judges`).
 """
 
 from collections.abc import Iterable, Mapping
