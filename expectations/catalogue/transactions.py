@@ -228,18 +228,19 @@ HANGING_TXN = Invariant(
         Unknown(reason="the instant of the capture is not known", when="hanging AND captured_at_ms IS NULL"),
         Unknown(
             reason="too young to tell",
-            # Until the longest timeout has passed, the coordinator may still be about to write.
-            when="hanging AND captured_at_ms - last_timestamp_ms <= max_transaction_timeout_ms",
+            # Until the longest timeout has passed, the coordinator may still be about to write. A record's instant is
+            # its producer's word, and brokers take any number: nothing is subtracted from it, or 64 bits may not do.
+            when="hanging AND last_timestamp_ms >= captured_at_ms - max_transaction_timeout_ms",
         ),
         Unknown(
             reason="copy skew",
             when="hanging AND NOT snapshot_quiet "
-            f"AND captured_at_ms - last_timestamp_ms <= max_transaction_timeout_ms + {_COPY_SKEW_MS}",
+            f"AND last_timestamp_ms >= captured_at_ms - max_transaction_timeout_ms - {_COPY_SKEW_MS}",
         ),
     ),
-    breach_when="outcome = 'open' AND hanging AND captured_at_ms - last_timestamp_ms > max_transaction_timeout_ms",
+    breach_when="outcome = 'open' AND hanging AND last_timestamp_ms < captured_at_ms - max_transaction_timeout_ms",
     derived=(
-        ("idle_for_ms", "captured_at_ms - last_timestamp_ms"),
+        ("idle_for_ms", "CASE WHEN last_timestamp_ms >= 0 THEN captured_at_ms - last_timestamp_ms END"),
         ("may_run_for_ms", "max_transaction_timeout_ms"),
         ("nobody", "CASE WHEN transactional_id IS NULL THEN 'No transactional id' END"),
         ("not_listed", "CASE WHEN coordinator_lists_partition IS NOT TRUE THEN 'does not list this partition' END"),
@@ -287,7 +288,7 @@ OPEN_TXN_KNOWN = Invariant(
             # after it, it may have ended the transaction meanwhile; not so if it never heard of it, or still is where
             # InitProducerId left it.
             when=f"""hanging AND NOT snapshot_quiet AND (
-                captured_at_ms - first_timestamp_ms <= {_COPY_SKEW_MS}
+                first_timestamp_ms >= captured_at_ms - {_COPY_SKEW_MS}
                 OR NOT (coordinator_state IS NULL
                         OR (coordinator_state = 'Empty' AND coordinator_producer_epoch <= producer_epoch)))""",
         ),
