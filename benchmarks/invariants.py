@@ -37,8 +37,7 @@ import yaml
 from psycopg2.extras import Json
 
 from expectations.model import Invariant
-from expectations.registry import CATALOGUE, RULESET_VERSION, folder_name
-from expectations.suites import by_relation
+from expectations.registry import CATALOGUE, RULESET_VERSION, by_relation, folder_name
 from expectations.verdicts import breach_query, count_query
 from snapshots.adopt import open_snapshot
 from spark_jobs import store

@@ -12,10 +12,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
+from expectations.agreement import Validation
 from expectations.causes import CAUSES
 from expectations.model import Invariant
 from expectations.registry import CATALOGUE, folder_name
-from expectations.suites import Validation
 from expectations.verdicts import shown
 
 FAMILIES: Final[Mapping[str, str]] = {

@@ -1,13 +1,13 @@
 """The catalogue: every invariant by its code, in code order.
 
-In: the folders of `expectations.invariants`. Out: `CATALOGUE` and `RULESET_VERSION`. A code names one invariant, for
-ever; a change that may change a verdict changes `RULESET_VERSION`, so that runs under old and new rules stand side by
-side.
+In: the folders of `expectations.invariants`. Out: `CATALOGUE`, the same by relation, and `RULESET_VERSION`. A code
+names one invariant, for ever; a change that may change a verdict changes `RULESET_VERSION`, so that runs under old and
+new rules stand side by side.
 """
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType, ModuleType
 from typing import Final
@@ -48,3 +48,11 @@ def _folders(package: ModuleType) -> Iterator[str]:
 
 
 CATALOGUE: Final = found_in(invariants)
+
+
+def by_relation(invariants: Iterable[Invariant]) -> Mapping[str, Sequence[Invariant]]:
+    """Relation -> its invariants, both in a fixed order."""
+    members: dict[str, list[Invariant]] = {}
+    for invariant in sorted(invariants, key=lambda i: (i.relation, i.code)):
+        members.setdefault(invariant.relation, []).append(invariant)
+    return members

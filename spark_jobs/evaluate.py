@@ -19,12 +19,12 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 
 from expectations import errors as expectation_errors
+from expectations.agreement import Validation, confirm
 from expectations.data_docs import pages_of
 from expectations.diagnosis import Copies, Place, diagnose
 from expectations.evidence import Evidence
 from expectations.model import Invariant, Severity
-from expectations.registry import CATALOGUE, RULESET_VERSION
-from expectations.suites import Validation, by_relation, confirm, validate
+from expectations.registry import CATALOGUE, RULESET_VERSION, by_relation
 from expectations.verdicts import Breach, InvariantResult, breach_query, count_query, explain, fold, results
 from snapshots.errors import SnapshotError
 from snapshots.manifest import Source
@@ -166,7 +166,7 @@ def _previous_id(snapshot: AuditedSnapshot) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What both judges say of one run: the same."""
+    """What Great Expectations and our own queries say of one run: the same."""
 
     verdicts: tuple[InvariantResult, ...]
     breaches: tuple[Breach, ...]
@@ -183,6 +183,8 @@ def judge(
     """Judges what is staged under runs, by our own queries and by Great Expectations. Raises StoreError, and
     EvaluationError where the two do not agree. `missing`: by run, the evidence that its snapshot lacks.
     """
+    from expectations.gx.validation import validate  # seconds; whoever wants no verdict does not wait for them
+
     try:
         validations = validate(url, run_ids, invariants=invariants)
         judged = _judge(url, run_ids, invariants, validations, missing)

@@ -34,6 +34,7 @@ LONGEST_FIRST = (
     "tests/sim_engine/test_worlds.py",
     "tests/real_kafka/test_cluster_answers.py",
     "tests/tidegauge/test_audit.py",
+    "tests/expectations/gx/test_project.py",
     "tests/real_kafka/test_unclean_election.py",
     "tests/tidegauge/test_score_dag.py",
     "tests/object_store/test_audit_from_url.py",

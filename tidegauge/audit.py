@@ -206,9 +206,7 @@ class _Warm(threading.Thread):
         from contextlib import suppress
 
         with suppress(ImportError):
-            from expectations.suites import warm_up
-
-            warm_up()
+            import expectations.gx.validation  # noqa: F401
 
 
 def _spark_steps(run: Run, master: str, progress: Progress, met: Met) -> None:

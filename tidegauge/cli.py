@@ -30,6 +30,7 @@ from tidegauge.dev.command import dev_group
 from tidegauge.endings import EXIT_BREACHES, EXIT_ENVIRONMENT, EXIT_OUR_FAULT, EXIT_UNUSABLE, ends_by_signal
 from tidegauge.endings import progress as _progress
 from tidegauge.endings import told as _told
+from tidegauge.gx_commands import gx_group
 from tidegauge.metadata_command import metadata_command
 from tidegauge.scoring.command import score_command
 from tidegauge.store_commands import store_group
@@ -64,6 +65,7 @@ main.add_command(audit_command)
 main.add_command(console_command)
 main.add_command(dev_group)
 main.add_command(explain_command)
+main.add_command(gx_group)
 main.add_command(job_command)
 main.add_command(metadata_command)
 main.add_command(salvage_command)

@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from expectations.registry import CATALOGUE, RULESET_VERSION
-from expectations.suites import by_relation
+from expectations.registry import CATALOGUE, RULESET_VERSION, by_relation
 from expectations.verdicts import breach_query, count_query, explain, fold, results
 from spark_jobs import store
 from spark_jobs.fact_files import relation_table

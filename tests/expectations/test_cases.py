@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 import yaml
-from sqlalchemy.dialects.postgresql import JSONB
 
 from expectations import invariants
-from expectations.registry import CATALOGUE, folder_name
-from expectations.suites import Validation, by_relation, confirm, validate
+from expectations.agreement import Validation, confirm
+from expectations.gx.validation import validate
+from expectations.registry import CATALOGUE, by_relation, folder_name
 from expectations.verdicts import (
     NOTHING_TO_CHECK,
     Breach,
@@ -23,33 +23,10 @@ from expectations.verdicts import (
     explain,
     results,
 )
-from spark_jobs.relations import RELATIONS
+from tests.fact_tables import made_anew
 
 FOLDERS = Path(invariants.__path__[0])
 SOUND_ROWS = yaml.safe_load((FOLDERS / "sound_rows.yaml").read_text(encoding="utf-8"))
-TYPES: Mapping[str, Any] = {
-    "int64": sa.BigInteger(),
-    "int32": sa.Integer(),
-    "string": sa.Text(),
-    "bool": sa.Boolean(),
-    "int32[]": sa.ARRAY(sa.Integer()),
-    "string[]": sa.ARRAY(sa.Text()),
-    "json": JSONB(none_as_null=True),
-}
-
-
-def staging_tables(schema: str) -> Mapping[str, sa.Table]:
-    """Relation -> a table with its columns and the run's id."""
-    metadata = sa.MetaData(schema=schema)
-    return {
-        relation.name: sa.Table(
-            relation.name,
-            metadata,
-            *(sa.Column(name, sa.Text) for name in ("run_id", "cluster", "snapshot_id")),
-            *(sa.Column(c.name, TYPES[c.type]) for c in relation.columns),
-        )
-        for relation in RELATIONS.values()
-    }
 
 
 def folder_of(code: str) -> Path:
@@ -87,11 +64,8 @@ class Judged:
 @pytest.fixture(scope="module")
 def judged(store_url: str) -> Iterator[Judged]:
     engine = sa.create_engine(store_url)
-    tables = staging_tables("cases")
     with engine.begin() as connection:
-        connection.execute(sa.text("DROP SCHEMA IF EXISTS cases CASCADE"))
-        connection.execute(sa.text("CREATE SCHEMA cases"))
-        next(iter(tables.values())).metadata.create_all(connection)
+        tables = made_anew(connection, "cases")
         for code, invariant in CATALOGUE.items():
             for name, case in cases_of(code).items():
                 row = {"cluster": "c", "snapshot_id": "s"} | SOUND_ROWS[invariant.relation] | case["row"]

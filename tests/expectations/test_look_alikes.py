@@ -19,7 +19,8 @@ from expectations.verdicts import count_query, results
 from tests.conftest import Golden
 from tests.expectations.look_alike_looks import LOOKS
 from tests.expectations.look_alike_made import MADE, Made
-from tests.expectations.test_cases import SOUND_ROWS, cases_of, staging_tables
+from tests.expectations.test_cases import SOUND_ROWS, cases_of
+from tests.fact_tables import made_anew
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import derived
 
@@ -76,11 +77,8 @@ def test_each_is_shown_for_every_invariant_that_it_might_deceive(look_alike: Map
 def staged(store_url: str) -> Iterator[sa.Connection]:
     """Each case's row, in a run of the case's name."""
     engine = sa.create_engine(store_url)
-    tables = staging_tables("look_alikes")
     with engine.begin() as connection:
-        connection.execute(sa.text("DROP SCHEMA IF EXISTS look_alikes CASCADE"))
-        connection.execute(sa.text("CREATE SCHEMA look_alikes"))
-        next(iter(tables.values())).metadata.create_all(connection)
+        tables = made_anew(connection, "look_alikes")
         for case in {case for each in LOOK_ALIKES for case in each.get("rows", {})}:
             code, name = case.split("/")
             relation = CATALOGUE[code].relation

@@ -5,32 +5,22 @@ Great Expectations, which have tests of their own.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import JSONB
 
-from expectations.registry import CATALOGUE
-from expectations.suites import by_relation
+from expectations.registry import CATALOGUE, by_relation
 from expectations.verdicts import Breach, InvariantResult, breach_query, count_query, explain, fold, results
 from spark_jobs.missing_evidence import kept, missing_in
-from spark_jobs.relations import COMMON, RELATIONS
+from spark_jobs.relations import RELATIONS
+from tests.fact_tables import made_anew
 from tests.spark_jobs.pipeline import Derived, derived
 
 _SCHEMA = "judging"
 _OF_A_PART = {"D17", "D20"}
 """What a copy of some partitions breaches by itself: replicas are missing."""
-_TYPES: Mapping[str, Any] = {
-    "int64": sa.BigInteger(),
-    "int32": sa.Integer(),
-    "string": sa.Text(),
-    "bool": sa.Boolean(),
-    "int32[]": sa.ARRAY(sa.Integer()),
-    "string[]": sa.ARRAY(sa.Text()),
-    "json": JSONB(none_as_null=True),
-}
 
 
 class Judge:
@@ -38,19 +28,7 @@ class Judge:
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
-        metadata = sa.MetaData(schema=_SCHEMA)
-        self._tables = {
-            r.name: sa.Table(
-                r.name,
-                metadata,
-                sa.Column("run_id", sa.Text),
-                *(sa.Column(c.name, _TYPES[c.type]) for c in (*COMMON, *r.columns)),
-            )
-            for r in RELATIONS.values()
-        }
-        connection.execute(sa.text(f"DROP SCHEMA IF EXISTS {_SCHEMA} CASCADE"))
-        connection.execute(sa.text(f"CREATE SCHEMA {_SCHEMA}"))
-        metadata.create_all(connection)
+        self._tables = made_anew(connection, _SCHEMA)
         self._runs = 0
 
     def verdicts(self, facts: Derived, families: Iterable[str]) -> tuple[dict[str, InvariantResult], list[Breach]]:

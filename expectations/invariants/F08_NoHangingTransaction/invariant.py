@@ -27,21 +27,22 @@ INVARIANT = Invariant(
         Unknown(
             reason="too young to tell",
             evidence=None,
-            # Until the longest timeout has passed, the coordinator may still be about to write.
-            when="hanging AND captured_at_ms - last_timestamp_ms <= max_transaction_timeout_ms",
+            # Until the longest timeout has passed, the coordinator may still be about to write. A record's instant is
+            # its producer's word, and brokers take any number: nothing is subtracted from it, or 64 bits may not do.
+            when="hanging AND last_timestamp_ms >= captured_at_ms - max_transaction_timeout_ms",
         ),
         Unknown(
             reason="copy skew",
             evidence=Evidence.ONE_MOMENT,
             when=line(f"""
                 hanging AND NOT snapshot_quiet
-                AND captured_at_ms - last_timestamp_ms <= max_transaction_timeout_ms + {COPY_SKEW_MS}
+                AND last_timestamp_ms >= captured_at_ms - max_transaction_timeout_ms - {COPY_SKEW_MS}
             """),
         ),
     ),
-    breach_when="outcome = 'open' AND hanging AND captured_at_ms - last_timestamp_ms > max_transaction_timeout_ms",
+    breach_when="outcome = 'open' AND hanging AND last_timestamp_ms < captured_at_ms - max_transaction_timeout_ms",
     derived=(
-        ("idle_for_ms", "captured_at_ms - last_timestamp_ms"),
+        ("idle_for_ms", "CASE WHEN last_timestamp_ms >= 0 THEN captured_at_ms - last_timestamp_ms END"),
         ("may_run_for_ms", "max_transaction_timeout_ms"),
         ("nobody", "CASE WHEN transactional_id IS NULL THEN 'No transactional id' END"),
         ("not_listed", "CASE WHEN coordinator_lists_partition IS NOT TRUE THEN 'does not list this partition' END"),

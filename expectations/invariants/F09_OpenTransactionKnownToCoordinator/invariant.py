@@ -23,7 +23,7 @@ INVARIANT = Invariant(
             # after it, it may have ended the transaction meanwhile; not so if it never heard of it, or still is where
             # InitProducerId left it.
             when=f"""hanging AND NOT snapshot_quiet AND (
-                captured_at_ms - first_timestamp_ms <= {COPY_SKEW_MS}
+                first_timestamp_ms >= captured_at_ms - {COPY_SKEW_MS}
                 OR NOT (coordinator_state IS NULL
                         OR (coordinator_state = 'Empty' AND coordinator_producer_epoch <= producer_epoch)))""",
         ),

@@ -66,7 +66,7 @@ import json
 import great_expectations as gx
 import invariant_pages
 from expectations.registry import CATALOGUE
-from expectations.suites import suites
+from expectations.gx.suites import suites
 
 gx.get_context(mode="ephemeral")
 members = suites()["replicas"].expectations
