@@ -101,6 +101,7 @@ _RECORDS = layout.RECORDS_AT
 _OVERHEAD = layout.LOG_OVERHEAD
 _MIN_LENGTH = layout.MIN_BATCH_LENGTH
 _LARGEST_LAST = layout.LARGEST_LAST_OFFSET
+_SMALLEST = -(1 << 63)
 _CONTROL = layout.CONTROL_BIT
 _TRANSACTIONAL = layout.TRANSACTIONAL_BIT
 _CODEC = layout.COMPRESSION_MASK
@@ -138,8 +139,9 @@ def _looks_like_header(at: Any, last_offset: Any) -> Any:
 
 @_kernel
 def _has_room(at: Any) -> Any:
-    """Tell whether the offset behind a batch's last one has room in 64 bits."""
-    return bool(_i64(at + _BASE_OFFSET) <= _LARGEST_LAST - max(_i32(at + _LAST_DELTA), 0))
+    """Tell whether a batch's last offset, and the one behind it, have room in 64 bits."""
+    base_offset, last_delta = _i64(at + _BASE_OFFSET), _i32(at + _LAST_DELTA)
+    return bool(_SMALLEST - min(last_delta, 0) <= base_offset <= _LARGEST_LAST - max(last_delta, 0))
 
 
 @_kernel

@@ -380,6 +380,17 @@ def test_an_offset_without_a_log_end_behind_it_is_no_batch(log: str, delta: int,
     assert [(c.kind, c.position, c.end_offset) for c in damage] == [(Damage.TORN_TAIL, len(first), None)]
 
 
+def test_a_last_offset_below_all_offsets_is_no_batch() -> None:
+    """A right checksum stands over the last offset's delta, and none over the base offset that it is added to."""
+    smallest = -(1 << 63)
+    first = batch(7, record(0, None, b"x"), 1)
+    rows, damage = scan_buffer(first + batch(smallest, record(0, None, b"x"), 1, last_offset_delta=-1))
+    assert [int(row["last_offset"]) for row in rows] == [7]
+    assert [(c.kind, c.position, c.end_offset) for c in damage] == [(Damage.TORN_TAIL, len(first), None)]
+    rows, _ = scan_buffer(first + batch(smallest + 1, record(0, None, b"x"), 1, last_offset_delta=-1))
+    assert [int(row["last_offset"]) for row in rows] == [7, smallest]
+
+
 def test_several_megabytes_of_garbage_between_batches_are_passed() -> None:
     garbage = value_of(3_000_000)
     rows, corruptions = scan_buffer(log_of(3) + garbage + log_of(3, first_offset=9))
