@@ -95,8 +95,3 @@ def is_transactional(attributes: int) -> bool:
 def is_control(attributes: int) -> bool:
     """Tell whether the batch holds control records, which consumers never see."""
     return bool(attributes & CONTROL_BIT)
-
-
-def has_delete_horizon(attributes: int) -> bool:
-    """Tell whether the base timestamp is the cleaner's delete horizon, which each replica sets by its own clock."""
-    return bool(attributes & DELETE_HORIZON_BIT)

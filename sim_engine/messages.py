@@ -178,15 +178,6 @@ class InitProducerIdResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteRecordsRequest:
-    """Records below an offset may go. -1 means the high watermark."""
-
-    correlation: int
-    partition: TopicPartition
-    before_offset: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterRequest:
     """A broker that has started (BrokerRegistration)."""
 

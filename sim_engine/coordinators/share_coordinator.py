@@ -167,22 +167,6 @@ def write_state(
     return _written(coordinator, key, merged, update_record(key, update), Answer(to=to))
 
 
-def read_state(coordinator: ShareCoordinator, to: Asker, *, key: SharePartition) -> Step:
-    """ReadShareGroupState: what a new leader of the partition begins with."""
-    state = _state(coordinator, key)
-    if isinstance(state, str):
-        return coordinator, [Answer(to=to, error=state)]
-    return coordinator, [Answer(to=to, body=state)]
-
-
-def delete_state(coordinator: ShareCoordinator, to: Asker, *, key: SharePartition) -> Step:
-    """DeleteShareGroupState: the group, or the topic, is gone."""
-    state = _state(coordinator, key)
-    if isinstance(state, str) or state is None:
-        return coordinator, [Answer(to=to, error=state or "NONE")]
-    return _written(coordinator, key, None, _encoded(SNAPSHOT, key, None), Answer(to=to))
-
-
 def replayed(records: Iterable[tuple[bytes | None, bytes | None]]) -> dict[SharePartition, ShareState]:
     """The states that a partition's records say."""
     found: dict[SharePartition, ShareState] = {}

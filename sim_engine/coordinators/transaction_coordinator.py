@@ -115,10 +115,6 @@ class TransactionCoordinator:
         led = self.partitions.get(self.partition_of(transactional_id).partition)
         return led.ids.get(transactional_id) if led is not None else None
 
-    def with_producer_ids(self, first: int) -> "TransactionCoordinator":
-        """The controller gave a block, from `first` on."""
-        return replace(self, next_producer_id=first, producer_ids_end=first + PRODUCER_ID_BLOCK)
-
 
 Step = tuple[TransactionCoordinator, list[Effect]]
 

@@ -15,7 +15,7 @@ from kafka_log.batch import CompressionType
 from kafka_log.records import RecordBatch
 from kafka_log.types import TopicPartition
 from sim_engine.log.persistent import Trail
-from sim_engine.log.replica_log import LogConfig, ReplicaLog, new_log
+from sim_engine.log.replica_log import ReplicaLog
 from sim_engine.log.segment import Segment
 from sim_engine.log.stored_batch import StoredBatch, as_stored
 from sim_engine.log.tiering import without_first
@@ -35,8 +35,6 @@ class FaultKind(StrEnum):
     LOST_FLUSH = "lost-flush"
     BIT_FLIP = "bit-flip"
     STALE_CHECKPOINT = "stale-checkpoint"
-    WIPED_DIRECTORY = "wiped-directory"
-    WIPED_PARTITION = "wiped-partition"
     FULL_DISK = "full-disk"
     LOST_SEGMENT = "lost-segment"
     DAMAGED_INDEX = "damaged-index"
@@ -226,41 +224,6 @@ def damaged_index(
         detail=f"{base_offset:020d}{suffix} {what}",
     )  # fmt: skip
     return _with(disk, partition, replace(log, segments=segments)), fault
-
-
-def wiped_partition(disk: AnyDisk, partition: TopicPartition) -> Hurt[AnyDisk]:
-    """A partition's directory is gone; the checkpoint files still list it."""
-    if partition not in disk.replicas:
-        return None
-    log = disk.replicas[partition].log
-    left = {p: r for p, r in disk.replicas.items() if p != partition}
-    fault = DiskFault(
-        kind=FaultKind.WIPED_PARTITION, broker_id=disk.broker_id, partition=partition,
-        start_offset=log.log_start_offset, end_offset=log.log_end_offset,
-        on_disk=partition in disk.high_watermarks, detail=f"directory {partition}",
-    )  # fmt: skip
-    return replace(disk, replicas=left), fault
-
-
-def wiped_directory(disk: AnyDisk, *, directory_id: str, now_ms: int) -> tuple[AnyDisk, DiskFault]:
-    """The disk was replaced and formatted anew: nothing is left, and it has another directory id."""
-    wiped = replace(
-        disk,
-        directory_id=directory_id,
-        replicas={},
-        metadata=new_log(LogConfig(), now_ms=now_ms),
-        quorum_leader_id=None,
-        quorum_leader_epoch=0,
-        high_watermarks={},
-        recovery_points={},
-        log_starts={},
-        cleaner_offsets={},
-        renamed=(),
-        clean_broker_epoch=None,
-    )
-    detail = f"{len(disk.replicas)} partitions; directory {disk.directory_id} is {directory_id} now"
-    fault = DiskFault(kind=FaultKind.WIPED_DIRECTORY, broker_id=disk.broker_id, on_disk=True, detail=detail)
-    return wiped, fault
 
 
 def stale_checkpoint(disk: AnyDisk, older: AnyDisk, file: CheckpointFile) -> Hurt[AnyDisk]:

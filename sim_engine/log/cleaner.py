@@ -108,11 +108,6 @@ def clean(log: ReplicaLog, found: Cleanable, *, now_ms: int) -> ReplicaLog:
     )
 
 
-def checkpoint_after_truncation(checkpoint: int | None, log_end_offset: int) -> int | None:
-    """The checkpoint of a log that was cut (LogCleanerManager#maybeTruncateCheckpoint)."""
-    return None if checkpoint is None else min(checkpoint, log_end_offset)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pass:
     log: ReplicaLog

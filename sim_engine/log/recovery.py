@@ -50,11 +50,6 @@ def loaded_replica(disk: BrokerDisk | Disk, partition: TopicPartition, *, now_ms
     return loaded(disk.replicas[partition].log, checkpoints, clean=clean, now_ms=now_ms)
 
 
-def loaded_metadata(disk: BrokerDisk | Disk, *, now_ms: int) -> ReplicaLog:
-    """The metadata log of a node that starts: it is always read through, and no checkpoint tells its high watermark."""
-    return loaded(disk.metadata, Checkpoints(), clean=False, now_ms=now_ms)
-
-
 def loaded(log: ReplicaLog, checkpoints: Checkpoints, *, clean: bool, now_ms: int) -> ReplicaLog:
     """The log as its broker works with it after it has started."""
     loading = _Loading(log, checkpoints, now_ms)

@@ -13,7 +13,6 @@ from sim_engine.engine import run_for, step
 from sim_engine.faults.disk_actions import DeleteRemoteSegment, HurtDisk, LoseRemoteObject
 from sim_engine.faults.disk_faults import FaultKind
 from sim_engine.log.remote_metadata import RemoteView
-from sim_engine.log.tiering import gaps
 from sim_engine.scenarios.scenario import Moment, Played, Scenario
 from sim_engine.scenarios.stage import (
     CHECKPOINTED_MS,
@@ -142,11 +141,6 @@ def remote_tier_unclean_election(seed: int) -> Played:
         ),
     )
     return Played((moment,))
-
-
-def remote_gaps(world: World, broker_id: int) -> list[tuple[int, int]]:
-    """What neither a broker nor the tier holds, from the log start on, as the metadata tell."""
-    return gaps(world.brokers[broker_id].disk.replicas[ORDERS].log, view_of(world), ORDERS)
 
 
 def view_of(world: World) -> RemoteView:

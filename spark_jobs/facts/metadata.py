@@ -223,29 +223,6 @@ class MetadataHistory:
             known_from_ms=None if lost else topic.created_at_ms,
         )
 
-    def release_of(self, broker_id: int, at_ms: int | None) -> Release | None:
-        """Which release of Kafka a broker ran at an instant, by its registrations; None if the log does not tell.
-
-        An instant of None is one before the log begins: that of a metadata snapshot.
-        """
-        found = None
-        for registration in self.registrations.get(broker_id, ()):
-            if registration.at_ms is not None and (at_ms is None or registration.at_ms > at_ms):
-                break
-            found = registration
-        return found.release if found is not None else None
-
-    def level_at(self, feature: str, at_ms: int | None) -> int | None:
-        """A feature's level at an instant; 0 if it had none, None if the log does not tell."""
-        found = 0 if self.start_offset == 0 else None
-        for change in self.feature_levels:
-            if change.name != feature:
-                continue
-            if change.at_ms is not None and (at_ms is None or change.at_ms > at_ms):
-                break
-            found = change.level
-        return found
-
     def is_alive(self, broker_id: int) -> bool:
         """Whether a broker is registered, not fenced, not on its way out."""
         broker = self.brokers.get(broker_id)

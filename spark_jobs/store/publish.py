@@ -27,7 +27,7 @@ Row = Mapping[str, Any]
 class Report:
     """What a run found: the parts of `report.json`, with its keys.
 
-    `undecided`: ids of the breaches among `known_breaches` that this run could not judge. Where it is None, a run
+    `undecided`: ids of the open breaches that this run could not judge. Where it is None, a run
     resolves only breaches of invariants that were unknown for no subject.
     """
 

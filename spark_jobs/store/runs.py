@@ -12,7 +12,7 @@ Between the step that judges a run and the one that publishes it there may be no
 import atexit
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -53,10 +53,6 @@ WHERE (cluster, snapshot_id, ruleset_version) = (%(cluster)s, %(snapshot_id)s, %
 _JUDGED: Final = """
 UPDATE tidegauge.audit_run SET finished_at = now() WHERE run_id = ANY(%s) AND status = 'staging'
 """
-_KNOWN: Final = """
-SELECT breach_id, code, subject FROM tidegauge.breach
-WHERE cluster = %s AND state <> 'resolved' ORDER BY code, breach_id
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,15 +62,6 @@ class RunKey:
     cluster: str
     snapshot_id: str
     ruleset_version: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownBreach:
-    """A breach that no run has seen resolved."""
-
-    breach_id: str
-    code: str
-    subject: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,10 +215,3 @@ def remove_facts(cursor: Any, *run_ids: str) -> None:
     """Removes runs' rows from every fact table, in the caller's transaction."""
     for relation in RELATIONS:
         cursor.execute(f"DELETE FROM tidegauge.{relation} WHERE run_id = ANY(%s)", (list(run_ids),))
-
-
-def known_breaches(url: str, cluster: str) -> tuple[KnownBreach, ...]:
-    """The cluster's breaches that are not resolved; an audit may say which it could not judge (`Report.undecided`)."""
-    with connect(url, "list open breaches") as connection, connection.cursor() as cursor:
-        cursor.execute(_KNOWN, (cluster,))
-        return tuple(KnownBreach(breach_id=b, code=c, subject=s) for b, c, s in cursor.fetchall())

@@ -9,7 +9,6 @@ from kafka_log.batch import (
     CompressionType,
     TimestampType,
     compression_type,
-    has_delete_horizon,
     is_control,
     is_transactional,
     timestamp_type,
@@ -71,7 +70,7 @@ def test_each_attribute_has_its_own_bit(bit: int) -> None:
         timestamp_type(attributes) == TimestampType.LOG_APPEND_TIME,
         is_transactional(attributes),
         is_control(attributes),
-        has_delete_horizon(attributes),
+        bool(attributes & layout.DELETE_HORIZON_BIT),
         bool(attributes & layout.UNUSED_ATTRIBUTES_MASK),
     )
     assert answers == (bit == 3, bit == 4, bit == 5, bit == 6, bit >= 7)

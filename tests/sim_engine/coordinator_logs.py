@@ -1,7 +1,7 @@
 """The records of coordinators' topics in real captures, and a broker that does at once what a coordinator wants."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kafka_log.log_dir import parse_partition_dir
@@ -66,7 +66,10 @@ class Broker:
                     if not self.hold_markers:
                         todo += self._confirmed(effect)
                 case AskForProducerIds():
-                    self.coordinator = self.coordinator.with_producer_ids(self.blocks * PRODUCER_ID_BLOCK)
+                    first = self.blocks * PRODUCER_ID_BLOCK
+                    self.coordinator = replace(
+                        self.coordinator, next_producer_id=first, producer_ids_end=first + PRODUCER_ID_BLOCK
+                    )
                     self.blocks += 1
         return self.answers[-1] if len(self.answers) > before else None
 

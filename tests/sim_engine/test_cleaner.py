@@ -9,7 +9,7 @@ import pytest
 from kafka_log.batch import DELETE_HORIZON_BIT
 from kafka_log.checkpoints import parse_offset_checkpoint
 from kafka_log.scan import scan_buffer
-from sim_engine.log.cleaner import Cleanable, checkpoint_after_truncation, clean, cleanable, cleaned_if_due
+from sim_engine.log.cleaner import Cleanable, clean, cleanable, cleaned_if_due
 from sim_engine.log.replica_log import (
     LogConfig,
     ReplicaLog,
@@ -221,8 +221,6 @@ def test_a_checkpoint_outside_the_log_is_set_to_its_start() -> None:
     assert cleanable(log, 2, now_ms=START_MS) == Cleanable(
         first_dirty_offset=2, first_uncleanable_offset=2, clean_bytes=log.segments[0].size_bytes, dirty_bytes=0
     )
-    assert checkpoint_after_truncation(3, 2) == 2
-    assert checkpoint_after_truncation(None, 2) is None
 
 
 def test_a_segment_that_cannot_be_read_is_not_cleaned() -> None:

@@ -20,8 +20,6 @@ from sim_engine.faults.disk_faults import (
     stale_checkpoint,
     stale_disk,
     torn_write,
-    wiped_directory,
-    wiped_partition,
 )
 from sim_engine.log.recovery import loaded_replica
 from sim_engine.log.replica_log import append, new_log, roll, with_high_watermark
@@ -208,7 +206,7 @@ def test_a_damaged_index_is_what_is_on_the_disk() -> None:
     assert damaged_index(disk(), ORDERS, base_offset=7, suffix=".index", data=None) is None
 
 
-def test_stale_checkpoints_and_wiped_directories() -> None:
+def test_stale_checkpoints() -> None:
     before = disk()
     older = replace(before, high_watermarks={ORDERS: 5}, recovery_points={})
     for file in (CheckpointFile.HIGH_WATERMARKS, CheckpointFile.RECOVERY_POINTS):
@@ -217,15 +215,6 @@ def test_stale_checkpoints_and_wiped_directories() -> None:
         assert getattr(made[0], file) == getattr(older, file)
         assert not made[1].on_disk
     assert stale_checkpoint(before, older, CheckpointFile.LOG_STARTS) is None
-    partition = wiped_partition(before, ORDERS)
-    assert partition is not None
-    assert (partition[1].start_offset, partition[1].end_offset, partition[1].on_disk) == (0, 60, True)
-    assert not any(name.startswith("orders-0/") for name in files(partition[0]))
-    assert wiped_partition(partition[0], ORDERS) is None
-    wiped, fault = wiped_directory(before, directory_id="eeeeeeeeeeeeeeeeeeeeeA", now_ms=START_MS)
-    assert fault.kind == FaultKind.WIPED_DIRECTORY
-    assert b"eeeeeeeeeeeeeeeeeeeeeA" in files(wiped)["meta.properties"]
-    assert wiped.replicas == {}
 
 
 def test_a_stale_disk_says_what_it_lacks() -> None:

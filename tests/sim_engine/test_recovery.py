@@ -7,7 +7,7 @@ import pytest
 
 from kafka_log.types import TopicPartition
 from sim_engine.faults.disk_faults import bit_flip, damaged_index, lost_segment, torn_write
-from sim_engine.log.recovery import Checkpoints, first_valid_batches, loaded, loaded_metadata, loaded_replica
+from sim_engine.log.recovery import Checkpoints, first_valid_batches, loaded, loaded_replica
 from sim_engine.log.replica_log import EpochStart, ReplicaLog, append, stopped_cleanly
 from sim_engine.log.segment import Segment
 from sim_engine.log.stored_batch import NewRecord, StoredBatch, data_batch
@@ -172,7 +172,7 @@ def test_the_metadata_log_is_always_read_through() -> None:
     disk = replace(disk_of(log, clean=True), metadata=log)
     hurt = bit_flip(disk, TopicPartition("__cluster_metadata", 0), offset=9, byte=70, bit=1)
     assert hurt is not None
-    found = loaded_metadata(hurt[0], now_ms=START_MS)
+    found = loaded(hurt[0].metadata, Checkpoints(), clean=False, now_ms=START_MS)
     first = next(b for b in batches(log) if b.last_offset >= 9)
     assert found.log_end_offset == first.base_offset
     assert found.high_watermark == 0

@@ -19,12 +19,13 @@ from kafka_log.coordinator_records import OffsetCommit, decode_offsets_record
 from kafka_log.types import TopicPartition
 from sim_engine.coordinators.transaction_notes import Decided, TransactionTold
 from sim_engine.log.stored_batch import StoredBatch
+from sim_engine.log.tiering import gaps
 from sim_engine.rendering import truth_schema
 from sim_engine.rendering.render import render_broker
 from sim_engine.scenarios.compaction import DELETED, value_of
 from sim_engine.scenarios.reelection import PRODUCER_ID
 from sim_engine.scenarios.registry import SCENARIOS
-from sim_engine.scenarios.remote_tier import remote_gaps
+from sim_engine.scenarios.remote_tier import view_of
 from sim_engine.scenarios.scenario import Finding, Moment, Played
 from sim_engine.scenarios.stage import ORDERS, A, B, C
 from sim_engine.scenarios.write_moment import write_moment
@@ -391,22 +392,27 @@ def test_bit_rot() -> None:
     assert not any(b.damaged for broker in (A, B) for b in batches(world, broker))
 
 
+def missing_in_both(world: World, broker_id: int) -> list[tuple[int, int]]:
+    """What neither a broker nor the tier holds, from the log start on, as the metadata tell."""
+    return gaps(world.brokers[broker_id].disk.replicas[ORDERS].log, view_of(world), ORDERS)
+
+
 def test_remote_tier_gap() -> None:
     world = at("remote-tier-gap", "gap")
-    assert [remote_gaps(world, b) for b in (A, B, C)] == [[(80, 120)]] * 3
+    assert [missing_in_both(world, b) for b in (A, B, C)] == [[(80, 120)]] * 3
     logs = [world.brokers[b].disk.replicas[ORDERS].log for b in (A, B, C)]
     assert [(log.log_start_offset, log.segments[0].base_offset) for log in logs] == [(0, 120)] * 3
 
 
 def test_remote_tier_deletion() -> None:
     world = at("remote-tier-deletion", "deleted")
-    assert [remote_gaps(world, b) for b in (A, B, C)] == [[(40, 80)]] * 3
+    assert [missing_in_both(world, b) for b in (A, B, C)] == [[(40, 80)]] * 3
     assert sorted(o.about.start_offset for o in world.remote.objects.values()) == [0, 80, 120]
 
 
 def test_remote_object_lost() -> None:
     world = at("remote-object-lost", "lost")
-    assert remote_gaps(world, A) == [], "the metadata say that all is there"
+    assert missing_in_both(world, A) == [], "the metadata say that all is there"
     assert sorted(o.about.start_offset for o in world.remote.objects.values()) == [40, 80, 120]
     log = world.brokers[B].disk.replicas[ORDERS].log
     assert (log.log_start_offset, log.segments[0].base_offset, log.epochs[0].start_offset) == (0, 120, 0)
@@ -417,4 +423,4 @@ def test_remote_tier_unclean_election() -> None:
     world = at("remote-tier-unclean-election", "elected")
     copies = sorted((o.about.start_offset, o.about.epochs[-1].leader_epoch) for o in world.remote.objects.values())
     assert copies == [(0, 0), (40, 0), (80, 0), (80, 2), (120, 0), (120, 2)]
-    assert remote_gaps(world, B) == []
+    assert missing_in_both(world, B) == []

@@ -14,10 +14,8 @@ from sim_engine.coordinators.share_coordinator import (
     ShareSettings,
     ShareState,
     StateBatch,
-    delete_state,
     elected,
     initialize,
-    read_state,
     replayed,
     snapshot_record,
     update_record,
@@ -75,10 +73,7 @@ def updated(
 
 
 def state_of(now: ShareCoordinator) -> ShareState:
-    _, (answer,) = read_state(now, "r", key=KEY)
-    assert isinstance(answer, Answer)
-    assert isinstance(answer.body, ShareState)
-    return answer.body
+    return now.partitions[now.partition_of(KEY).partition][KEY]
 
 
 def test_updates_are_laid_over_one_another() -> None:
@@ -106,12 +101,3 @@ def test_an_older_leader_is_refused() -> None:
     now, _ = updated(coordinator(), 0, batch(0, 1), leader_epoch=3)
     same, effects = updated(now, 5, batch(0, 1), leader_epoch=2)
     assert (same, effects) == (now, [Answer(to="w", error="FENCED_LEADER_EPOCH")])
-
-
-def test_a_deleted_state_is_gone() -> None:
-    now = coordinator()
-    before = snapshot_record(KEY, state_of(now))
-    now, (write,) = delete_state(now, "d", key=KEY)
-    assert isinstance(write, Write)
-    assert replayed([before, *write.records]) == {}
-    assert updated(now, 0)[1] == [Answer(to="w", error="INVALID_REQUEST")]

@@ -48,23 +48,6 @@ def test_a_level_is_of_one_release(level: int, release: tuple[int, int] | None) 
     assert release_of_level(level) == release
 
 
-def test_a_brokers_release_is_that_of_its_registration_at_the_time() -> None:
-    old, new = registered(1, 0, 27), registered(1, 4, 33)
-    history = replay(a_log([old, *orders(), change(leader=1), new, change(leader=2), change(leader=1)]))
-    assert [history.release_of(1, at) for at in (0, 3999, 4000)] == [(4, 1), (4, 1), (4, 4)]
-    assert history.release_of(2, 4000) is None, "it never registered"
-
-
-def test_a_feature_has_the_level_of_the_time_and_before_a_lost_head_none_is_known() -> None:
-    levels = [record("FeatureLevelRecord", name="metadata.version", feature_level=n) for n in (21, 33)]
-    history = replay(a_log(levels, start=1))
-    assert [history.level_at("metadata.version", at) for at in (0, 1000, 2000)] == [0, 21, 33]
-    behind = replay(a_log(levels[1:], start=9), snapshot=at_end(8, []))
-    assert [behind.level_at("metadata.version", at) for at in (8000, 9000)] == [0, 33]
-    from_snapshot = replay([], snapshot=at_end(8, [record("NoOpRecord")]))
-    assert from_snapshot.level_at("metadata.version", 8000) is None
-
-
 def at_end(offset: int, records: Iterable[Any]) -> list[LoggedRecord]:
     return [LoggedRecord(offset=offset, timestamp_ms=None, record=each) for each in records]
 
