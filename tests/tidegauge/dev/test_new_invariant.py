@@ -113,6 +113,7 @@ def checkout(tmp_path: Path) -> Path:
     for name in wanted:
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.png"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    shutil.copy(ROOT / "tests" / "fact_tables.py", tmp_path / "tests")
     return tmp_path
 
 
