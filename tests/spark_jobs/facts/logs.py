@@ -163,7 +163,7 @@ def replica(*rows: NDArray[Any], broker_id: int = 1, compacted: bool = False, **
     base = int(whole[0]["base_offset"]) if len(whole) else 0
     return replica_facts(
         replica_input(segment(whole, base_offset=base), broker_id=broker_id, **fields),
-        ever_compacted=compacted,
+        topic_compacted=compacted,
         tiered=False,
         expiration=EXPIRATION,
     )

@@ -34,7 +34,7 @@ PAIRING = Pairing(
     previous_snapshot_id="monday",
     previous_captured=frozenset({1, 2, 3}),
     captured=frozenset({1, 2, 3}),
-    known=True,
+    metadata_known=True,
     previous_directory_ids={(1, "."): "one", (2, "."): "two", (3, "."): "three"},
     directory_ids={1: frozenset({"one"}), 2: frozenset({"two"}), 3: frozenset({"three"})},
 )
@@ -180,7 +180,7 @@ def test_records_below_a_log_start_that_was_deleted_are_no_loss() -> None:
 
 def test_what_a_cleaner_took_is_no_change_and_no_loss() -> None:
     cleaned = [*log(0, 20), batch(50, 3, last_offset=59, attributes=1 << 6), *log(60, 100)]
-    known = {"topic_compacted": True, "cleanup_policy": "compact"}
+    known = {"ever_compacted": True, "cleanup_policy": "compact"}
     before = moment(log(0, 100), high_watermark=100, context=known, active_offset=80)
     rows, losses = compared(before, moment(cleaned, high_watermark=100, context=known, active_offset=80))
     assert losses == []
@@ -408,7 +408,7 @@ def test_replicas_that_came_and_went() -> None:
     assert continuity(without(ALL, 3, replicas=(1, 2), isr=(1, 2)), ALL)[3] == "created"
     assert continuity(without(ALL, 3, adding_replicas=(3,)), ALL)[3] == "created"
     assert continuity(without(ALL, 3), ALL)[3] == "missing before"
-    unnamed = {"metadata_known": False, "replicas": (), "isr": ()}
+    unnamed = {"known": False, "replicas": (), "isr": ()}
     assert continuity(without(ALL, 3, **unnamed), ALL)[3] == "created"
     assert continuity(without(ALL, 3, **unnamed, captured=False), ALL)[3] == "missing before"
     assert continuity(without(ALL, 3), ALL, previous_captured=frozenset({1, 2}))[3] == "not captured before"
@@ -445,7 +445,7 @@ def test_another_topic_of_the_same_name_is_another_one() -> None:
 
 @pytest.mark.parametrize(
     ("topic", "known", "expected"),
-    [("t", {"topic_deleted": True}, "deleted"), ("t", {"metadata_known": False, "topic_id": None}, "deleted")],
+    [("t", {"topic_deleted": True}, "deleted"), ("t", {"known": False, "topic_id": None}, "deleted")],
 )
 def test_a_topic_that_was_deleted_takes_its_replicas_along(topic: str, known: dict[str, Any], expected: str) -> None:
     earlier, disks = known_replicas(ALL)

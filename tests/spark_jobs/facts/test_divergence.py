@@ -210,8 +210,8 @@ CLEANLY = (LEFT, CLEAN)
 ALONE = {2: OwnView(metadata_offset=60, leader_id=2, leader_epoch=0, isr=(2,))}
 """What broker 2 knew while it led epoch 0: that it was all of the ISR."""
 NO_METADATA = {
-    "metadata_known": False,
-    "metadata_log_captured": False,
+    "known": False,
+    "captured": False,
     "changes": (),
     "epoch_leaders": {},
     "own_views": {},

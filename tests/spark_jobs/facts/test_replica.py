@@ -12,7 +12,9 @@ from tests.spark_jobs.facts.logs import EXPIRATION, batch, checkpoint, headers, 
 
 
 def facts(*segments: IndexedSegment, tiered: bool = False, **fields: Any) -> ReplicaFacts:
-    return replica_facts(replica_input(*segments, **fields), ever_compacted=False, tiered=tiered, expiration=EXPIRATION)
+    return replica_facts(
+        replica_input(*segments, **fields), topic_compacted=False, tiered=tiered, expiration=EXPIRATION
+    )
 
 
 def damage(kind: Damage, position: int, end_position: int) -> Corruption:

@@ -57,7 +57,7 @@ def old_format(*, written_at_ms: int, epoch: int = -1, **known: Any) -> ReplicaS
         group="readers", topic="t", partition=0, offset=70, leader_epoch=None, commit_timestamp_ms=COMMITTED_AT_MS,
         topic_id=None, version=None, tombstone=False,
     )  # fmt: skip
-    unnamed = {"metadata_known": False, "metadata_log_captured": False, "leader_id": None, "leader_epoch": None}
+    unnamed = {"known": False, "captured": False, "leader_id": None, "leader_epoch": None}
     context_of = context(
         **{**unnamed, "replicas": (), "isr": (), "commits": (commit,), "snapshot_quiet": False, **known}
     )
@@ -77,7 +77,7 @@ def test_what_was_read_beyond_every_log_without_epochs_may_be_lost() -> None:
             {"written_at_ms": COMMITTED_AT_MS + 1, "epoch": 0}, id="by its leader epoch the commit would tell"
         ),
         pytest.param(
-            {"written_at_ms": COMMITTED_AT_MS + 1, "metadata_known": True, "replicas": (1,)},
+            {"written_at_ms": COMMITTED_AT_MS + 1, "known": True, "replicas": (1,)},
             id="nobody else has a replica",
         ),
     ],
