@@ -295,9 +295,8 @@ def _rows(plain: bytes) -> tuple[NDArray[Any], bytes]:
 def _lie_in_a_log(rows: NDArray[Any]) -> bool:
     """Whether a scan could have found batches there: one behind the other, of sizes that a length field can tell."""
     position, size, base, last = rows["position"], rows["size_bytes"], rows["base_offset"], rows["last_offset"]
-    delta = last - base  # One that has no room in 64 bits comes out with the wrong sign, or as none of 32.
-    in_order = ((delta < 0) == (last < base)) & (delta >= -(1 << 31)) & (delta < 1 << 31)
-    offsets_fit = in_order & (last <= layout.LARGEST_LAST_OFFSET)
+    in_room = ((last - base) < 0) == (last < base)  # What has no room in 64 bits comes out with the wrong sign.
+    offsets_fit = in_room & (last <= layout.LARGEST_LAST_OFFSET)
     sizes_fit = bool(((size > 0) & (size <= _MAX_BATCH_BYTES) & offsets_fit).all())
     return sizes_fit and bool(((position >= _shifted(position + size)) & (position < 1 << 62)).all())
 

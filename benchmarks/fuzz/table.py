@@ -21,7 +21,7 @@ a real broker's file with bits flipped, spans cut, doubled or exchanged, and num
 packed is unpacked, damaged and packed again, and sizes and checksums are mostly made right, so that damage gets past
 them. A crash is an error that a reader does not document, a promise that it breaks (every byte is accounted for,
 positions lie inside the file, what was written reads the same), a process that dies, or one that takes more than two
-minutes. A row keeps what its run found; what was found is mended since, and has a test.
+minutes.
 
     make fuzz                              a minute of it, over all kinds
     make fuzz FUZZ="--seconds 3600"        an hour
