@@ -77,9 +77,9 @@ def coverage() -> Iterator[tuple[str, ...]]:
 def _page(invariant: Invariant) -> Iterator[str]:
     yield f"# {invariant.code} {invariant.name}"
     yield ""
-    yield f"**{_plain(invariant.statement)}**"
+    yield f"**{plain(invariant.statement)}**"
     yield ""
-    yield _plain(invariant.because)
+    yield plain(invariant.because)
     yield ""
     yield "| | |"
     yield "| --- | --- |"
@@ -191,7 +191,7 @@ def _index(pages_are: str, address: Callable[[Invariant], str]) -> Iterator[str]
         yield "| code | invariant | severity | what must hold |"
         yield "| --- | --- | --- | --- |"
         for i in members:
-            yield f"| {i.code} | [{i.name}]({address(i)}) | {i.severity.value} | {_cell(_plain(i.statement))} |"
+            yield f"| {i.code} | [{i.name}]({address(i)}) | {i.severity.value} | {_cell(plain(i.statement))} |"
 
 
 def _implications(address: Callable[[Invariant], str]) -> Iterator[str]:
@@ -228,6 +228,6 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text in which Markdown finds no tags."""
     return text.replace("<", "&lt;").replace(">", "&gt;")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import click
+from invariant_pages import plain
 
 from expectations.registry import CATALOGUE
 from sim_engine.rendering import truth_schema
@@ -29,11 +30,6 @@ def table(*columns: str) -> Callable[[Iterable[tuple[str, ...]]], Iterator[str]]
             yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
     return lines
-
-
-def plain(text: str) -> str:
-    """Text in which Markdown finds no tags."""
-    return text.replace("<", "&lt;").replace(">", "&gt;")
 
 
 # ------------------------------------------------------------------------------------------------------------ commands

@@ -6,7 +6,7 @@ then comes what takes every partition (`facts_of_all`). `derive` does it all in 
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -28,7 +28,7 @@ from spark_jobs.failures import Failures
 from spark_jobs.gather import SnapshotContext, gather
 from spark_jobs.instant import check_clock
 from spark_jobs.key_reading import key_reader
-from spark_jobs.look import Look
+from spark_jobs.look import EVERYTHING, Look
 from spark_jobs.mounts import seen
 from spark_jobs.pairs import check_order, check_topic_names, is_timed
 from spark_jobs.remote_store import Stored, remote_objects
@@ -38,6 +38,9 @@ from spark_jobs.whole_cluster import ReadRelation, whole_cluster_tables
 
 IndexRows = Mapping[str, Mapping[str, Any]]
 """Rows of the index step by path."""
+RowsOf = Callable[[PartitionKey], tuple[IndexRows, IndexRows]]
+"""A partition's own rows of the index step, and those of the earlier snapshot."""
+
 RelationTables = Iterator[tuple[str, pa.Table]]
 """Names of relations, and tables of some of their rows."""
 
@@ -95,28 +98,17 @@ class Prepared:
         yield from self.work.gone
 
 
-def prepare(snapshot: AuditedSnapshot, summaries: ds.Dataset, look: Look | None = None) -> Prepared:
+def prepare(snapshot: AuditedSnapshot, summaries: ds.Dataset, look: Look = EVERYTHING) -> Prepared:
     """Gathers a snapshot, and the one that it is compared with. `look`: which partitions were asked for."""
     earlier = gather(snapshot.previous, summaries) if snapshot.previous is not None else None
     context = gather(snapshot, summaries, also=earlier.replicas.keys() if earlier is not None else ())
-    if look is not None:
-        context = restricted(context, look)
+    context = restricted(context, look)
     return Prepared(context=context, work=snapshot_work(snapshot, context, earlier))
 
 
-def derive(
-    prepared: Prepared,
-    rows_of: Callable[[PartitionKey], tuple[IndexRows, IndexRows]],
-    failures: Failures | None = None,
-) -> RelationTables:
-    """The facts of a snapshot, a table a relation. `rows_of`: a partition's own rows of the index step, and those of
-    the earlier snapshot; `failures`: where to note a part that makes us fail.
-    """
-    rows: Rows = {name: list(of_relation) for name, of_relation in prepared.context.rows.items()}
-    for key in prepared.keys:
-        for name, of_relation in partition_facts(prepared.work, key, *rows_of(key), failures).items():
-            rows.setdefault(name, []).extend(of_relation)
-    tables = {name: prepared.work.table(name, of_relation) for name, of_relation in rows.items()}
+def derive(prepared: Prepared, rows_of: RowsOf, failures: Failures | None = None) -> RelationTables:
+    """The facts of a snapshot, a table a relation. `failures`: where to note a part that makes us fail."""
+    tables = dict(cluster_facts(prepared, prepared.keys, rows_of, failures))
     yield from tables.items()
     yield from facts_of_all(
         lambda name: tables[name] if name in tables else prepared.work.table(name, ()),
@@ -127,22 +119,29 @@ def derive(
     )
 
 
-def cluster_facts(prepared: Prepared, keys: Iterable[PartitionKey]) -> RelationTables:
-    """The relations of the whole cluster, with what is told of partitions that have no segment."""
+def cluster_facts(
+    prepared: Prepared,
+    keys: Iterable[PartitionKey],
+    rows_of: RowsOf = lambda _: ({}, {}),
+    failures: Failures | None = None,
+) -> RelationTables:
+    """The relations of the whole cluster, with what is told of some partitions: by default, as of such without a
+    segment.
+    """
     rows: Rows = {name: list(of_relation) for name, of_relation in prepared.context.rows.items()}
     for key in keys:
-        for name, of_relation in _facts(prepared.work, key, {}, {}).items():
+        for name, of_relation in partition_facts(prepared.work, key, *rows_of(key), failures).items():
             rows.setdefault(name, []).extend(of_relation)
-    return ((name, prepared.work.table(name, of_relation)) for name, of_relation in rows.items() if of_relation)
+    return ((name, prepared.work.table(name, of_relation)) for name, of_relation in rows.items())
 
 
 def facts_of_all(
-    read: ReadRelation, posture: PostureContext, transactional_ids: Iterable[Row], *, cluster: str, snapshot_id: str
+    read: ReadRelation, posture: PostureContext, transactional_ids: Sequence[Row], *, cluster: str, snapshot_id: str
 ) -> RelationTables:
     """What can be told when every partition was. `read`: a relation's table, of all partitions."""
     for name, rows in posture_rows(read("partitions").to_pylist(), posture).items():
         yield name, relation_table(name, rows, cluster=cluster, snapshot_id=snapshot_id)
-    yield from whole_cluster_tables(read, tuple(transactional_ids), cluster=cluster, snapshot_id=snapshot_id).items()
+    yield from whole_cluster_tables(read, transactional_ids, cluster=cluster, snapshot_id=snapshot_id).items()
 
 
 def restricted(context: SnapshotContext, look: Look) -> SnapshotContext:

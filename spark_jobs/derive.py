@@ -21,8 +21,8 @@ import pyarrow.dataset as ds
 from snapshots.whole_files import write_whole
 from spark_jobs import own_pickles
 from spark_jobs.coverage import coverage_of, write_coverage
-from spark_jobs.derivation import RelationTables, SnapshotWork, cluster_facts, facts_of_all, partition_facts, prepare
-from spark_jobs.fact_files import PartWriter, packed, read_relation, unpacked, write_empty_relations
+from spark_jobs.derivation import SnapshotWork, cluster_facts, facts_of_all, partition_facts, prepare
+from spark_jobs.fact_files import PartWriter, packed, read_relation, unpacked, write_empty_relations, write_part
 from spark_jobs.facts.posture_rows import PostureContext
 from spark_jobs.facts.rows import Row, Rows
 from spark_jobs.failures import Failures
@@ -69,7 +69,7 @@ def derive_by_partition(spark: "SparkSession", run: Run) -> None:
             if not run.look.partitions:
                 names = {"cluster": snapshot.manifest.cluster, "snapshot_id": snapshot.manifest.snapshot_id}
                 of_all = facts_of_all(partial(read_relation, facts), known.posture, known.transactional_ids, **names)
-                _write(facts, "all", of_all)
+                write_part(facts, "all", of_all)
             write_coverage(snapshot.target, known.coverage, failures.parts_of(snapshot.key))
 
 
@@ -77,15 +77,6 @@ def _broadcast(frame: Any) -> Any:
     from pyspark.sql import functions
 
     return functions.broadcast(frame)
-
-
-def _write(facts: Path, part: str, tables: RelationTables) -> None:
-    """A part of every relation that has rows."""
-    writer = PartWriter(facts, part)
-    for name, table in tables:
-        if table.num_rows:
-            writer.write(name, table)
-    writer.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +99,7 @@ def _prepared(snapshot: AuditedSnapshot, summaries: ds.Dataset, works: "Works", 
         filter=ds.field("snapshot").isin(keys_of(snapshot)),
     ).to_pylist()
     with_segments = {(row["topic"], row["partition"]) for row in rows}
-    _write(facts, "cluster", cluster_facts(prepared, [key for key in prepared.keys if key not in with_segments]))
+    write_part(facts, "cluster", cluster_facts(prepared, [key for key in prepared.keys if key not in with_segments]))
     return _Told(
         coverage=coverage_of(snapshot, prepared.context, (row for row in rows if row["snapshot"] == snapshot.key)),
         posture=prepared.context.posture,

@@ -75,6 +75,15 @@ class PartWriter:
         self._writers.clear()
 
 
+def write_part(facts: Path, part: str, tables: Iterable[tuple[str, pa.Table]]) -> None:
+    """A part of every relation that has rows."""
+    writer = PartWriter(facts, part)
+    for name, table in tables:
+        if table.num_rows:
+            writer.write(name, table)
+    writer.close()
+
+
 def write_empty_relations(facts: Path) -> None:
     """A relation without a row still has its folder and its schema."""
     for name in _ALL:

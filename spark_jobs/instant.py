@@ -72,8 +72,8 @@ def check_clock(manifest: Manifest, place: str, at_ms: int | None, *, now_ms: in
     if at_ms is None or not is_ahead(at_ms, now_ms=now_ms):
         return
     error = DatedAheadError(
-        f"{manifest.cluster}/{manifest.snapshot_id} says that it was captured at {_iso(at_ms)}, and here it is "
-        f"{_iso(now_ms)}. Set the clock that is wrong, this machine's or that of who captured it, and capture anew; "
+        f"{manifest.cluster}/{manifest.snapshot_id} says that it was captured at {as_text(at_ms)}, and here it is "
+        f"{as_text(now_ms)}. Set the clock that is wrong, this machine's or that of who captured it, and capture anew; "
         "nothing of it was judged."
     )
     error.claim = DatedAhead(
@@ -86,7 +86,8 @@ def check_clock(manifest: Manifest, place: str, at_ms: int | None, *, now_ms: in
     raise error
 
 
-def _iso(at_ms: int) -> str:
+def as_text(at_ms: int) -> str:
+    """An instant as a message has it, to the second."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 

@@ -19,7 +19,7 @@ from snapshots.manifest import Manifest
 from snapshots.whole_files import write_whole
 from spark_jobs import own_pickles
 from spark_jobs.coverage import coverage_of, write_coverage
-from spark_jobs.fact_files import PartWriter, write_empty_relations
+from spark_jobs.fact_files import write_empty_relations, write_part
 from spark_jobs.failures import Failures
 from spark_jobs.in_process import derive_here
 from spark_jobs.mounts import handed_over
@@ -93,11 +93,7 @@ def derive_and_write(snapshot: AuditedSnapshot, failures: Failures) -> None:
     made = derive_here(snapshot, failures=failures)
     facts = snapshot.target / "facts"
     shutil.rmtree(facts, ignore_errors=True)
-    writer = PartWriter(facts, "whole")
-    for name, table in made.tables.items():
-        if table.num_rows:
-            writer.write(name, table)
-    writer.close()
+    write_part(facts, "whole", made.tables.items())
     write_empty_relations(facts)
     coverage = coverage_of(snapshot, made.context, made.index.values())
     write_coverage(snapshot.target, coverage, failures.parts_of(snapshot.key))

@@ -8,10 +8,9 @@ command ends; a store that cannot keep it changes nothing about how the command 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from snapshots.errors import AuditError
-from spark_jobs.instant import DatedAhead
+from spark_jobs.instant import DatedAhead, as_text
 from spark_jobs.run import NO_STORE
 from tidegauge.endings import progress
 
@@ -33,8 +32,8 @@ class Met:
         """One that others are taken instead of."""
         self.add(claim)
         self.say(
-            f"{claim.place or claim.snapshot_id} is passed over: it is dated {_utc(claim.claimed_at_ms)}, and here it "
-            f"is {_utc(claim.believed_at_ms)}. Set the clock that is wrong, or remove the snapshot."
+            f"{claim.place or claim.snapshot_id} is passed over: it is dated {as_text(claim.claimed_at_ms)}, and here "
+            f"it is {as_text(claim.believed_at_ms)}. Set the clock that is wrong, or remove the snapshot."
         )
 
 
@@ -61,7 +60,3 @@ def _keep(store: str | None, met: Met, met_by: str) -> None:
             note_dated_ahead(url, met.found.values(), met_by=met_by)
     except AuditError as error:
         met.say(f"No alert tells of what is dated in the future, since the store could not keep it: {error}")
-
-
-def _utc(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

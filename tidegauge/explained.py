@@ -148,15 +148,14 @@ def _facts(facts: Path, relation: str, condition: pc.Expression) -> list[Row]:
 
 def from_store(breach_id: str, url: str) -> Explained:
     """The breach as the last run that saw it put it. Raises `SnapshotError` if no run has, `StoreError`."""
-    from spark_jobs.store import connect, migrate
+    from spark_jobs.store import by_column, connect, migrate
 
     migrate(url)
     with connect(url, f"explain {breach_id}") as connection, connection.cursor() as cursor:
 
-        def rows(query: str, *values: object) -> list[Row]:
+        def rows(query: str, *values: object) -> Sequence[Row]:
             cursor.execute(query, values)
-            names = [column.name for column in cursor.description]
-            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+            return by_column(cursor)
 
         found = rows(_BREACH, breach_id)
         if not found:
@@ -165,7 +164,7 @@ def from_store(breach_id: str, url: str) -> Explained:
                 "--report DIR looks in an audit's directory instead."
             )
         breach, run = found[0], found[0]["last_seen_run"]
-        changes: list[Row] = []
+        changes: Sequence[Row] = ()
         concerned = _brokers(breach)
         if (place := _partition(breach["subject"])) is not None:
             changes = rows(

@@ -4,7 +4,7 @@ In: invariants. Out: the suites of the custom expectation, which the pipeline ru
 ones, which are stored and which any process can run.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import great_expectations as gx
@@ -12,6 +12,7 @@ from great_expectations.core import ExpectationSuite
 from great_expectations.expectations.core.expect_column_values_to_be_in_set import ExpectColumnValuesToBeInSet
 from great_expectations.expectations.core.expect_table_row_count_to_be_between import ExpectTableRowCountToBeBetween
 from great_expectations.expectations.core.expect_table_row_count_to_equal import ExpectTableRowCountToEqual
+from great_expectations.expectations.core.unexpected_rows_expectation import UnexpectedRowsExpectation
 
 from expectations.gx.custom_expectation import expectation
 from expectations.gx.plain_expectation import plain_expectation
@@ -29,16 +30,19 @@ def suite_name(relation: str) -> str:
 
 def suites(invariants: Iterable[Invariant] = CATALOGUE.values()) -> Mapping[str, ExpectationSuite]:
     """Relation -> suite of the custom expectation."""
-    return {
-        relation: gx.ExpectationSuite(name=suite_name(relation), expectations=[expectation(i) for i in members])
-        for relation, members in by_relation(invariants).items()
-    }
+    return _suites(invariants, expectation)
 
 
 def plain_suites(invariants: Iterable[Invariant] = CATALOGUE.values()) -> Mapping[str, ExpectationSuite]:
     """Relation -> suite of plain expectations."""
+    return _suites(invariants, plain_expectation)
+
+
+def _suites(
+    invariants: Iterable[Invariant], expected: Callable[[Invariant], UnexpectedRowsExpectation]
+) -> Mapping[str, ExpectationSuite]:
     return {
-        relation: gx.ExpectationSuite(name=suite_name(relation), expectations=[plain_expectation(i) for i in members])
+        relation: gx.ExpectationSuite(name=suite_name(relation), expectations=[expected(i) for i in members])
         for relation, members in by_relation(invariants).items()
     }
 

@@ -77,6 +77,10 @@ def store_errors(url: URL, doing: str) -> Iterator[None]:
         raise StoreError(f"{told} {_ADVICE}") from None  # the cause's text may hold what this one leaves out
 
 
+NamedValues = dict[str, Any]
+"""What a query found: a value by its column's name."""
+
+
 @contextmanager
 def connect(url: URL | str, doing: str) -> Iterator[Any]:
     """A psycopg2 connection and its one transaction: committed at the block's end, rolled back if it raises."""
@@ -88,6 +92,12 @@ def connect(url: URL | str, doing: str) -> Iterator[Any]:
                 yield connection
         finally:
             connection.close()
+
+
+def by_column(cursor: Any) -> list[NamedValues]:
+    """What a query found, a row by its columns' names."""
+    names = [column.name for column in cursor.description]
+    return [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
 
 
 def open_connection(url: URL) -> Any:

@@ -13,7 +13,7 @@ from typing import Final
 
 from snapshots.manifest import as_text
 from spark_jobs.instant import DatedAhead
-from spark_jobs.store.connection import connect
+from spark_jobs.store.connection import by_column, connect
 from spark_jobs.store.rows import text_value
 
 _NOTE: Final = """
@@ -79,8 +79,7 @@ def dated_ahead(url: str) -> tuple[OpenDatedAhead, ...]:
     """What nobody has settled. Raises `StoreError`."""
     with connect(url, "tell which snapshots are dated in the future") as connection, connection.cursor() as cursor:
         cursor.execute(_OPEN)
-        names = [column.name for column in cursor.description]
-        return tuple(OpenDatedAhead(**dict(zip(names, values, strict=True))) for values in cursor.fetchall())
+        return tuple(OpenDatedAhead(**row) for row in by_column(cursor))
 
 
 def settling_date(cluster: str) -> str:

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from snapshots.errors import SnapshotError
-from spark_jobs.store.connection import connect
+from spark_jobs.store.connection import NamedValues, by_column, connect
 
 LONGEST_CLUSTER_ID: Final = 200
 """Kafka's own have 22 characters (Uuid); older ones were any text."""
@@ -207,8 +207,7 @@ def shared_names(url: str, clusters: Iterable[str]) -> Mapping[str, tuple[str, .
         return {cluster: tuple(others) for cluster, others in cursor.fetchall()}
 
 
-def _rows(url: str, query: str) -> list[dict[str, Any]]:
+def _rows(url: str, query: str) -> list[NamedValues]:
     with connect(url, "tell which clusters are known") as connection, connection.cursor() as cursor:
         cursor.execute(query)
-        names = [column.name for column in cursor.description]
-        return [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
+        return by_column(cursor)

@@ -75,8 +75,7 @@ class Book:
     def _rows(self, query: str) -> Iterator[Mapping[str, Any]]:
         with self.connection.cursor() as cursor:
             cursor.execute(query)
-            names = [column.name for column in cursor.description]
-            yield from [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
+            yield from store.by_column(cursor)
 
 
 @contextmanager
