@@ -30,13 +30,13 @@ from spark_jobs.facts.metadata import (
     MetadataHistory,
     PartitionState,
     TopicState,
+    record_place,
 )
 from spark_jobs.facts.node_knowledge import NodeKnowledge
 from spark_jobs.facts.partition_change import PartitionChange
 from spark_jobs.facts.releases import Release
 from spark_jobs.facts.rows import PartitionKey, Row, json_list
 from spark_jobs.facts.settings import Settings
-from spark_jobs.facts.shared_columns import record_place
 from spark_jobs.facts.upkeep_context import POLICY, UpkeepContext, log_settings
 from spark_jobs.truth_file import Ledger
 

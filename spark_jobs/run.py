@@ -319,7 +319,7 @@ def save(run: Run) -> None:
 
 def _address(store_url: str | None) -> str | None:
     """What `run.json` says of the store."""
-    from spark_jobs.store.connection import without_secrets  # only where a run is made is there a store's driver
+    from spark_jobs.store_address import without_secrets  # only where a run is made is there SQLAlchemy
 
     return None if store_url is None else store_url if store_url == NO_STORE else without_secrets(store_url)
 

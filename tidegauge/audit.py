@@ -121,7 +121,7 @@ def step(name: str, run_dir: Path, *, progress: Progress) -> AuditResult | None:
 
 def _as_given(address: str | None) -> str | None:
     """The store of a run that another process began: `run.json` has no password, the environment may."""
-    from spark_jobs.store.connection import with_secrets
+    from spark_jobs.store_address import with_secrets
 
     return address if address is None or address == NO_STORE else with_secrets(address, settings.store_url())
 

@@ -19,7 +19,8 @@ from sqlalchemy.dialects.postgresql import psycopg2 as dialect
 
 import sql
 from spark_jobs.errors import StoreError
-from spark_jobs.store import connect, migrate, normalised
+from spark_jobs.store import connect, migrate
+from spark_jobs.store_address import normalised
 
 OURS: Final = ("tidegauge_reader", "tidegauge_console", "tidegauge_writer")
 """Roles that a restored store may need, and that nobody logs in as: they are made where they are missing."""

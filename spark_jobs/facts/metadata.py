@@ -14,6 +14,7 @@ from spark_jobs.facts.broker_history import BrokerChange, BrokerState
 from spark_jobs.facts.config_history import Birth, ConfigChange, ConfigKey
 from spark_jobs.facts.partition_change import PartitionChange
 from spark_jobs.facts.releases import Release, release_of_level
+from spark_jobs.facts.rows import Row
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
@@ -55,6 +56,13 @@ class LogFiles:
             return self.begun_with if from_snapshot else None
         at = bisect_right([base for base, _ in self.segments], offset) - 1
         return self.segments[at][1] if at >= 0 else self.begun_with
+
+
+def record_place(files: LogFiles | None, offset: int | None, *, from_snapshot: bool = False) -> Row:
+    """The columns that say whose copy of the metadata log a record was read from, and in which file it stands."""
+    if files is None:
+        return {"node_id": None, "path": None}
+    return {"node_id": files.node_id, "path": files.path_of(offset, from_snapshot=from_snapshot)}
 
 
 @dataclass(slots=True, kw_only=True)

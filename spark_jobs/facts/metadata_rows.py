@@ -16,11 +16,10 @@ from typing import Any, Final
 from kafka_log.control import LeaderChange
 from kafka_log.internal_topics import CLUSTER_METADATA
 from kafka_log.properties import QuorumState
-from spark_jobs.facts.metadata import LogFiles, MetadataHistory
+from spark_jobs.facts.metadata import LogFiles, MetadataHistory, record_place
 from spark_jobs.facts.metadata_image import PRINCIPAL_KINDS, Difference, Entry, Key, MetadataImage
 from spark_jobs.facts.metadata_transactions import TransactionMarks
 from spark_jobs.facts.rows import Row, json_list, json_text
-from spark_jobs.facts.shared_columns import record_place
 from spark_jobs.facts.snapshot_check import SnapshotVerdict, nodes_otherwise
 
 _PLACE: Final = {"topic": CLUSTER_METADATA, "partition": 0}

@@ -19,6 +19,7 @@ from spark_jobs.facts.file_rows import index_file_rows, segment_rows
 from spark_jobs.facts.holdings import expansion_columns, holding_columns
 from spark_jobs.facts.isr_members import isr_member_rows
 from spark_jobs.facts.losses import losses_of
+from spark_jobs.facts.metadata import record_place
 from spark_jobs.facts.parted_logs import not_parted, parted_losses
 from spark_jobs.facts.partition_answers import partition_answer_rows
 from spark_jobs.facts.partition_change import PartitionChange
@@ -31,7 +32,6 @@ from spark_jobs.facts.replica_input import ReplicaInput
 from spark_jobs.facts.replica_set import ReplicaSet, replica_set
 from spark_jobs.facts.rows import Row, Rows
 from spark_jobs.facts.share_rows import share_rows
-from spark_jobs.facts.shared_columns import record_place
 from spark_jobs.facts.stability import stability_columns
 from spark_jobs.facts.storage_rows import StoredBytes, storage_rows
 from spark_jobs.facts.succession import GIVES_RECORDS_UP, elections_known, lineage_captured, tells_what_was_elected

@@ -23,7 +23,7 @@ that names it without its password.
 """
 
 from spark_jobs.store.acknowledgement import Acknowledgement, Verification, acknowledge, withdraw
-from spark_jobs.store.connection import by_column, connect, normalised
+from spark_jobs.store.connection import by_column, connect
 from spark_jobs.store.dated_ahead import dated_ahead, note_dated_ahead, settle_dated_ahead
 from spark_jobs.store.identity import UnidentifiedError, contradictions, identities, settle, shared_names
 from spark_jobs.store.publish import Report, publish
@@ -60,7 +60,6 @@ __all__ = [
     "keep",
     "mark_judged",
     "migrate",
-    "normalised",
     "note_dated_ahead",
     "open_run",
     "open_runs",

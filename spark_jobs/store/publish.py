@@ -14,11 +14,12 @@ from psycopg2.extras import execute_values
 
 from spark_jobs.errors import StoreError
 from spark_jobs.relations import COMMON, RELATIONS
-from spark_jobs.store.connection import connect, normalised, shown
+from spark_jobs.store.connection import connect
 from spark_jobs.store.identity import LOCK, reason_to_refuse
 from spark_jobs.store.lifecycle import carry_on_breaches, renew_breaches, renew_summaries
 from spark_jobs.store.rows import json_text, text_value
 from spark_jobs.store.runs import give_up, release, remove_facts
+from spark_jobs.store_address import normalised, shown
 
 Row = Mapping[str, Any]
 

@@ -23,8 +23,9 @@ import psycopg2.errors
 
 from spark_jobs.errors import StoreError
 from spark_jobs.relations import RELATIONS
-from spark_jobs.store.connection import connect, normalised, open_connection, store_errors
+from spark_jobs.store.connection import connect, open_connection, store_errors
 from spark_jobs.store.rows import text_value
+from spark_jobs.store_address import normalised
 
 _LEASES: Final[dict[tuple[int, str], Any]] = {}
 """By process and run: a connection must not be used on the other side of a fork."""

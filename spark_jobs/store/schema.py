@@ -13,7 +13,8 @@ from sqlalchemy.pool import NullPool
 
 import sql
 from spark_jobs.errors import StoreError
-from spark_jobs.store.connection import CONNECT_TIMEOUT_SECONDS, connect, normalised, shown, store_errors
+from spark_jobs.store.connection import CONNECT_TIMEOUT_SECONDS, connect, store_errors
+from spark_jobs.store_address import normalised, shown
 from sql.migrations.views import digest
 
 _ONE_AT_A_TIME: Final = text("SELECT pg_advisory_xact_lock(hashtextextended('tidegauge:migrate', 0))")

@@ -13,8 +13,9 @@ from psycopg2 import sql
 
 from spark_jobs.errors import StoreError
 from spark_jobs.relations import RELATIONS
-from spark_jobs.store.connection import connect, normalised, shown
+from spark_jobs.store.connection import connect
 from spark_jobs.store.rows import CopyStream
+from spark_jobs.store_address import normalised, shown
 
 Rows: TypeAlias = "pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch]"
 

@@ -13,7 +13,8 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import URL, Connection, Engine
 
 from spark_jobs import store
-from spark_jobs.store.connection import CONNECT_TIMEOUT_SECONDS, normalised, store_errors
+from spark_jobs.store.connection import CONNECT_TIMEOUT_SECONDS, store_errors
+from spark_jobs.store_address import normalised
 
 Row = Mapping[str, Any]
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from spark_jobs import store
 from spark_jobs.errors import AddressError, AuditError, EvaluationError, SnapshotError, StoreError
-from spark_jobs.store.connection import without_secrets
 from spark_jobs.store.rows import NUL_SHOWN, json_text, storable_json, text_value
+from spark_jobs.store_address import without_secrets
 from tests.spark_jobs.store.helpers import breach, key, opened, report, rows, table
 
 # ----------------------------------------------------------------------------------------------------- hostile contents
