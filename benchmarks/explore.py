@@ -14,9 +14,9 @@ import subprocess
 import sys
 import time
 
-from sim_engine.explore.layout import Constants
-from sim_engine.explore.rules import Model
-from sim_engine.explore.search import Explorer
+from tidegauge.sim_engine.explore.layout import Constants
+from tidegauge.sim_engine.explore.rules import Model
+from tidegauge.sim_engine.explore.search import Explorer
 
 BAR_PER_S = 60_000
 """Distinct states a second, at least."""

@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 from scan import SHAPES, cached_log, google_chunks, kernel
 
-from kafka_log.headers_file import scan_headers, write_headers
-from snapshots.headers import How, treatment, write_treated
-from snapshots.topic_names import TopicNames
-from tidegauge.archive import unpack
+from tidegauge.embedded.archive import unpack
+from tidegauge.kafka_log.headers_file import scan_headers, write_headers
+from tidegauge.snapshots.headers import How, treatment, write_treated
+from tidegauge.snapshots.topic_names import TopicNames
 
 BAR = 2.0
 """How many times the time of a plain read and CRC-32C the headers of large batches may take."""

@@ -36,16 +36,16 @@ import psycopg2
 import yaml
 from psycopg2.extras import Json
 
-from expectations.model import Invariant
-from expectations.registry import CATALOGUE, RULESET_VERSION, by_relation, folder_name
-from expectations.verdicts import breach_query, count_query
-from snapshots.adopt import open_snapshot
-from spark_jobs import store
-from spark_jobs.in_process import derive_here
-from spark_jobs.relations import RELATIONS
-from spark_jobs.run import AuditedSnapshot, ReadSnapshot
-from tidegauge import postgres
-from tidegauge.archive import unpack
+from tidegauge import store
+from tidegauge.derivation.in_process import derive_here
+from tidegauge.embedded import postgres
+from tidegauge.embedded.archive import unpack
+from tidegauge.expectations.model import Invariant
+from tidegauge.expectations.registry import CATALOGUE, RULESET_VERSION, by_relation, folder_name
+from tidegauge.expectations.verdicts import breach_query, count_query
+from tidegauge.relations import RELATIONS
+from tidegauge.runs.run import AuditedSnapshot, ReadSnapshot
+from tidegauge.snapshots.adopt import open_snapshot
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "tests/golden"
@@ -68,12 +68,12 @@ WORST = 10
 def one_audit(capture: Path, out: Path) -> None:
     """Run by a process of its own: starts Spark, audits, and prints what either took."""
     begin = time.perf_counter()
-    from spark_jobs.session import start
+    from tidegauge.spark_jobs.session import start
 
     session = start()
     session.range(2).mapInPandas(lambda parts: parts, "id long").count()
     started = time.perf_counter()
-    from tidegauge.audit import audit
+    from tidegauge.audit.steps import audit
 
     marks: list[tuple[str, float]] = []
     result = audit(

@@ -18,15 +18,15 @@ from typing import Any, Final
 
 import cramjam
 
-from kafka_log.checkpoints import parse_offset_checkpoint
-from kafka_log.crc32c import crc32c
-from kafka_log.headers_file import HeadersReader
-from kafka_log.records import read_batch
-from kafka_log.scan import scan_batches
-from spark_jobs.facts.key_table import KeyTableBuilder
-from spark_jobs.facts.record_check import RecordChecker
-from spark_jobs.key_reading import _Taker
-from spark_jobs.segment_files import SegmentFile
+from tidegauge.derivation.files.segment_files import SegmentFile
+from tidegauge.derivation.key_reading import _Taker
+from tidegauge.facts.cleanup.key_table import KeyTableBuilder
+from tidegauge.facts.segments.record_check import RecordChecker
+from tidegauge.kafka_log.checkpoints import parse_offset_checkpoint
+from tidegauge.kafka_log.crc32c import crc32c
+from tidegauge.kafka_log.headers_file import HeadersReader
+from tidegauge.kafka_log.records import read_batch
+from tidegauge.kafka_log.scan import scan_batches
 
 _LOG: Final = f"{0:020d}.log"
 _ZSTD: Final = 4

@@ -26,9 +26,9 @@ from fastcrc import crc32 as fastcrc32
 from numba import njit
 from numpy.typing import NDArray
 
-from kafka_log import batch as layout
-from kafka_log.crc32c import LIBRARY_PATH, crc32c_at
-from kafka_log.scan import BLOCK_ROWS, BUFFER_BYTES, scan_batches
+from tidegauge.kafka_log import batch as layout
+from tidegauge.kafka_log.crc32c import LIBRARY_PATH, crc32c_at
+from tidegauge.kafka_log.scan import BLOCK_ROWS, BUFFER_BYTES, scan_batches
 
 BAR = 0.85
 """Share of the peers' speed that the kernel must reach."""

@@ -18,15 +18,15 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from sim_engine.explore.layout import Constants
-from sim_engine.explore.rules import Model
-from sim_engine.random_worlds.random_world import DEFAULT_HOURS
-from spark_jobs.run import NO_STORE
-from spark_jobs.store import migrate
+from tidegauge.embedded.store_in_use import store_at
+from tidegauge.runs.run import NO_STORE
 from tidegauge.scoring.explored import Explored, explored, table
 from tidegauge.scoring.run import Batch, score
 from tidegauge.scoring.table import tables
-from tidegauge.store_in_use import store_at
+from tidegauge.sim_engine.explore.layout import Constants
+from tidegauge.sim_engine.explore.rules import Model
+from tidegauge.sim_engine.random_worlds.random_world import DEFAULT_HOURS
+from tidegauge.store import migrate
 
 KEPT = Path(__file__).resolve().parents[1] / "docs" / "score.json"
 SMALL = Constants(replicas=2, log_size=2, max_records=2, max_leader_epoch=2)

@@ -13,14 +13,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from kafka_log.types import TopicPartition
-from sim_engine import actions
-from sim_engine.engine import new_world, run, run_for, scheduled_all, step
-from sim_engine.log.stored_batch import NewRecord
-from sim_engine.rendering.snapshot import snapshot_of
-from sim_engine.rendering.write_snapshot import write_snapshot
-from sim_engine.world import World
-from snapshots.manifest import Consistency
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.engine import new_world, run, run_for, scheduled_all, step
+from tidegauge.sim_engine.log.stored_batch import NewRecord
+from tidegauge.sim_engine.rendering.snapshot import snapshot_of
+from tidegauge.sim_engine.rendering.write_snapshot import write_snapshot
+from tidegauge.sim_engine.world import World
+from tidegauge.snapshots.manifest import Consistency
 
 _PRODUCERS = 4
 _BATCH_EVERY_MS = 5

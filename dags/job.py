@@ -313,10 +313,10 @@ def job_file(master: str, environ: Mapping[str, str]) -> str:
         return job
     if is_kubernetes(master):
         return _IMAGE_JOB
-    package = importlib.util.find_spec("spark_jobs")
+    package = importlib.util.find_spec("tidegauge")
     if package is None or not package.submodule_search_locations:
-        raise AirflowException("Where is spark_jobs/job.py? It is not installed beside Airflow: set TIDEGAUGE_JOB.")
-    return str(Path(package.submodule_search_locations[0], "job.py"))
+        raise AirflowException("Tidegauge is not installed beside Airflow: set TIDEGAUGE_JOB to its spark_jobs/job.py.")
+    return str(Path(package.submodule_search_locations[0], "spark_jobs", "job.py"))
 
 
 def is_kubernetes(master: str) -> bool:

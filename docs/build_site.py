@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import check_site
 import invariant_pages
 
-from expectations.data_docs import FAMILIES
-from expectations.registry import CATALOGUE
+from tidegauge.expectations.data_docs import FAMILIES
+from tidegauge.expectations.registry import CATALOGUE
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SETTINGS: Final = ROOT / "docs" / "site" / "mkdocs.yml"

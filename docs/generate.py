@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from expectations.data_docs import FAMILIES
-from expectations.registry import CATALOGUE
+from tidegauge.expectations.data_docs import FAMILIES
+from tidegauge.expectations.registry import CATALOGUE
 from tidegauge.scoring.explored import Explored
 from tidegauge.scoring.explored import table as explored_table
 from tidegauge.scoring.score import from_json

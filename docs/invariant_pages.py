@@ -9,11 +9,11 @@ causes.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from expectations.causes import CAUSES, Rule
-from expectations.data_docs import FAMILIES, runbook, runbook_path
-from expectations.implications import direct
-from expectations.model import Invariant
-from expectations.registry import CATALOGUE
+from tidegauge.expectations.causes import CAUSES, Rule
+from tidegauge.expectations.data_docs import FAMILIES, runbook, runbook_path
+from tidegauge.expectations.implications import direct
+from tidegauge.expectations.model import Invariant
+from tidegauge.expectations.registry import CATALOGUE
 
 LISTED: Final[Mapping[str, int]] = {
     "A": 19, "B": 22, "C": 11, "D": 20, "E": 8, "F": 14, "G": 9, "H": 7, "J": 7, "K": 18,

@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from spark_jobs import store
 from tests.browser import chromium
 from tests.console.filling import publish_capture
-from tidegauge import postgres
-from tidegauge.archive import unpack
+from tidegauge import store
 from tidegauge.console import server
+from tidegauge.embedded import postgres
+from tidegauge.embedded.archive import unpack
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PICTURES: Final = ROOT / "docs" / "pictures"

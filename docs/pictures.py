@@ -13,14 +13,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from snapshots.adopt import adopt
-from snapshots.manifest import Consistency
-from spark_jobs import store
 from tests.browser import chromium
 from tests.console.filling import publish_capture
-from tidegauge import audit, postgres
-from tidegauge.archive import unpack
+from tidegauge import store
+from tidegauge.audit import steps as audit
 from tidegauge.console import server
+from tidegauge.embedded import postgres
+from tidegauge.embedded.archive import unpack
+from tidegauge.snapshots.adopt import adopt
+from tidegauge.snapshots.manifest import Consistency
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "pictures"

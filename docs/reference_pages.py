@@ -12,11 +12,11 @@ from typing import Final
 import click
 from invariant_pages import plain
 
-from expectations.registry import CATALOGUE
-from sim_engine.rendering import truth_schema
-from spark_jobs.relations import COMMON, LOSSES, RELATIONS, Column, Relation
-from tidegauge.cli import main as command_line
+from tidegauge.cli.main import main as command_line
+from tidegauge.expectations.registry import CATALOGUE
+from tidegauge.relations import COMMON, LOSSES, RELATIONS, Column, Relation
 from tidegauge.settings import VARIABLES
+from tidegauge.sim_engine.rendering import truth_schema
 
 VIEWS: Final = Path(__file__).resolve().parents[1] / "sql" / "views"
 RELATIONS_AND_LOSSES: Final = (*RELATIONS.values(), LOSSES)

@@ -12,8 +12,8 @@ nothing about what a predicate means: that is judged by the tests, which read it
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from expectations.errors import EvaluationError
-from expectations.verdicts import InvariantResult
+from tidegauge.expectations.errors import EvaluationError
+from tidegauge.expectations.verdicts import InvariantResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

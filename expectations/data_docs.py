@@ -12,11 +12,11 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from expectations.agreement import Validation
-from expectations.causes import CAUSES
-from expectations.model import Invariant
-from expectations.registry import CATALOGUE, folder_name
-from expectations.verdicts import shown
+from tidegauge.expectations.agreement import Validation
+from tidegauge.expectations.causes import CAUSES
+from tidegauge.expectations.model import Invariant
+from tidegauge.expectations.registry import CATALOGUE, folder_name
+from tidegauge.expectations.verdicts import shown
 
 FAMILIES: Final[Mapping[str, str]] = {
     "A": "Batches and segment files",
@@ -93,7 +93,7 @@ def runbook_path(invariant: Invariant) -> str:
 def runbook(invariant: Invariant) -> str:
     """The invariant's runbook, Markdown. Raises FileNotFoundError if it has none."""
     folder = folder_name(invariant.code, invariant.name)
-    return (files("expectations") / "invariants" / folder / "runbook.md").read_text(encoding="utf-8")
+    return (files("tidegauge.expectations") / "invariants" / folder / "runbook.md").read_text(encoding="utf-8")
 
 
 @cache
@@ -120,7 +120,7 @@ def _templates() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("expectations", "templates"),
+        loader=PackageLoader("tidegauge.expectations", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

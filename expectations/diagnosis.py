@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from expectations.causes import Believe, Rule
-from expectations.registry import CATALOGUE
-from expectations.verdicts import Breach
+from tidegauge.expectations.causes import Believe, Rule
+from tidegauge.expectations.registry import CATALOGUE
+from tidegauge.expectations.verdicts import Breach
 
 Place = tuple[str, int]
 

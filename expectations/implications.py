@@ -7,7 +7,7 @@ breach follows from another of the same place only (`verdicts.fold`); what is sa
 
 from collections.abc import Mapping
 
-from expectations.model import Invariant
+from tidegauge.expectations.model import Invariant
 
 Implied = Mapping[str, tuple[str, ...]]
 

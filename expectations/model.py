@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from expectations.causes import Rule
-from expectations.evidence import Evidence
+from tidegauge.expectations.causes import Rule
+from tidegauge.expectations.evidence import Evidence
 
 
 class Severity(StrEnum):

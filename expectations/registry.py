@@ -12,8 +12,8 @@ from importlib import import_module
 from types import MappingProxyType, ModuleType
 from typing import Final
 
-from expectations import invariants
-from expectations.model import Invariant
+from tidegauge.expectations import invariants
+from tidegauge.expectations.model import Invariant
 
 RULESET_VERSION: Final = "9"
 

@@ -26,9 +26,9 @@ from functools import cache
 from string import Formatter
 from typing import Any, Final, Literal
 
-from expectations.evidence import METADATA_LOG_AMONG, ROWS_COME_FROM, SUBJECTS_ARE, TELLS, Evidence
-from expectations.implications import closure, direct
-from expectations.model import DETAIL_COLUMNS, SUBJECTS, Invariant, Severity
+from tidegauge.expectations.evidence import METADATA_LOG_AMONG, ROWS_COME_FROM, SUBJECTS_ARE, TELLS, Evidence
+from tidegauge.expectations.implications import closure, direct
+from tidegauge.expectations.model import DETAIL_COLUMNS, SUBJECTS, Invariant, Severity
 
 Verdict = Literal["holds", "breached", "unknown"]
 Row = Mapping[str, Any]

@@ -4,7 +4,7 @@ The package opens no file, reads no clock and logs nothing. Callers hand in byte
 and get typed values back; damaged bytes come back as `kafka_log.corruption.Corruption`, never as an exception.
 """
 
-from kafka_log.kernel_cache import ignore_numbas_config_file, use_kernel_cache
+from tidegauge.kafka_log.kernel_cache import ignore_numbas_config_file, use_kernel_cache
 
 ignore_numbas_config_file()
 use_kernel_cache()

@@ -12,7 +12,7 @@ each with zstd, since each has an offset delta of its own; the tombstones of a g
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_log.compression import FREE_PLAIN_BYTES, MAX_PLAIN_BYTES, PLAIN_FOR_PACKED
+from tidegauge.kafka_log.compression import FREE_PLAIN_BYTES, MAX_PLAIN_BYTES, PLAIN_FOR_PACKED
 
 MAX_INTERNAL_BYTES: Final = 64 << 20
 """What a batch of an internal topic may unpack to. Brokers write them, of a megabyte by default (message.max.bytes), of

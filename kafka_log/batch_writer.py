@@ -7,12 +7,12 @@ hold: a batch that Kafka wrote uncompressed and `kafka_log.records.read_batch` r
 import struct
 from typing import Final
 
-from kafka_log import batch as layout
-from kafka_log.batch import CompressionType, TimestampType, timestamp_type
-from kafka_log.compression import compress
-from kafka_log.crc32c import crc32c
-from kafka_log.records import Record, RecordBatch
-from kafka_log.varint import write_signed
+from tidegauge.kafka_log import batch as layout
+from tidegauge.kafka_log.batch import CompressionType, TimestampType, timestamp_type
+from tidegauge.kafka_log.compression import compress
+from tidegauge.kafka_log.crc32c import crc32c
+from tidegauge.kafka_log.records import Record, RecordBatch
+from tidegauge.kafka_log.varint import write_signed
 
 _UNCOVERED: Final = struct.Struct(">qiibI")
 _COVERED: Final = struct.Struct(">hiqqqhii")

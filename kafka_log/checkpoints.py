@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from kafka_log.corruption import Corruption, Damage, Places
+from tidegauge.kafka_log.corruption import Corruption, Damage, Places
 
 _MAX_INT32: Final = 2**31 - 1
 _MAX_INT64: Final = 2**63 - 1

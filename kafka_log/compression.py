@@ -20,8 +20,8 @@ import cramjam
 import numpy as np
 from numpy.typing import NDArray
 
-from kafka_log.batch import CompressionType
-from kafka_log.corruption import Corruption, Damage
+from tidegauge.kafka_log.batch import CompressionType
+from tidegauge.kafka_log.corruption import Corruption, Damage
 
 MAX_PLAIN_BYTES: Final = 256 << 20
 """What is unpacked of any batch at most. On the wire it has a few MB (message.max.bytes)."""

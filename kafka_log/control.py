@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from kafka_log.allowance import STRUCT_VALUES, Allowance, BeyondAllowanceError, of_one_record, values_in
-from kafka_log.corruption import Corruption, Damage
-from kafka_log.records import Record
-from kafka_log.varint import BROKEN, read_unsigned, write_unsigned
+from tidegauge.kafka_log.allowance import STRUCT_VALUES, Allowance, BeyondAllowanceError, of_one_record, values_in
+from tidegauge.kafka_log.corruption import Corruption, Damage
+from tidegauge.kafka_log.records import Record
+from tidegauge.kafka_log.varint import BROKEN, read_unsigned, write_unsigned
 
 
 class ControlType(IntEnum):

@@ -12,15 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka_log.allowance import Allowance, of_one_record
-from kafka_log.batch import LARGEST_LAST_OFFSET
-from kafka_log.coordinator_schemas import COORDINATOR_SCHEMAS, SHARE_STATE_SCHEMAS
-from kafka_log.corruption import Corruption, Damage
-from kafka_log.framed_records import read_framed, write_framed
-from kafka_log.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
-from kafka_log.schema_writer import write_message
-from kafka_log.schemas import FieldValue, Schema, SchemaReader, damage_kind
-from kafka_log.types import TopicPartition
+from tidegauge.kafka_log.allowance import Allowance, of_one_record
+from tidegauge.kafka_log.batch import LARGEST_LAST_OFFSET
+from tidegauge.kafka_log.coordinator_schemas import COORDINATOR_SCHEMAS, SHARE_STATE_SCHEMAS
+from tidegauge.kafka_log.corruption import Corruption, Damage
+from tidegauge.kafka_log.framed_records import read_framed, write_framed
+from tidegauge.kafka_log.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from tidegauge.kafka_log.schema_writer import write_message
+from tidegauge.kafka_log.schemas import FieldValue, Schema, SchemaReader, damage_kind
+from tidegauge.kafka_log.types import TopicPartition
 
 _ZERO_UUID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 _OFFSET_COMMIT_TYPES: Final = (0, 1)

@@ -7,7 +7,7 @@ types, versions and tags of Kafka 4.4's record definitions, older versions inclu
 from collections.abc import Mapping
 from typing import Final
 
-from kafka_log.schemas import Schema, parse_schemas
+from tidegauge.kafka_log.schemas import Schema, parse_schemas
 
 SHARE_STATE_SCHEMAS: Final[Mapping[str, Schema]] = {
     schema.name: schema

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_log.allowance import Allowance
-from kafka_log.corruption import Corruption, Damage
-from kafka_log.schema_writer import write_message
-from kafka_log.schemas import FieldValue, Schema, SchemaReader, damage_kind
-from kafka_log.varint import write_unsigned
+from tidegauge.kafka_log.allowance import Allowance
+from tidegauge.kafka_log.corruption import Corruption, Damage
+from tidegauge.kafka_log.schema_writer import write_message
+from tidegauge.kafka_log.schemas import FieldValue, Schema, SchemaReader, damage_kind
+from tidegauge.kafka_log.varint import write_unsigned
 
 _FRAME_VERSION: Final = 1
 

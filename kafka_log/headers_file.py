@@ -32,17 +32,17 @@ import cramjam
 import numpy as np
 from numpy.typing import NDArray
 
-from kafka_log import batch as layout
-from kafka_log.allowance import Allowance
-from kafka_log.batch import CompressionType
-from kafka_log.compression import decompress
-from kafka_log.control import ControlType, EndTxnMarker, decode_control_record
-from kafka_log.corruption import Corruption, Damage, damage_of, damage_values
-from kafka_log.crc32c import crc32c
-from kafka_log.old_formats import has_its_magic
-from kafka_log.records import Record, read_batch, read_records
-from kafka_log.scan import BATCH_HEADER, BLOCK_ROWS, ScanBlock, scan_batches
-from kafka_log.sources import Counted, PassZeros, ReadInto, no_zeros
+from tidegauge.kafka_log import batch as layout
+from tidegauge.kafka_log.allowance import Allowance
+from tidegauge.kafka_log.batch import CompressionType
+from tidegauge.kafka_log.compression import decompress
+from tidegauge.kafka_log.control import ControlType, EndTxnMarker, decode_control_record
+from tidegauge.kafka_log.corruption import Corruption, Damage, damage_of, damage_values
+from tidegauge.kafka_log.crc32c import crc32c
+from tidegauge.kafka_log.old_formats import has_its_magic
+from tidegauge.kafka_log.records import Record, read_batch, read_records
+from tidegauge.kafka_log.scan import BATCH_HEADER, BLOCK_ROWS, ScanBlock, scan_batches
+from tidegauge.kafka_log.sources import Counted, PassZeros, ReadInto, no_zeros
 
 MAGIC: Final = b"TGHEADER"
 VERSION: Final = 1

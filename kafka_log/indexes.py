@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kafka_log.corruption import PLACES_KEPT, Corruption, Damage
+from tidegauge.kafka_log.corruption import PLACES_KEPT, Corruption, Damage
 
 _OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 _TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_log.allowance import Allowance
-from kafka_log.corruption import Corruption
-from kafka_log.framed_records import read_framed, write_framed
-from kafka_log.schemas import FieldValue, Schema, parse_schemas
+from tidegauge.kafka_log.allowance import Allowance
+from tidegauge.kafka_log.corruption import Corruption
+from tidegauge.kafka_log.framed_records import read_framed, write_framed
+from tidegauge.kafka_log.schemas import FieldValue, Schema, parse_schemas
 
 METADATA_SCHEMAS: Final[Mapping[int, Schema]] = {
     schema.api_key: schema

@@ -27,8 +27,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kafka_log.allowance import Allowance
-from kafka_log.batch import (
+from tidegauge.kafka_log.allowance import Allowance
+from tidegauge.kafka_log.batch import (
     COMPRESSION_MASK,
     CURRENT_MAGIC,
     LOG_OVERHEAD,
@@ -38,9 +38,9 @@ from kafka_log.batch import (
     compression_type,
     timestamp_type,
 )
-from kafka_log.compression import decompress_to_array
-from kafka_log.corruption import Corruption, Damage
-from kafka_log.record_kernel import DIGESTS_AT_ONCE, RECORD_DIGEST, digest_old_entries, walk_old_entries
+from tidegauge.kafka_log.compression import decompress_to_array
+from tidegauge.kafka_log.corruption import Corruption, Damage
+from tidegauge.kafka_log.record_kernel import DIGESTS_AT_ONCE, RECORD_DIGEST, digest_old_entries, walk_old_entries
 
 NEWEST: Final = 1
 """The magic of the newer of them."""

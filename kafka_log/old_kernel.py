@@ -10,11 +10,11 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numba import njit
 
-from kafka_log import batch as layout
-from kafka_log.loads import i32 as _i32
-from kafka_log.loads import i64 as _i64
-from kafka_log.loads import u8 as _u8
-from kafka_log.loads import u32 as _u32
+from tidegauge.kafka_log import batch as layout
+from tidegauge.kafka_log.loads import i32 as _i32
+from tidegauge.kafka_log.loads import i64 as _i64
+from tidegauge.kafka_log.loads import u8 as _u8
+from tidegauge.kafka_log.loads import u32 as _u32
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _njit: Any = njit(cache=True, nogil=True, error_model="numpy")

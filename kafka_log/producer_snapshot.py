@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_log.corruption import Corruption, Damage
-from kafka_log.crc32c import crc32c
+from tidegauge.kafka_log.corruption import Corruption, Damage
+from tidegauge.kafka_log.crc32c import crc32c
 
 _HEADER: Final = struct.Struct(">hIi")
 _ENTRY: Final = struct.Struct(">qhiqiqiq")

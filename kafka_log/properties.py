@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka_log.corruption import Corruption, Damage
+from tidegauge.kafka_log.corruption import Corruption, Damage
 
 _MAX_INT32: Final = 2**31 - 1
 _MAX_INT64: Final = 2**63 - 1

@@ -21,13 +21,13 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from kafka_log import batch as layout
-from kafka_log.allowance import Allowance, of_internal_topic
-from kafka_log.batch import CompressionType, TimestampType, compression_type, timestamp_type
-from kafka_log.compression import decompress
-from kafka_log.corruption import Corruption, Damage
-from kafka_log.old_formats import MIN_ENTRY_BYTES, NEWEST, entry_timestamp, read_entry
-from kafka_log.varint import BROKEN, LONG_BYTES, read_signed
+from tidegauge.kafka_log import batch as layout
+from tidegauge.kafka_log.allowance import Allowance, of_internal_topic
+from tidegauge.kafka_log.batch import CompressionType, TimestampType, compression_type, timestamp_type
+from tidegauge.kafka_log.compression import decompress
+from tidegauge.kafka_log.corruption import Corruption, Damage
+from tidegauge.kafka_log.old_formats import MIN_ENTRY_BYTES, NEWEST, entry_timestamp, read_entry
+from tidegauge.kafka_log.varint import BROKEN, LONG_BYTES, read_signed
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 assert _HEADER.size == layout.HEADER_BYTES

@@ -36,10 +36,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kafka_log import batch as layout
-from kafka_log.corruption import Corruption, Damage
-from kafka_log.old_formats import MIN_ENTRY_BYTES, NEWEST, has_its_magic, inside, resolve_wrappers
-from kafka_log.scan_kernel import (
+from tidegauge.kafka_log import batch as layout
+from tidegauge.kafka_log.corruption import Corruption, Damage
+from tidegauge.kafka_log.old_formats import MIN_ENTRY_BYTES, NEWEST, has_its_magic, inside, resolve_wrappers
+from tidegauge.kafka_log.scan_kernel import (
     S_ALL_ZERO,
     S_DAMAGED_ROWS,
     S_HEADER_READ,
@@ -53,7 +53,7 @@ from kafka_log.scan_kernel import (
     scan_kernel,
     search_kernel,
 )
-from kafka_log.sources import PassZeros, ReadInto, no_zeros
+from tidegauge.kafka_log.sources import PassZeros, ReadInto, no_zeros
 
 BATCH_HEADER: Final = np.dtype(
     [

@@ -16,20 +16,20 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numba import njit
 
-from kafka_log import batch as layout
-from kafka_log.crc32c import crc32c_at
-from kafka_log.loads import i16 as _i16
-from kafka_log.loads import i32 as _i32
-from kafka_log.loads import i64 as _i64
-from kafka_log.loads import u8 as _u8
-from kafka_log.loads import u32 as _u32
-from kafka_log.old_kernel import OLD_CRC_AT as _OLD_CRC_AT
-from kafka_log.old_kernel import OLD_CRC_FROM as _OLD_CRC_FROM
-from kafka_log.old_kernel import OLD_MIN_LENGTH as _OLD_MIN_LENGTH
-from kafka_log.old_kernel import crc32_at as _crc32_at
-from kafka_log.old_kernel import may_be_old_entry as _may_be_old_entry
-from kafka_log.old_kernel import old_fields_fit as _old_fields_fit
-from kafka_log.old_kernel import write_old_row as _write_old_row
+from tidegauge.kafka_log import batch as layout
+from tidegauge.kafka_log.crc32c import crc32c_at
+from tidegauge.kafka_log.loads import i16 as _i16
+from tidegauge.kafka_log.loads import i32 as _i32
+from tidegauge.kafka_log.loads import i64 as _i64
+from tidegauge.kafka_log.loads import u8 as _u8
+from tidegauge.kafka_log.loads import u32 as _u32
+from tidegauge.kafka_log.old_kernel import OLD_CRC_AT as _OLD_CRC_AT
+from tidegauge.kafka_log.old_kernel import OLD_CRC_FROM as _OLD_CRC_FROM
+from tidegauge.kafka_log.old_kernel import OLD_MIN_LENGTH as _OLD_MIN_LENGTH
+from tidegauge.kafka_log.old_kernel import crc32_at as _crc32_at
+from tidegauge.kafka_log.old_kernel import may_be_old_entry as _may_be_old_entry
+from tidegauge.kafka_log.old_kernel import old_fields_fit as _old_fields_fit
+from tidegauge.kafka_log.old_kernel import write_old_row as _write_old_row
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _njit: Any = njit(cache=True, nogil=True, error_model="numpy")

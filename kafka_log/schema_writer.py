@@ -11,8 +11,8 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from kafka_log.schemas import NUMBERS, Field, FieldValue, Schema, default_of
-from kafka_log.varint import write_unsigned
+from tidegauge.kafka_log.schemas import NUMBERS, Field, FieldValue, Schema, default_of
+from tidegauge.kafka_log.varint import write_unsigned
 
 
 def write_message(schema: Schema, values: Mapping[str, FieldValue], version: int) -> bytes:

@@ -20,9 +20,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_log.allowance import STRUCT_VALUES, Allowance, BeyondAllowanceError, of_one_record, values_in
-from kafka_log.corruption import Damage
-from kafka_log.varint import BROKEN, read_unsigned
+from tidegauge.kafka_log.allowance import STRUCT_VALUES, Allowance, BeyondAllowanceError, of_one_record, values_in
+from tidegauge.kafka_log.corruption import Damage
+from tidegauge.kafka_log.varint import BROKEN, read_unsigned
 
 FieldValue = bool | int | float | str | bytes | None | tuple["FieldValue", ...] | Mapping[str, "FieldValue"]
 """A decoded field: a uuid is its base64 text, an array a tuple, a struct a mapping."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_log.corruption import Corruption, Damage, Places
+from tidegauge.kafka_log.corruption import Corruption, Damage, Places
 
 _ENTRY: Final = struct.Struct(">hqqqq")
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from kafka_log.types import TopicPartition
-from sim_engine.log.stored_batch import NewRecord, StoredBatch
-from sim_engine.network import Link
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.log.stored_batch import NewRecord, StoredBatch
+from tidegauge.sim_engine.network import Link
 
 
 @dataclass(frozen=True, slots=True)

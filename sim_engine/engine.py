@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from kafka_log.control import Voter
-from sim_engine import actions, messages
-from sim_engine.actions import BrokerTick, ControllerTick, Delivered, Timer
-from sim_engine.brokers import (
+from tidegauge.kafka_log.control import Voter
+from tidegauge.sim_engine import actions, messages
+from tidegauge.sim_engine.actions import BrokerTick, ControllerTick, Delivered, Timer
+from tidegauge.sim_engine.brokers import (
     broker_life,
     broker_requests,
     follower_role,
@@ -33,18 +33,18 @@ from sim_engine.brokers import (
     leader_role,
     remote_wiring,
 )
-from sim_engine.clients import consumer, producer
-from sim_engine.coordinators import coordinator_wiring
-from sim_engine.dice import uuid_for
-from sim_engine.faults import disk_wiring, remote_faults
-from sim_engine.log.replica_log import LogConfig, new_log
-from sim_engine.metadata import controller_node, metadata_copy
-from sim_engine.metadata.controller import ClusterImage, applied
-from sim_engine.metadata.metadata_log import METADATA_VERSION, begun, record, written
-from sim_engine.network import CONTROLLER, Network
-from sim_engine.settings import Generation, Settings
-from sim_engine.turn import Turn
-from sim_engine.world import Broker, ControllerNode, Disk, World
+from tidegauge.sim_engine.clients import consumer, producer
+from tidegauge.sim_engine.coordinators import coordinator_wiring
+from tidegauge.sim_engine.dice import uuid_for
+from tidegauge.sim_engine.faults import disk_wiring, remote_faults
+from tidegauge.sim_engine.log.replica_log import LogConfig, new_log
+from tidegauge.sim_engine.metadata import controller_node, metadata_copy
+from tidegauge.sim_engine.metadata.controller import ClusterImage, applied
+from tidegauge.sim_engine.metadata.metadata_log import METADATA_VERSION, begun, record, written
+from tidegauge.sim_engine.network import CONTROLLER, Network
+from tidegauge.sim_engine.settings import Generation, Settings
+from tidegauge.sim_engine.turn import Turn
+from tidegauge.sim_engine.world import Broker, ControllerNode, Disk, World
 
 # ------------------------------------------------------------------------------------------------ who handles what
 

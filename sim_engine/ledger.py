@@ -15,13 +15,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from kafka_log.types import TopicPartition
-from sim_engine.log.persistent import Trail
-from sim_engine.log.replica_log import ReplicaLog
-from sim_engine.log.stored_batch import StoredBatch
-from sim_engine.log.tiering import nowhere
-from sim_engine.truth import Acknowledged, Consumed, Lineage, Lost, Truncated, Watermark
-from sim_engine.turn import Turn
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.log.persistent import Trail
+from tidegauge.sim_engine.log.replica_log import ReplicaLog
+from tidegauge.sim_engine.log.stored_batch import StoredBatch
+from tidegauge.sim_engine.log.tiering import nowhere
+from tidegauge.sim_engine.truth import Acknowledged, Consumed, Lineage, Lost, Truncated, Watermark
+from tidegauge.sim_engine.turn import Turn
 
 _NOT_IN_TIER: Final = ", not in the remote tier"
 

@@ -9,12 +9,12 @@ Source: Kafka's request schemas of the same names, as far as replication reads t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafka_log.batch import CompressionType
-from kafka_log.types import TopicPartition
-from sim_engine.log.replica_log import ReplicaLog
-from sim_engine.log.stored_batch import NewRecord, Producer, StoredBatch
-from sim_engine.metadata.controller import ClusterImage
-from sim_engine.metadata.metadata_snapshot import MetadataSnapshot
+from tidegauge.kafka_log.batch import CompressionType
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.log.replica_log import ReplicaLog
+from tidegauge.sim_engine.log.stored_batch import NewRecord, Producer, StoredBatch
+from tidegauge.sim_engine.metadata.controller import ClusterImage
+from tidegauge.sim_engine.metadata.metadata_snapshot import MetadataSnapshot
 
 NONE = "NONE"
 

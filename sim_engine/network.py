@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final
 
-from sim_engine.dice import draw
+from tidegauge.sim_engine.dice import draw
 
 CONTROLLER: Final = "controller"
 

@@ -20,9 +20,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from kafka_log.types import TopicPartition
-from sim_engine.log.persistent import Trail
-from sim_engine.log.stored_batch import StoredBatch
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.log.persistent import Trail
+from tidegauge.sim_engine.log.stored_batch import StoredBatch
 
 SCHEMA_VERSION: Final = 1
 

@@ -8,17 +8,17 @@ Handlers are functions of a turn; this is the one place in the simulator where s
 
 from dataclasses import replace
 
-from kafka_log.types import TopicPartition
-from sim_engine.actions import Delivered
-from sim_engine.dice import below, draw
-from sim_engine.log.replica_log import ReplicaLog
-from sim_engine.log.tiering import RemoteStore
-from sim_engine.network import CONTROLLER, Network, arrivals_of, broker_node
-from sim_engine.rendering.leftovers import taken_away, together
-from sim_engine.rendering.render import Replica
-from sim_engine.settings import Generation, Settings
-from sim_engine.truth import Fault, Told, Truth
-from sim_engine.world import Broker, ControllerNode, Disk, Event, Following, Leadership, Running, World
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.actions import Delivered
+from tidegauge.sim_engine.dice import below, draw
+from tidegauge.sim_engine.log.replica_log import ReplicaLog
+from tidegauge.sim_engine.log.tiering import RemoteStore
+from tidegauge.sim_engine.network import CONTROLLER, Network, arrivals_of, broker_node
+from tidegauge.sim_engine.rendering.leftovers import taken_away, together
+from tidegauge.sim_engine.rendering.render import Replica
+from tidegauge.sim_engine.settings import Generation, Settings
+from tidegauge.sim_engine.truth import Fault, Told, Truth
+from tidegauge.sim_engine.world import Broker, ControllerNode, Disk, Event, Following, Leadership, Running, World
 
 
 class Turn:

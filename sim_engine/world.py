@@ -21,19 +21,19 @@ Where to plug in
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kafka_log.types import TopicPartition
-from sim_engine.actions import Delivered
-from sim_engine.log.remote_metadata import RemoteSegment, RemoteView
-from sim_engine.log.replica_log import ReplicaLog
-from sim_engine.log.tiering import RemoteObject, RemoteStore
-from sim_engine.messages import FetchRequest, MetadataFetch
-from sim_engine.metadata.controller import ClusterImage
-from sim_engine.metadata.metadata_log import MetadataLog
-from sim_engine.metadata.metadata_snapshot import MetadataSnapshot
-from sim_engine.network import Network
-from sim_engine.rendering.render import RenamedReplica, Replica
-from sim_engine.settings import Settings
-from sim_engine.truth import Truth
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.actions import Delivered
+from tidegauge.sim_engine.log.remote_metadata import RemoteSegment, RemoteView
+from tidegauge.sim_engine.log.replica_log import ReplicaLog
+from tidegauge.sim_engine.log.tiering import RemoteObject, RemoteStore
+from tidegauge.sim_engine.messages import FetchRequest, MetadataFetch
+from tidegauge.sim_engine.metadata.controller import ClusterImage
+from tidegauge.sim_engine.metadata.metadata_log import MetadataLog
+from tidegauge.sim_engine.metadata.metadata_snapshot import MetadataSnapshot
+from tidegauge.sim_engine.network import Network
+from tidegauge.sim_engine.rendering.render import RenamedReplica, Replica
+from tidegauge.sim_engine.settings import Settings
+from tidegauge.sim_engine.truth import Truth
 
 Event = tuple[int, int, object]
 """When, its number (which orders what happens at once), and the action."""

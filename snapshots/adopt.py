@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from kafka_log.headers_file import END_FRAME_BYTES, log_size_bytes
-from kafka_log.log_dir import META_PROPERTIES, is_headers_file
-from kafka_log.properties import parse_meta_properties
-from kafka_log.types import BrokerId
-from snapshots.errors import SnapshotError
-from snapshots.holes import sha256_of
-from snapshots.local_path import LARGEST_FILE_OF_KAFKA, must_be_of_kafka
-from snapshots.location import Location, local
-from snapshots.manifest import (
+from tidegauge.kafka_log.headers_file import END_FRAME_BYTES, log_size_bytes
+from tidegauge.kafka_log.log_dir import META_PROPERTIES, is_headers_file
+from tidegauge.kafka_log.properties import parse_meta_properties
+from tidegauge.kafka_log.types import BrokerId
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.holes import sha256_of
+from tidegauge.snapshots.local_path import LARGEST_FILE_OF_KAFKA, must_be_of_kafka
+from tidegauge.snapshots.location import Location, local
+from tidegauge.snapshots.manifest import (
     LARGEST_NODE_ID,
     MANIFEST_NAME,
     NO_TEXT,
@@ -39,11 +39,11 @@ from snapshots.manifest import (
     is_text,
     to_json,
 )
-from snapshots.other_directories import is_log_dir, is_metadata_log_dir, log_dirs_below, what_it_holds
-from snapshots.settled import settled
-from snapshots.signing import Trusted, signature_name
-from snapshots.tree import DEEPEST, directories, is_directory
-from snapshots.whole_files import write_whole
+from tidegauge.snapshots.other_directories import is_log_dir, is_metadata_log_dir, log_dirs_below, what_it_holds
+from tidegauge.snapshots.settled import settled
+from tidegauge.snapshots.signing import Trusted, signature_name
+from tidegauge.snapshots.tree import DEEPEST, directories, is_directory
+from tidegauge.snapshots.whole_files import write_whole
 
 _BROKER_PREFIX: Final = "broker-"
 _BROKER_DIR: Final = re.compile(r"broker-(0|[1-9][0-9]{0,9})")

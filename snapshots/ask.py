@@ -19,11 +19,11 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any, Final
 
-from kafka_log.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from kafka_log.java_hash import coordinator_partition
-from snapshots.ask_producers import ask_producers_and_transactions, now_ms
-from snapshots.client_config import ClientConfig
-from snapshots.cluster_answers import (
+from tidegauge.kafka_log.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from tidegauge.kafka_log.java_hash import coordinator_partition
+from tidegauge.snapshots.ask_producers import ask_producers_and_transactions, now_ms
+from tidegauge.snapshots.client_config import ClientConfig
+from tidegauge.snapshots.cluster_answers import (
     BROKER_CONFIG,
     CLUSTER_CONFIG,
     DEFAULT_CONFIG,
@@ -37,7 +37,7 @@ from snapshots.cluster_answers import (
     PartitionAnswer,
     TopicAnswer,
 )
-from snapshots.errors import ClusterError
+from tidegauge.snapshots.errors import ClusterError
 
 TIMEOUT_S: Final = 10.0
 """How long one question may take."""

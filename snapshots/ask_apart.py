@@ -12,11 +12,11 @@ import sys
 from dataclasses import asdict
 from typing import Final
 
-from snapshots.ask import ask
-from snapshots.client_config import ClientConfig
-from snapshots.cluster_answers import CapturedAnswers, ClusterAnswers, from_json, to_json
-from snapshots.errors import ClusterError
-from snapshots.safe_path import SAFE_PATH
+from tidegauge.snapshots.ask import ask
+from tidegauge.snapshots.client_config import ClientConfig
+from tidegauge.snapshots.cluster_answers import CapturedAnswers, ClusterAnswers, from_json, to_json
+from tidegauge.snapshots.errors import ClusterError
+from tidegauge.snapshots.safe_path import SAFE_PATH
 
 _UNREACHABLE: Final = 3
 _ATTEMPTS: Final = 3
@@ -28,7 +28,7 @@ def ask_apart(bootstrap: str, config: ClientConfig) -> ClusterAnswers:
     said = ""
     for _ in range(_ATTEMPTS):
         done = subprocess.run(
-            [sys.executable, "-m", "snapshots.ask_apart"],
+            [sys.executable, "-m", "tidegauge.snapshots.ask_apart"],
             input=json.dumps({"bootstrap": bootstrap, "config": asdict(config)}),
             env={**os.environ, **SAFE_PATH, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
             capture_output=True,

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final
 
-from snapshots.client_config import ClientConfig
-from snapshots.cluster_answers import ProducerAnswer, TransactionAnswer
+from tidegauge.snapshots.client_config import ClientConfig
+from tidegauge.snapshots.cluster_answers import ProducerAnswer, TransactionAnswer
 
 PartitionKey = tuple[str, int]
 Asked = tuple[

@@ -8,18 +8,18 @@ clean stop is kept only if it was there all the time.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from kafka_log.log_dir import CLEAN_SHUTDOWN, parse_partition_dir
-from snapshots.copying import Meter
-from snapshots.file_taking import GONE, Taker, Way
-from snapshots.leaders import Leaders
-from snapshots.manifest import BrokerCapture, FileEntry, LeftOut, LogDir
-from snapshots.metadata_copies import leaders_of
-from snapshots.other_directories import METADATA_DIR
-from snapshots.partition_taking import Partition, take_partition, take_small_files
-from snapshots.reuse import Earlier, Journal, same_topic
-from snapshots.source_files import Seen, SourceDirectory, gone, log_directory
-from snapshots.sources import BrokerSource, LogDirSource
-from snapshots.target import Target
+from tidegauge.kafka_log.log_dir import CLEAN_SHUTDOWN, parse_partition_dir
+from tidegauge.snapshots.copying import Meter
+from tidegauge.snapshots.file_taking import GONE, Taker, Way
+from tidegauge.snapshots.leaders import Leaders
+from tidegauge.snapshots.manifest import BrokerCapture, FileEntry, LeftOut, LogDir
+from tidegauge.snapshots.metadata_copies import leaders_of
+from tidegauge.snapshots.other_directories import METADATA_DIR
+from tidegauge.snapshots.partition_taking import Partition, take_partition, take_small_files
+from tidegauge.snapshots.reuse import Earlier, Journal, same_topic
+from tidegauge.snapshots.source_files import Seen, SourceDirectory, gone, log_directory
+from tidegauge.snapshots.sources import BrokerSource, LogDirSource
+from tidegauge.snapshots.target import Target
 
 _LOCK = ".lock"
 

@@ -19,18 +19,27 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, Protocol
 
-from kafka_log.internal_topics import INTERNAL_TOPICS
-from snapshots.broker_copy import BrokerCopy, Place
-from snapshots.cluster_answers import ANSWERS_NAME, CapturedAnswers, ClusterAnswers
-from snapshots.cluster_answers import to_json as answers_json
-from snapshots.copying import Meter
-from snapshots.errors import AuditError, SnapshotError
-from snapshots.file_taking import Way
-from snapshots.leaders import Leaders
-from snapshots.location import Location
-from snapshots.manifest import MANIFEST_NAME, BrokerCapture, Consistency, LeftOut, Manifest, Source, from_json, to_json
-from snapshots.reuse import Earlier, Journal, journal_line, read_journal
-from snapshots.shares import (
+from tidegauge.kafka_log.internal_topics import INTERNAL_TOPICS
+from tidegauge.snapshots.broker_copy import BrokerCopy, Place
+from tidegauge.snapshots.cluster_answers import ANSWERS_NAME, CapturedAnswers, ClusterAnswers
+from tidegauge.snapshots.cluster_answers import to_json as answers_json
+from tidegauge.snapshots.copying import Meter
+from tidegauge.snapshots.errors import AuditError, SnapshotError
+from tidegauge.snapshots.file_taking import Way
+from tidegauge.snapshots.leaders import Leaders
+from tidegauge.snapshots.location import Location
+from tidegauge.snapshots.manifest import (
+    MANIFEST_NAME,
+    BrokerCapture,
+    Consistency,
+    LeftOut,
+    Manifest,
+    Source,
+    from_json,
+    to_json,
+)
+from tidegauge.snapshots.reuse import Earlier, Journal, journal_line, read_journal
+from tidegauge.snapshots.shares import (
     Share,
     brokers_in,
     finished_share,
@@ -40,9 +49,9 @@ from snapshots.shares import (
     remove_shares,
     write_share,
 )
-from snapshots.signing import Signer, signature_name
-from snapshots.sources import BrokerSource
-from snapshots.target import Target, target_at
+from tidegauge.snapshots.signing import Signer, signature_name
+from tidegauge.snapshots.sources import BrokerSource
+from tidegauge.snapshots.target import Target, target_at
 
 JOURNAL: Final = ".capture-{}.jsonl"
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from snapshots.errors import SnapshotError
+from tidegauge.snapshots.errors import SnapshotError
 
 _JAVA_NAMES: Final[Mapping[str, str]] = {
     "ssl.truststore.location": "ssl.ca.location",

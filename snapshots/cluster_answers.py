@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, TypeVar
 
-from snapshots.errors import SnapshotError
-from snapshots.manifest import LARGEST_WHOLE, LAST_INSTANT_MS
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.manifest import LARGEST_WHOLE, LAST_INSTANT_MS
 
 ANSWERS_NAME: Final = "cluster-answers.json"
 SCHEMA_VERSION: Final = 1

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from kafka_log.sources import PassZeros, ReadInto
-from snapshots.holes import HoledSource, extents
-from snapshots.source_files import Seen, SourceFile
-from snapshots.throttle import Throttle
+from tidegauge.kafka_log.sources import PassZeros, ReadInto
+from tidegauge.snapshots.holes import HoledSource, extents
+from tidegauge.snapshots.source_files import Seen, SourceFile
+from tidegauge.snapshots.throttle import Throttle
 
 Rewrite = Callable[[ReadInto, PassZeros, Callable[[bytes], object]], object]
 """Reads a source up to its end, and writes what is kept of it."""

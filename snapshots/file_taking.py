@@ -12,18 +12,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kafka_log.log_dir import parse_partition_dir
-from kafka_log.sources import PassZeros, ReadInto
-from snapshots.copying import Meter, Rewrite, UnreadableError, copy_file
-from snapshots.headers import How, Treatment, write_treated
-from snapshots.headers import treatment as headers_treatment
-from snapshots.local_path import must_be_of_kafka, must_be_readable
-from snapshots.location import Location
-from snapshots.manifest import NO_TEXT, FileEntry, LeftOut, Mode, as_text, is_text
-from snapshots.reuse import is_unchanged
-from snapshots.source_files import Seen, SourceDirectory, SourceFile, gone
-from snapshots.target import Target
-from snapshots.topic_names import TopicNames
+from tidegauge.kafka_log.log_dir import parse_partition_dir
+from tidegauge.kafka_log.sources import PassZeros, ReadInto
+from tidegauge.snapshots.copying import Meter, Rewrite, UnreadableError, copy_file
+from tidegauge.snapshots.headers import How, Treatment, write_treated
+from tidegauge.snapshots.headers import treatment as headers_treatment
+from tidegauge.snapshots.local_path import must_be_of_kafka, must_be_readable
+from tidegauge.snapshots.location import Location
+from tidegauge.snapshots.manifest import NO_TEXT, FileEntry, LeftOut, Mode, as_text, is_text
+from tidegauge.snapshots.reuse import is_unchanged
+from tidegauge.snapshots.source_files import Seen, SourceDirectory, SourceFile, gone
+from tidegauge.snapshots.target import Target
+from tidegauge.snapshots.topic_names import TopicNames
 
 GONE: Final = "vanished while the broker was read"
 _HALF_WRITTEN: Final = ".tmp"

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from kafka_log import batch as layout
-from kafka_log.allowance import Allowance, of_internal_topic
-from kafka_log.batch_writer import write_batch
-from kafka_log.checkpoints import offset_entry
-from kafka_log.control import OtherControl, decode_control_record
-from kafka_log.coordinator_records import (
+from tidegauge.kafka_log import batch as layout
+from tidegauge.kafka_log.allowance import Allowance, of_internal_topic
+from tidegauge.kafka_log.batch_writer import write_batch
+from tidegauge.kafka_log.checkpoints import offset_entry
+from tidegauge.kafka_log.control import OtherControl, decode_control_record
+from tidegauge.kafka_log.coordinator_records import (
     decode_coordinator_record,
     decode_remote_log_fields,
     encode_coordinator_record,
@@ -23,13 +23,13 @@ from kafka_log.coordinator_records import (
     record_schemas,
     remote_log_schema,
 )
-from kafka_log.corruption import Corruption
-from kafka_log.headers_file import Rewrite
-from kafka_log.internal_topics import CLUSTER_METADATA, REMOTE_LOG_METADATA
-from kafka_log.metadata_records import METADATA_SCHEMAS, decode_metadata_record, encode_metadata_record
-from kafka_log.records import Record, RecordBatch, read_batch
-from kafka_log.schemas import Field
-from snapshots.topic_names import TopicNames
+from tidegauge.kafka_log.corruption import Corruption
+from tidegauge.kafka_log.headers_file import Rewrite
+from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA, REMOTE_LOG_METADATA
+from tidegauge.kafka_log.metadata_records import METADATA_SCHEMAS, decode_metadata_record, encode_metadata_record
+from tidegauge.kafka_log.records import Record, RecordBatch, read_batch
+from tidegauge.kafka_log.schemas import Field
+from tidegauge.snapshots.topic_names import TopicNames
 
 _TOPIC_FIELDS: Final = frozenset(
     {

@@ -22,10 +22,10 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from kafka_log import batch as layout
-from kafka_log.headers_file import write_headers
-from kafka_log.internal_topics import CLUSTER_METADATA, INTERNAL_TOPICS
-from kafka_log.log_dir import (
+from tidegauge.kafka_log import batch as layout
+from tidegauge.kafka_log.headers_file import write_headers
+from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA, INTERNAL_TOPICS
+from tidegauge.kafka_log.log_dir import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSET_CHECKPOINT,
     LATER_EPOCH_CHECKPOINT,
@@ -41,10 +41,10 @@ from kafka_log.log_dir import (
     parse_partition_dir,
     parse_segment_file,
 )
-from kafka_log.scan import scan_batches
-from kafka_log.sources import PassZeros, ReadInto, no_zeros
-from snapshots.hashed_records import hashed_checkpoint, hashed_log, unreadable_batch
-from snapshots.topic_names import TopicNames
+from tidegauge.kafka_log.scan import scan_batches
+from tidegauge.kafka_log.sources import PassZeros, ReadInto, no_zeros
+from tidegauge.snapshots.hashed_records import hashed_checkpoint, hashed_log, unreadable_batch
+from tidegauge.snapshots.topic_names import TopicNames
 
 
 class _Kind(Enum):

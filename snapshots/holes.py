@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, Final
 
-from snapshots.local_path import must_be_readable
+from tidegauge.snapshots.local_path import must_be_readable
 
 _CHUNK: Final = 1 << 20
 _ZEROS: Final = bytes(_CHUNK)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_log.properties import MetaProperties
-from kafka_log.types import BrokerId
-from snapshots.errors import SnapshotError
+from tidegauge.kafka_log.properties import MetaProperties
+from tidegauge.kafka_log.types import BrokerId
+from tidegauge.snapshots.errors import SnapshotError
 
 Place = tuple[int, str]
 """A node and its log dir's name."""

@@ -12,13 +12,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from kafka_log.allowance import Allowance, of_internal_topic
-from kafka_log.control import ControlType, KRaftVoters, decode_control_record
-from kafka_log.corruption import Corruption
-from kafka_log.metadata_records import MetadataRecord, decode_metadata_record
-from kafka_log.records import records_in
-from kafka_log.scan import scan_batches
-from kafka_log.sources import PassZeros, ReadInto
+from tidegauge.kafka_log.allowance import Allowance, of_internal_topic
+from tidegauge.kafka_log.control import ControlType, KRaftVoters, decode_control_record
+from tidegauge.kafka_log.corruption import Corruption
+from tidegauge.kafka_log.metadata_records import MetadataRecord, decode_metadata_record
+from tidegauge.kafka_log.records import records_in
+from tidegauge.kafka_log.scan import scan_batches
+from tidegauge.kafka_log.sources import PassZeros, ReadInto
 
 
 @dataclass(slots=True, kw_only=True)

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafka_log.internal_topics import CLUSTER_METADATA
-from kafka_log.log_dir import (
+from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
+from tidegauge.kafka_log.log_dir import (
     CLEAN_SHUTDOWN,
     LEADER_EPOCH_CHECKPOINT,
     is_of_a_log,
@@ -17,9 +17,9 @@ from kafka_log.log_dir import (
     parse_partition_dir,
     parse_segment_file,
 )
-from kafka_log.types import BrokerId
-from snapshots.local_path import LARGEST_FILE_OF_KAFKA, too_large
-from snapshots.manifest import BrokerCapture, FileEntry, LeftOut, Manifest
+from tidegauge.kafka_log.types import BrokerId
+from tidegauge.snapshots.local_path import LARGEST_FILE_OF_KAFKA, too_large
+from tidegauge.snapshots.manifest import BrokerCapture, FileEntry, LeftOut, Manifest
 
 _NOT_PARTITIONS = frozenset({"remote-log-index-cache"})
 _CHECKPOINT_SUFFIX = ".checkpoint"

@@ -28,9 +28,9 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast
 from upath import UPath
 from upath.extensions import ProxyUPath
 
-from snapshots.errors import AuditError, SnapshotError, StorageError
-from snapshots.holes import written_bytes
-from snapshots.local_path import (
+from tidegauge.snapshots.errors import AuditError, SnapshotError, StorageError
+from tidegauge.snapshots.holes import written_bytes
+from tidegauge.snapshots.local_path import (
     LARGEST_FILE_READ_WHOLE,
     LARGEST_TEXT_READ_WHOLE,
     LocalPath,

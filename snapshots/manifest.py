@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from kafka_log.types import BrokerId
-from snapshots.errors import SnapshotError
+from tidegauge.kafka_log.types import BrokerId
+from tidegauge.snapshots.errors import SnapshotError
 
 MANIFEST_NAME: Final = "MANIFEST.json"
 SCHEMA_VERSION: Final = 1

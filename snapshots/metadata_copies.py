@@ -8,13 +8,13 @@ era has none anywhere.
 from collections.abc import Iterable
 from contextlib import ExitStack
 
-from kafka_log.log_dir import is_live_log, parse_metadata_checkpoint
-from kafka_log.properties import MetaProperties
-from snapshots.copying import Meter, UnreadableError, reading
-from snapshots.leaders import Leaders, read_leaders
-from snapshots.manifest import LeftOut
-from snapshots.other_directories import METADATA_DIR
-from snapshots.source_files import SourceDirectory
+from tidegauge.kafka_log.log_dir import is_live_log, parse_metadata_checkpoint
+from tidegauge.kafka_log.properties import MetaProperties
+from tidegauge.snapshots.copying import Meter, UnreadableError, reading
+from tidegauge.snapshots.leaders import Leaders, read_leaders
+from tidegauge.snapshots.manifest import LeftOut
+from tidegauge.snapshots.other_directories import METADATA_DIR
+from tidegauge.snapshots.source_files import SourceDirectory
 
 
 def is_kraft(said: Iterable[MetaProperties | None]) -> bool:

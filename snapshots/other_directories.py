@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kafka_log.internal_topics import CLUSTER_METADATA
-from kafka_log.log_dir import META_PROPERTIES, is_of_a_log, parse_partition_dir
+from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
+from tidegauge.kafka_log.log_dir import META_PROPERTIES, is_of_a_log, parse_partition_dir
 
 _MAX_DEPTH: Final = 5
 _MAX_DIRECTORIES: Final = 2000

@@ -19,9 +19,14 @@ from dataclasses import dataclass, field
 from time import sleep
 from typing import Final
 
-from kafka_log.log_dir import LATER_EPOCH_CHECKPOINT, LEADER_EPOCH_CHECKPOINT, is_live_log, parse_segment_file
-from snapshots.file_taking import GONE, Taker, VanishedError
-from snapshots.source_files import Seen, SourceDirectory
+from tidegauge.kafka_log.log_dir import (
+    LATER_EPOCH_CHECKPOINT,
+    LEADER_EPOCH_CHECKPOINT,
+    is_live_log,
+    parse_segment_file,
+)
+from tidegauge.snapshots.file_taking import GONE, Taker, VanishedError
+from tidegauge.snapshots.source_files import Seen, SourceDirectory
 
 _ATTEMPTS: Final = 8
 _LISTINGS: Final = 20

@@ -9,11 +9,11 @@ anew the mtime of the old one.
 import json
 from dataclasses import asdict, dataclass, field
 
-from kafka_log.log_dir import PARTITION_METADATA
-from snapshots.location import Location
-from snapshots.manifest import Fields, FileEntry, Manifest, file_from
-from snapshots.source_files import Seen
-from snapshots.sources import LogDirSource
+from tidegauge.kafka_log.log_dir import PARTITION_METADATA
+from tidegauge.snapshots.location import Location
+from tidegauge.snapshots.manifest import Fields, FileEntry, Manifest, file_from
+from tidegauge.snapshots.source_files import Seen
+from tidegauge.snapshots.sources import LogDirSource
 
 
 def is_unchanged(entry: FileEntry, seen: Seen) -> bool:

@@ -9,14 +9,14 @@ from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 
-from kafka_log.internal_topics import CLUSTER_METADATA
-from kafka_log.log_dir import META_PROPERTIES, is_live_log, parse_metadata_checkpoint
-from kafka_log.properties import MetaProperties, parse_meta_properties
-from snapshots.holes import HoledFile
-from snapshots.identity import Claim, Owners, Place, Settled, settle
-from snapshots.leaders import Leaders, read_leaders
-from snapshots.location import Location, open_bytes
-from snapshots.manifest import BrokerCapture, ForeignLogDir, LeftOut, LogDir, Manifest
+from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
+from tidegauge.kafka_log.log_dir import META_PROPERTIES, is_live_log, parse_metadata_checkpoint
+from tidegauge.kafka_log.properties import MetaProperties, parse_meta_properties
+from tidegauge.snapshots.holes import HoledFile
+from tidegauge.snapshots.identity import Claim, Owners, Place, Settled, settle
+from tidegauge.snapshots.leaders import Leaders, read_leaders
+from tidegauge.snapshots.location import Location, open_bytes
+from tidegauge.snapshots.manifest import BrokerCapture, ForeignLogDir, LeftOut, LogDir, Manifest
 
 
 def settled(root: Location, manifest: Manifest, *, names_are_fresh: bool = True) -> Manifest:

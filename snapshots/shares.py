@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from snapshots.errors import SnapshotError
-from snapshots.manifest import (
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.manifest import (
     BrokerCapture,
     Consistency,
     Fields,
@@ -23,9 +23,9 @@ from snapshots.manifest import (
     broker_from,
     left_out_from,
 )
-from snapshots.settled import settled
-from snapshots.signing import Signer, signature_name
-from snapshots.target import Target
+from tidegauge.snapshots.settled import settled
+from tidegauge.snapshots.signing import Signer, signature_name
+from tidegauge.snapshots.target import Target
 
 _SHARE: Final = re.compile(r"\.part-broker-([0-9]+)\.json")
 _BEGUN: Final = re.compile(r"\.capture-broker-([0-9]+)\.jsonl")

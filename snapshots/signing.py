@@ -22,7 +22,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
-from snapshots.errors import SnapshotError
+from tidegauge.snapshots.errors import SnapshotError
 
 _LARGEST_KEY_FILE: Final = 1 << 16
 _SIGNATURE_BYTES: Final = 64

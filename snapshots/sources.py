@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kafka_log.log_dir import META_PROPERTIES
-from kafka_log.properties import MetaProperties, parse_meta_properties
-from kafka_log.types import BrokerId
-from snapshots.copying import Meter
-from snapshots.errors import SnapshotError
-from snapshots.identity import Claim, Owners, Settled, settle
-from snapshots.leaders import Leaders
-from snapshots.location import Location
-from snapshots.metadata_copies import is_kraft, leaders_of, without_metadata_log
-from snapshots.other_directories import (
+from tidegauge.kafka_log.log_dir import META_PROPERTIES
+from tidegauge.kafka_log.properties import MetaProperties, parse_meta_properties
+from tidegauge.kafka_log.types import BrokerId
+from tidegauge.snapshots.copying import Meter
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.identity import Claim, Owners, Settled, settle
+from tidegauge.snapshots.leaders import Leaders
+from tidegauge.snapshots.location import Location
+from tidegauge.snapshots.metadata_copies import is_kraft, leaders_of, without_metadata_log
+from tidegauge.snapshots.other_directories import (
     METADATA_DIR,
     is_log_dir,
     is_metadata_log_dir,
@@ -31,8 +31,8 @@ from snapshots.other_directories import (
     log_dirs_below,
     what_it_holds,
 )
-from snapshots.source_files import log_directory
-from snapshots.throttle import Throttle
+from tidegauge.snapshots.source_files import log_directory
+from tidegauge.snapshots.throttle import Throttle
 
 _MAX_META_BYTES: Final = 1 << 20
 _TOLD: Final = 3

@@ -13,10 +13,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
-from snapshots.copying import Sink
-from snapshots.errors import AuditError
-from snapshots.location import Location, ObjectPath, store_errors
-from snapshots.whole_files import write_whole
+from tidegauge.snapshots.copying import Sink
+from tidegauge.snapshots.errors import AuditError
+from tidegauge.snapshots.location import Location, ObjectPath, store_errors
+from tidegauge.snapshots.whole_files import write_whole
 
 _ZEROS: Final = bytes(1 << 20)
 _JOURNAL_LINES: Final = 16

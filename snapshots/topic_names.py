@@ -15,9 +15,9 @@ import secrets
 from pathlib import Path
 from typing import Final
 
-from kafka_log.internal_topics import INTERNAL_TOPICS
-from kafka_log.log_dir import parse_partition_dir
-from snapshots.errors import SnapshotError
+from tidegauge.kafka_log.internal_topics import INTERNAL_TOPICS
+from tidegauge.kafka_log.log_dir import parse_partition_dir
+from tidegauge.snapshots.errors import SnapshotError
 
 _DIGEST_BYTES: Final = 8
 _KEY_BYTES: Final = 32

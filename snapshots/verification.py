@@ -11,14 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from snapshots.adopt import Snapshot, open_snapshot, walk
-from snapshots.errors import SnapshotError
-from snapshots.holes import sha256_of
-from snapshots.local_path import must_be_of_kafka
-from snapshots.location import Location, open_bytes
-from snapshots.manifest import MANIFEST_NAME, LeftOut, Manifest
-from snapshots.settled import settled
-from snapshots.signing import Trusted, signature_name
+from tidegauge.snapshots.adopt import Snapshot, open_snapshot, walk
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.holes import sha256_of
+from tidegauge.snapshots.local_path import must_be_of_kafka
+from tidegauge.snapshots.location import Location, open_bytes
+from tidegauge.snapshots.manifest import MANIFEST_NAME, LeftOut, Manifest
+from tidegauge.snapshots.settled import settled
+from tidegauge.snapshots.signing import Trusted, signature_name
 
 _CHUNK: Final = 1 << 20
 _TOLD: Final = 3

@@ -1,1 +1,1 @@
-"""From a snapshot to facts, to verdicts, to the store: pure folds in `facts/`, thin shells around them."""
+"""What runs on Spark: the data source of segments, the two ways to share out a derivation, the session, the job."""

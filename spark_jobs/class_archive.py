@@ -4,7 +4,8 @@ In: one short run of the kind of jobs an audit consists of. Out: a file under th
 that takes six seconds off every later session. The rule that must hold: it is never needed. Where it is missing, or
 belongs to another Java or another Spark, the JVM starts without it and says nothing.
 
-`python -m spark_jobs.class_archive` makes it, unless it is there; `make` does so when it makes the environment.
+`python -m tidegauge.spark_jobs.make_class_archive` makes it, unless it is there; `make` does so when it makes the
+environment.
 """
 
 import hashlib
@@ -12,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs.java import Java
+from tidegauge.spark_jobs.java import Java
 
 if TYPE_CHECKING:
     pass

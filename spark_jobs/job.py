@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from snapshots.errors import AuditError, SnapshotError
-from spark_jobs import session
-from spark_jobs.errors import AddressError, OwnError
-from spark_jobs.jobs import derive, index
-from spark_jobs.run import Run, load
+from tidegauge.runs.errors import AddressError, OwnError
+from tidegauge.runs.run import Run, load
+from tidegauge.snapshots.errors import AuditError, SnapshotError
+from tidegauge.spark_jobs import session
+from tidegauge.spark_jobs.jobs import derive, index
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,14 +7,14 @@ snapshot of the run goes one of two ways, by its segments or whole, and nobody a
 import shutil
 from typing import TYPE_CHECKING
 
-from spark_jobs import report_file
-from spark_jobs.derive import derive_by_partition
-from spark_jobs.index import SegmentTask
-from spark_jobs.plan import reads, tasks_of
-from spark_jobs.run import Run
-from spark_jobs.source import KafkaSegments, write_plan
-from spark_jobs.survivors import going_on, surviving
-from spark_jobs.whole_snapshots import derive_whole, divided
+from tidegauge.derivation.index import SegmentTask
+from tidegauge.derivation.plan import reads, tasks_of
+from tidegauge.runs import report_file
+from tidegauge.runs.run import Run
+from tidegauge.runs.survivors import going_on, surviving
+from tidegauge.spark_jobs.by_partition import derive_by_partition
+from tidegauge.spark_jobs.source import KafkaSegments, write_plan
+from tidegauge.spark_jobs.whole_snapshots import derive_whole, divided
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,7 +1,7 @@
 """Makes the archive of Spark's classes by a rehearsal of an audit, in half a minute.
 
 In: the Java that is found. Out: the file that `class_archive` gives to sessions, unless it is there; `make` runs
-`python -m spark_jobs.make_class_archive` when it makes the environment.
+`python -m tidegauge.spark_jobs.make_class_archive` when it makes the environment.
 """
 
 import os
@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from snapshots.safe_path import SAFE_PATH
-from spark_jobs import session
-from spark_jobs.class_archive import path
-from spark_jobs.java import Java, find_java
+from tidegauge.snapshots.safe_path import SAFE_PATH
+from tidegauge.spark_jobs import session
+from tidegauge.spark_jobs.class_archive import path
+from tidegauge.spark_jobs.java import Java, find_java
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +28,7 @@ def make(java: Java) -> Path | None:
     try:
         archive.parent.mkdir(parents=True, exist_ok=True)
         _ensure_base_archive(java)
-        rehearsal = [sys.executable, "-m", "spark_jobs.make_class_archive", "rehearse", str(partial)]
+        rehearsal = [sys.executable, "-m", "tidegauge.spark_jobs.make_class_archive", "rehearse", str(partial)]
         subprocess.run(rehearsal, check=True, capture_output=True, timeout=600, env={**os.environ, **SAFE_PATH})
         os.replace(partial, archive)
     except (OSError, subprocess.SubprocessError):
@@ -64,7 +64,7 @@ def _touch_everything(spark: "SparkSession", directory: Path) -> None:
     """
     import shutil
 
-    from spark_jobs.rehearsal import Rows
+    from tidegauge.spark_jobs.rehearsal import Rows
 
     spark.dataSource.register(Rows)
     rows = spark.read.format("rehearsal").load()

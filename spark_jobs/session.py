@@ -23,14 +23,14 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from snapshots.errors import StorageError
-from snapshots.safe_path import SAFE_PATH
-from spark_jobs import class_archive
-from spark_jobs.errors import SparkError, UnavailableError
-from spark_jobs.java import Java, find_java
-from spark_jobs.scratch import Scratch, new_scratch
-from spark_jobs.signals import held_back
-from spark_jobs.spark_home import spark_home
+from tidegauge.runs.errors import SparkError, UnavailableError
+from tidegauge.runs.signals import held_back
+from tidegauge.snapshots.errors import StorageError
+from tidegauge.snapshots.safe_path import SAFE_PATH
+from tidegauge.spark_jobs import class_archive
+from tidegauge.spark_jobs.java import Java, find_java
+from tidegauge.spark_jobs.scratch import Scratch, new_scratch
+from tidegauge.spark_jobs.spark_home import spark_home
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway

@@ -17,9 +17,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from snapshots.whole_files import write_whole
-from spark_jobs.failures import Failures
-from spark_jobs.index import INDEX_SCHEMA, SegmentTask, by_bytes, index_rows
+from tidegauge.derivation.index import INDEX_SCHEMA, SegmentTask, by_bytes, index_rows
+from tidegauge.runs.failures import Failures
+from tidegauge.snapshots.whole_files import write_whole
 
 
 def write_plan(path: Path, tasks: list[SegmentTask]) -> None:

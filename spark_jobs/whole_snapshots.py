@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from snapshots.listing import listing
-from snapshots.manifest import Manifest
-from snapshots.whole_files import write_whole
-from spark_jobs import own_pickles
-from spark_jobs.coverage import coverage_of, write_coverage
-from spark_jobs.fact_files import write_empty_relations, write_part
-from spark_jobs.failures import Failures
-from spark_jobs.in_process import derive_here
-from spark_jobs.mounts import handed_over
-from spark_jobs.run import AuditedSnapshot, Run
+from tidegauge.derivation.coverage import coverage_of, write_coverage
+from tidegauge.derivation.fact_files import write_empty_relations, write_part
+from tidegauge.derivation.in_process import derive_here
+from tidegauge.runs import own_pickles
+from tidegauge.runs.failures import Failures
+from tidegauge.runs.mounts import handed_over
+from tidegauge.runs.run import AuditedSnapshot, Run
+from tidegauge.snapshots.listing import listing
+from tidegauge.snapshots.manifest import Manifest
+from tidegauge.snapshots.whole_files import write_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,6 +1,6 @@
 """The store's schema: Postgres, schema `tidegauge`.
 
-    migrations/    Alembic: tables, from an empty schema on; `spark_jobs.store.migrate` runs it
+    migrations/    Alembic: tables, from an empty schema on; `store.migrate` runs it
     views/         the `v_*` views, made anew by every migration when they have changed: what dashboards may rely on
     roles/         a role that reads the views and nothing else
 

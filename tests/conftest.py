@@ -15,8 +15,8 @@ import pytest
 import sqlalchemy as sa
 
 from tests.object_store import s3_server as s3_servers
-from tidegauge import postgres
-from tidegauge.archive import unpack
+from tidegauge.embedded import postgres
+from tidegauge.embedded.archive import unpack
 
 if TYPE_CHECKING:
     from tests.spark_jobs.judging import Judge
@@ -114,7 +114,7 @@ def store_url(postgres_server: postgres.EmbeddedPostgres, worker_id: str) -> str
 @pytest.fixture(scope="module")
 def empty_store(store_url: str) -> str:
     """The URL of a store without a run, for one file of tests."""
-    from spark_jobs import store
+    from tidegauge import store
 
     with store.connect(store_url, "begin anew") as connection, connection.cursor() as cursor:
         cursor.execute("DROP SCHEMA IF EXISTS tidegauge CASCADE")

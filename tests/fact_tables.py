@@ -6,7 +6,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
-from spark_jobs.relations import COMMON, RELATIONS
+from tidegauge.relations import COMMON, RELATIONS
 
 _TYPES: Mapping[str, Any] = {
     "int64": sa.BigInteger(),

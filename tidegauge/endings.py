@@ -27,8 +27,8 @@ from typing import Any, Final
 
 import click
 
-from snapshots.errors import AuditError, SnapshotError
-from spark_jobs.errors import AddressError, OwnError
+from tidegauge.runs.errors import AddressError, OwnError
+from tidegauge.snapshots.errors import AuditError, SnapshotError
 from tidegauge.terminal import paragraph
 
 EXIT_BREACHES: Final = 1

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from spark_jobs.errors import UnavailableError
+from tidegauge.runs.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from snapshots.signing import Trusted
+    from tidegauge.snapshots.signing import Trusted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +189,7 @@ def trusted_by(given: Path | None) -> "Trusted | None":
     named = given or os.environ.get("TIDEGAUGE_VERIFY_KEY")
     if not named:
         return None
-    from snapshots.signing import Trusted
+    from tidegauge.snapshots.signing import Trusted
 
     return Trusted.of_key_file(Path(named).expanduser())
 

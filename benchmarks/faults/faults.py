@@ -24,8 +24,8 @@ import psutil
 from benchmarks.faults.place import NOBODY, Ended, Place, Running, taken
 from benchmarks.faults.place import ROOT as REPOSITORY
 from benchmarks.faults.shifted import LIBRARIES, shifting
-from tidegauge import postgres
-from tidegauge.postgres_place import known_place
+from tidegauge.embedded import postgres
+from tidegauge.embedded.postgres_place import known_place
 
 PHASES: Final = ("index:", "derive:", "evaluate:", "publish:")
 """What an audit says when it begins with each; what comes before the first is Postgres's and Spark's start."""
@@ -288,7 +288,7 @@ def cannot_become_nobody() -> str | None:
         return "only root may become another user"
     import sys
 
-    probe = "import pyspark, psycopg2, tidegauge.cli"
+    probe = "import pyspark, psycopg2, tidegauge.cli.main"
     try:
         done = subprocess.run(
             [sys.executable, "-c", probe], user=NOBODY, group=NOBODY, extra_groups=(), cwd="/", check=False,

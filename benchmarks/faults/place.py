@@ -23,9 +23,9 @@ from typing import Any, Final
 
 import psutil
 
-from snapshots.adopt import adopt
-from snapshots.manifest import Consistency
-from tidegauge.archive import unpack
+from tidegauge.embedded.archive import unpack
+from tidegauge.snapshots.adopt import adopt
+from tidegauge.snapshots.manifest import Consistency
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 CLUSTER: Final = "faults"
@@ -35,7 +35,7 @@ PATIENCE_S: Final = 600
 _GRACE_S: Final = 30
 """So long may what a command told to end take until it has ended."""
 _FOR_UNAVOIDABLE_S: Final = 5
-_RUN: Final = "from tidegauge.cli import run; run()"
+_RUN: Final = "from tidegauge.cli.main import run; run()"
 NOBODY: Final = 65534
 _OPEN: "Final[list[Place]]" = []
 

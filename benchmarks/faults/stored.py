@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import psycopg2.extras
 
-from spark_jobs import store
-from tidegauge.store_in_use import store_at
+from tidegauge import store
+from tidegauge.embedded.store_in_use import store_at
 
 _RUNS: Final = "SELECT run_id, status FROM tidegauge.audit_run WHERE (cluster, snapshot_id) = (%s, %s)"
 _OF_RUN: Final = {

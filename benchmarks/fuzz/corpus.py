@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from kafka_log.batch import COMPRESSION_MASK, CURRENT_MAGIC, is_control
-from kafka_log.corruption import Corruption
-from kafka_log.headers_file import write_headers
-from kafka_log.internal_topics import CLUSTER_METADATA, INTERNAL_TOPICS
-from kafka_log.log_dir import parse_partition_dir
-from kafka_log.records import Record, read_records
-from kafka_log.scan import scan_buffer
+from tidegauge.kafka_log.batch import COMPRESSION_MASK, CURRENT_MAGIC, is_control
+from tidegauge.kafka_log.corruption import Corruption
+from tidegauge.kafka_log.headers_file import write_headers
+from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA, INTERNAL_TOPICS
+from tidegauge.kafka_log.log_dir import parse_partition_dir
+from tidegauge.kafka_log.records import Record, read_records
+from tidegauge.kafka_log.scan import scan_buffer
 
 GOLDEN: Final = Path(__file__).resolve().parents[2] / "tests" / "golden"
 ARCHIVES: Final = (

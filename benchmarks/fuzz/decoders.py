@@ -26,15 +26,23 @@ from benchmarks.fuzz.formats import (
 )
 from benchmarks.fuzz.kinds import Kind
 from benchmarks.fuzz.mutate import TEXTS, damaged, damaged_json, damaged_lines, number_near
-from kafka_log import coordinator_records as coordinators
-from kafka_log.allowance import Allowance, of_internal_topic
-from kafka_log.batch import CompressionType
-from kafka_log.checkpoints import parse_leader_epoch_checkpoint, parse_offset_checkpoint
-from kafka_log.control import OtherControl, decode_control_record, encode_control_record
-from kafka_log.corruption import Corruption
-from kafka_log.headers_file import END_FRAME_BYTES, HeadersReader, kept_records, log_size_bytes, write_headers
-from kafka_log.indexes import parse_offset_index, parse_time_index
-from kafka_log.log_dir import (
+from tidegauge.derivation.files.segment_files import SegmentFile
+from tidegauge.facts.segments.record_check import RecordChecker
+from tidegauge.kafka_log import coordinator_records as coordinators
+from tidegauge.kafka_log.allowance import Allowance, of_internal_topic
+from tidegauge.kafka_log.batch import CompressionType
+from tidegauge.kafka_log.checkpoints import parse_leader_epoch_checkpoint, parse_offset_checkpoint
+from tidegauge.kafka_log.control import OtherControl, decode_control_record, encode_control_record
+from tidegauge.kafka_log.corruption import Corruption
+from tidegauge.kafka_log.headers_file import (
+    END_FRAME_BYTES,
+    HeadersReader,
+    kept_records,
+    log_size_bytes,
+    write_headers,
+)
+from tidegauge.kafka_log.indexes import parse_offset_index, parse_time_index
+from tidegauge.kafka_log.log_dir import (
     headers_name,
     is_headers_file,
     is_live_log,
@@ -43,24 +51,22 @@ from kafka_log.log_dir import (
     parse_partition_dir,
     parse_segment_file,
 )
-from kafka_log.metadata_records import decode_metadata_record, encode_metadata_record
-from kafka_log.old_formats import digest_entry, has_its_magic
-from kafka_log.producer_snapshot import parse_producer_snapshot
-from kafka_log.properties import (
+from tidegauge.kafka_log.metadata_records import decode_metadata_record, encode_metadata_record
+from tidegauge.kafka_log.old_formats import digest_entry, has_its_magic
+from tidegauge.kafka_log.producer_snapshot import parse_producer_snapshot
+from tidegauge.kafka_log.properties import (
     parse_clean_shutdown,
     parse_meta_properties,
     parse_partition_metadata,
     parse_quorum_state,
 )
-from kafka_log.records import Record, read_batch
-from kafka_log.scan import scan_batches, scan_buffer
-from kafka_log.transaction_index import parse_transaction_index
-from snapshots import cluster_answers, manifest
-from snapshots.errors import SnapshotError
-from snapshots.hashed_records import hashed_checkpoint, hashed_log
-from snapshots.topic_names import TopicNames
-from spark_jobs.facts.record_check import RecordChecker
-from spark_jobs.segment_files import SegmentFile
+from tidegauge.kafka_log.records import Record, read_batch
+from tidegauge.kafka_log.scan import scan_batches, scan_buffer
+from tidegauge.kafka_log.transaction_index import parse_transaction_index
+from tidegauge.snapshots import cluster_answers, manifest
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.hashed_records import hashed_checkpoint, hashed_log
+from tidegauge.snapshots.topic_names import TopicNames
 
 LARGEST: Final = (1 << 63) - 1
 _NAMES: Final = TopicNames(b"a secret that is of no use to anybody")

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from kafka_log.types import BrokerId
-from snapshots import cluster_answers, manifest
-from snapshots.cluster_answers import (
+from tidegauge.kafka_log.types import BrokerId
+from tidegauge.snapshots import cluster_answers, manifest
+from tidegauge.snapshots.cluster_answers import (
     BrokerAnswer,
     CapturedAnswers,
     ClusterAnswers,
@@ -21,7 +21,16 @@ from snapshots.cluster_answers import (
     TopicAnswer,
     TransactionAnswer,
 )
-from snapshots.manifest import BrokerCapture, Consistency, FileEntry, LeftOut, LogDir, Manifest, Mode, Source
+from tidegauge.snapshots.manifest import (
+    BrokerCapture,
+    Consistency,
+    FileEntry,
+    LeftOut,
+    LogDir,
+    Manifest,
+    Mode,
+    Source,
+)
 
 _AT_MS: Final = 1_760_000_000_000
 

@@ -14,11 +14,11 @@ from typing import Final
 import cramjam
 
 from benchmarks.fuzz.mutate import damaged, damaged_json, number_near, packed_number
-from kafka_log import batch as layout
-from kafka_log.batch import CompressionType, compression_type
-from kafka_log.compression import compress, decompress
-from kafka_log.corruption import Corruption, Damage, damage_values
-from kafka_log.crc32c import crc32c
+from tidegauge.kafka_log import batch as layout
+from tidegauge.kafka_log.batch import CompressionType, compression_type
+from tidegauge.kafka_log.compression import compress, decompress
+from tidegauge.kafka_log.corruption import Corruption, Damage, damage_values
+from tidegauge.kafka_log.crc32c import crc32c
 
 _FIELDS: Final = (
     (layout.BASE_OFFSET_AT, 8), (layout.BATCH_LENGTH_AT, 4), (layout.LEADER_EPOCH_AT, 4), (layout.MAGIC_AT, 1),

@@ -21,16 +21,16 @@ from benchmarks.fuzz.documents import answers_of
 from benchmarks.fuzz.formats import damaged_headers_file, damaged_log, damaged_producer_snapshot
 from benchmarks.fuzz.kinds import Kind
 from benchmarks.fuzz.mutate import TEXTS, damaged, damaged_json, damaged_lines
-from kafka_log.log_dir import headers_name
-from kafka_log.scan import scan_buffer
-from snapshots.adopt import open_snapshot, survey
-from snapshots.cluster_answers import ANSWERS_NAME
-from snapshots.errors import SnapshotError
-from snapshots.manifest import MANIFEST_NAME, Consistency, to_json
-from spark_jobs.in_process import derive_here
-from spark_jobs.pairs import check_pair
-from spark_jobs.run import AuditedSnapshot, ReadSnapshot
-from tidegauge.archive import unpack
+from tidegauge.derivation.in_process import derive_here
+from tidegauge.embedded.archive import unpack
+from tidegauge.kafka_log.log_dir import headers_name
+from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.runs.pairs import check_pair
+from tidegauge.runs.run import AuditedSnapshot, ReadSnapshot
+from tidegauge.snapshots.adopt import open_snapshot, survey
+from tidegauge.snapshots.cluster_answers import ANSWERS_NAME
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.manifest import MANIFEST_NAME, Consistency, to_json
 
 CAPTURES: Final = (
     "controllers", "disk-failed", "format-upgraded", "hanging-txn", "migrated-unclean", "one-controller-unclean",

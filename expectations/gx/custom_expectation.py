@@ -12,10 +12,10 @@ from typing import Any
 from great_expectations.expectations.core.unexpected_rows_expectation import UnexpectedRowsExpectation
 from great_expectations.expectations.metadata_types import FailureSeverity
 
-from expectations.errors import EvaluationError
-from expectations.gx.query_text import as_template
-from expectations.model import Invariant
-from expectations.verdicts import breached_condition
+from tidegauge.expectations.errors import EvaluationError
+from tidegauge.expectations.gx.query_text import as_template
+from tidegauge.expectations.model import Invariant
+from tidegauge.expectations.verdicts import breached_condition
 
 _BY_RUN = "breached_by_run"
 

@@ -10,9 +10,9 @@ audit's verdicts are for.
 from great_expectations.expectations.core.unexpected_rows_expectation import UnexpectedRowsExpectation
 from great_expectations.expectations.metadata_types import FailureSeverity
 
-from expectations.gx.query_text import as_template
-from expectations.model import Invariant
-from expectations.verdicts import breached_condition, subject_columns
+from tidegauge.expectations.gx.query_text import as_template
+from tidegauge.expectations.model import Invariant
+from tidegauge.expectations.verdicts import breached_condition, subject_columns
 
 
 def plain_expectation(invariant: Invariant) -> UnexpectedRowsExpectation:

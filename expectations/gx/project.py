@@ -23,9 +23,9 @@ from great_expectations.core import ExpectationSuite
 from great_expectations.data_context.data_context.file_data_context import FileDataContext
 from great_expectations.datasource.fluent.postgres_datasource import PostgresDatasource
 
-from expectations.gx.quiet import quiet
-from expectations.gx.suites import RUNS, plain_suites, suite_of_runs
-from expectations.registry import CATALOGUE, by_relation
+from tidegauge.expectations.gx.quiet import quiet
+from tidegauge.expectations.gx.suites import RUNS, plain_suites, suite_of_runs
+from tidegauge.expectations.registry import CATALOGUE, by_relation
 
 NAME: Final = "tidegauge"
 """Of the data source and of the checkpoint."""

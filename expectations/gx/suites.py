@@ -14,10 +14,10 @@ from great_expectations.expectations.core.expect_table_row_count_to_be_between i
 from great_expectations.expectations.core.expect_table_row_count_to_equal import ExpectTableRowCountToEqual
 from great_expectations.expectations.core.unexpected_rows_expectation import UnexpectedRowsExpectation
 
-from expectations.gx.custom_expectation import expectation
-from expectations.gx.plain_expectation import plain_expectation
-from expectations.model import Invariant
-from expectations.registry import CATALOGUE, RULESET_VERSION, by_relation
+from tidegauge.expectations.gx.custom_expectation import expectation
+from tidegauge.expectations.gx.plain_expectation import plain_expectation
+from tidegauge.expectations.model import Invariant
+from tidegauge.expectations.registry import CATALOGUE, RULESET_VERSION, by_relation
 
 RUNS: Final = "runs"
 """What the suite about the runs themselves is named after; no relation has this name."""

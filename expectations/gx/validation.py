@@ -25,12 +25,12 @@ from great_expectations.data_context.types.base import (
 from great_expectations.datasource.fluent.interfaces import TestConnectionError
 from sqlalchemy.engine import make_url
 
-from expectations.agreement import Validation
-from expectations.errors import EvaluationError
-from expectations.gx.quiet import quiet
-from expectations.gx.suites import suites
-from expectations.model import Invariant
-from expectations.registry import CATALOGUE, by_relation
+from tidegauge.expectations.agreement import Validation
+from tidegauge.expectations.errors import EvaluationError
+from tidegauge.expectations.gx.quiet import quiet
+from tidegauge.expectations.gx.suites import suites
+from tidegauge.expectations.model import Invariant
+from tidegauge.expectations.registry import CATALOGUE, by_relation
 
 _RESULT_FORMAT: Final = "SUMMARY"
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9_.+-]{1,200}")

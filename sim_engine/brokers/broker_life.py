@@ -10,36 +10,36 @@ Source: Kafka BrokerServer, BrokerLifecycleManager, LogManager, LogLoader; KIP-9
 from dataclasses import replace
 from typing import Final
 
-from kafka_log.log_dir import (
+from tidegauge.kafka_log.log_dir import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_OFFSET_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
 )
-from sim_engine import ledger
-from sim_engine.actions import BrokerTick, Kill, Loaded, LogDirFailed, Pause, PowerCut, Resume, Start, Stop, Timer, Wipe
-from sim_engine.brokers import housekeeping, waiting_files
-from sim_engine.dice import uuid_for
-from sim_engine.faults import disk_wiring
-from sim_engine.faults.disk_faults import full_disk
-from sim_engine.log.recovery import loaded_replica
-from sim_engine.log.replica_log import (
-    LogConfig,
-    ReplicaLog,
-    new_log,
-    stopped_cleanly,
-    truncate,
+from tidegauge.sim_engine import ledger
+from tidegauge.sim_engine.actions import (
+    BrokerTick,
+    Kill,
+    Loaded,
+    LogDirFailed,
+    Pause,
+    PowerCut,
+    Resume,
+    Start,
+    Stop,
+    Timer,
+    Wipe,
 )
-from sim_engine.messages import (
-    NONE,
-    HeartbeatRequest,
-    HeartbeatResponse,
-    RegisterRequest,
-    RegisterResponse,
-)
-from sim_engine.metadata import metadata_copy
-from sim_engine.network import broker_node
-from sim_engine.turn import Turn
-from sim_engine.world import Broker, Running
+from tidegauge.sim_engine.brokers import housekeeping, waiting_files
+from tidegauge.sim_engine.dice import uuid_for
+from tidegauge.sim_engine.faults import disk_wiring
+from tidegauge.sim_engine.faults.disk_faults import full_disk
+from tidegauge.sim_engine.log.recovery import loaded_replica
+from tidegauge.sim_engine.log.replica_log import LogConfig, ReplicaLog, new_log, stopped_cleanly, truncate
+from tidegauge.sim_engine.messages import NONE, HeartbeatRequest, HeartbeatResponse, RegisterRequest, RegisterResponse
+from tidegauge.sim_engine.metadata import metadata_copy
+from tidegauge.sim_engine.network import broker_node
+from tidegauge.sim_engine.turn import Turn
+from tidegauge.sim_engine.world import Broker, Running
 
 CONTROLLED_SHUTDOWN_TIMEOUT_MS: Final = 30_000
 _STOPPING_HEARTBEAT_MS: Final = 100

@@ -8,10 +8,10 @@ Source: Kafka RPCProducerIdManager, ReplicaManager#deleteRecords.
 
 from dataclasses import replace
 
-from kafka_log.types import TopicPartition
-from sim_engine.actions import DeleteRecords, Delivered
-from sim_engine.log.replica_log import with_log_start
-from sim_engine.messages import (
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.actions import DeleteRecords, Delivered
+from tidegauge.sim_engine.log.replica_log import with_log_start
+from tidegauge.sim_engine.messages import (
     ClientMetadataRequest,
     ClientMetadataResponse,
     InitProducerIdRequest,
@@ -19,8 +19,8 @@ from sim_engine.messages import (
     ProducerIdsRequest,
     ProducerIdsResponse,
 )
-from sim_engine.network import broker_node
-from sim_engine.turn import Turn
+from tidegauge.sim_engine.network import broker_node
+from tidegauge.sim_engine.turn import Turn
 
 
 def metadata(turn: Turn, broker_id: int, source: str, request: ClientMetadataRequest) -> None:

@@ -11,10 +11,10 @@ Source: Kafka LogDirFailureChannel, LogManager#handleLogDirFailure, ReplicaManag
 
 from dataclasses import replace
 
-from kafka_log.types import TopicPartition
-from sim_engine.actions import LogDirFailed
-from sim_engine.log.stored_batch import StoredBatch
-from sim_engine.turn import Turn
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.actions import LogDirFailed
+from tidegauge.sim_engine.log.stored_batch import StoredBatch
+from tidegauge.sim_engine.turn import Turn
 
 
 def took_room(turn: Turn, broker_id: int, partition: TopicPartition, batch: StoredBatch) -> bool:

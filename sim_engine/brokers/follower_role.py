@@ -13,13 +13,13 @@ Source: Kafka ReplicaFetcherThread, AbstractFetcherThread, ReplicaManager#makeFo
 
 from dataclasses import replace
 
-from kafka_log.types import TopicPartition
-from sim_engine import ledger
-from sim_engine.brokers import leader_role, tier_reads
-from sim_engine.brokers.disk_room import took_room
-from sim_engine.log.replica_log import append, start_anew, truncate, with_high_watermark, with_log_start
-from sim_engine.log.truncation import cut_for
-from sim_engine.messages import (
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import ledger
+from tidegauge.sim_engine.brokers import leader_role, tier_reads
+from tidegauge.sim_engine.brokers.disk_room import took_room
+from tidegauge.sim_engine.log.replica_log import append, start_anew, truncate, with_high_watermark, with_log_start
+from tidegauge.sim_engine.log.truncation import cut_for
+from tidegauge.sim_engine.messages import (
     NONE,
     EpochEndRequest,
     EpochEndResponse,
@@ -28,11 +28,11 @@ from sim_engine.messages import (
     FetchRequest,
     FetchResponse,
 )
-from sim_engine.metadata.controller import NO_LEADER, PartitionImage
-from sim_engine.network import broker_node
-from sim_engine.settings import Generation
-from sim_engine.turn import Turn
-from sim_engine.world import Fetcher, Following
+from tidegauge.sim_engine.metadata.controller import NO_LEADER, PartitionImage
+from tidegauge.sim_engine.network import broker_node
+from tidegauge.sim_engine.settings import Generation
+from tidegauge.sim_engine.turn import Turn
+from tidegauge.sim_engine.world import Fetcher, Following
 
 
 def follow(turn: Turn, broker_id: int, partition: TopicPartition, image: PartitionImage) -> None:

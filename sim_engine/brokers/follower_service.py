@@ -9,13 +9,13 @@ Source: Kafka Partition#fetchRecords, #updateFollowerFetchState, Replica#updateF
 
 from dataclasses import replace
 
-from kafka_log.types import TopicPartition
-from sim_engine.actions import HoldExpired
-from sim_engine.brokers import held_fetches, leader_role, tier_reads
-from sim_engine.log.replica_log import ReplicaLog
-from sim_engine.log.stored_batch import StoredBatch, readable
-from sim_engine.log.truncation import epoch_end
-from sim_engine.messages import (
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.actions import HoldExpired
+from tidegauge.sim_engine.brokers import held_fetches, leader_role, tier_reads
+from tidegauge.sim_engine.log.replica_log import ReplicaLog
+from tidegauge.sim_engine.log.stored_batch import StoredBatch, readable
+from tidegauge.sim_engine.log.truncation import epoch_end
+from tidegauge.sim_engine.messages import (
     NONE,
     ConsumeRequest,
     ConsumeResponse,
@@ -24,9 +24,9 @@ from sim_engine.messages import (
     FetchPartition,
     FetchRequest,
 )
-from sim_engine.settings import Generation
-from sim_engine.turn import Turn
-from sim_engine.world import FollowerState, HeldFetch, Running
+from tidegauge.sim_engine.settings import Generation
+from tidegauge.sim_engine.turn import Turn
+from tidegauge.sim_engine.world import FollowerState, HeldFetch, Running
 
 
 def follower_fetch(turn: Turn, broker_id: int, source: str, request: FetchRequest) -> None:

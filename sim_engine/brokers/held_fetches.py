@@ -6,16 +6,16 @@ that waits is answered as soon as a batch is appended, or when its time is up.
 
 from dataclasses import replace
 
-from kafka_log.types import TopicPartition
-from sim_engine.actions import HoldExpired
-from sim_engine.brokers import tier_reads
-from sim_engine.log.replica_log import ReplicaLog
-from sim_engine.log.stored_batch import StoredBatch, readable
-from sim_engine.log.truncation import diverges
-from sim_engine.messages import NONE, FetchedPartition, FetchPartition, FetchRequest, FetchResponse
-from sim_engine.settings import Generation
-from sim_engine.turn import Turn
-from sim_engine.world import HeldFetch, Leadership
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.actions import HoldExpired
+from tidegauge.sim_engine.brokers import tier_reads
+from tidegauge.sim_engine.log.replica_log import ReplicaLog
+from tidegauge.sim_engine.log.stored_batch import StoredBatch, readable
+from tidegauge.sim_engine.log.truncation import diverges
+from tidegauge.sim_engine.messages import NONE, FetchedPartition, FetchPartition, FetchRequest, FetchResponse
+from tidegauge.sim_engine.settings import Generation
+from tidegauge.sim_engine.turn import Turn
+from tidegauge.sim_engine.world import HeldFetch, Leadership
 
 
 def serve_held(turn: Turn, broker_id: int, partition: TopicPartition) -> None:

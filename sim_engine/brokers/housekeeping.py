@@ -10,20 +10,20 @@ Source: Kafka ReplicaManager#checkpointHighWatermarks, LogManager#checkpointLogR
 from collections.abc import Mapping
 from dataclasses import replace
 
-from kafka_log.log_dir import (
+from tidegauge.kafka_log.log_dir import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_OFFSET_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
 )
-from kafka_log.types import TopicPartition
-from sim_engine.actions import BrokerTick, Timer
-from sim_engine.brokers import remote_log_manager
-from sim_engine.faults import disk_wiring
-from sim_engine.log.replica_log import delete_segments, expire_producers
-from sim_engine.metadata import metadata_upkeep
-from sim_engine.rendering.render import Replica
-from sim_engine.turn import Turn
-from sim_engine.world import Disk
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.actions import BrokerTick, Timer
+from tidegauge.sim_engine.brokers import remote_log_manager
+from tidegauge.sim_engine.faults import disk_wiring
+from tidegauge.sim_engine.log.replica_log import delete_segments, expire_producers
+from tidegauge.sim_engine.metadata import metadata_upkeep
+from tidegauge.sim_engine.rendering.render import Replica
+from tidegauge.sim_engine.turn import Turn
+from tidegauge.sim_engine.world import Disk
 
 
 def begin(turn: Turn, broker_id: int) -> None:

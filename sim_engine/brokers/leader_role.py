@@ -12,25 +12,25 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from kafka_log.types import TopicPartition
-from sim_engine import ledger
-from sim_engine.actions import ProduceExpired
-from sim_engine.brokers import held_fetches
-from sim_engine.brokers.disk_room import took_room
-from sim_engine.log.producers import KeptBatch, Refusal, coordinator_refusal, refusal
-from sim_engine.log.replica_log import ReplicaLog, append, with_epoch, with_high_watermark
-from sim_engine.log.stored_batch import StoredBatch, data_batch
-from sim_engine.messages import (
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import ledger
+from tidegauge.sim_engine.actions import ProduceExpired
+from tidegauge.sim_engine.brokers import held_fetches
+from tidegauge.sim_engine.brokers.disk_room import took_room
+from tidegauge.sim_engine.log.producers import KeptBatch, Refusal, coordinator_refusal, refusal
+from tidegauge.sim_engine.log.replica_log import ReplicaLog, append, with_epoch, with_high_watermark
+from tidegauge.sim_engine.log.stored_batch import StoredBatch, data_batch
+from tidegauge.sim_engine.messages import (
     NONE,
     AlterPartitionRequest,
     AlterPartitionResponse,
     ProduceRequest,
     ProduceResponse,
 )
-from sim_engine.metadata.controller import PartitionImage
-from sim_engine.settings import Generation
-from sim_engine.turn import Turn
-from sim_engine.world import FollowerState, HeldProduce, Leadership, PendingIsr
+from tidegauge.sim_engine.metadata.controller import PartitionImage
+from tidegauge.sim_engine.settings import Generation
+from tidegauge.sim_engine.turn import Turn
+from tidegauge.sim_engine.world import FollowerState, HeldProduce, Leadership, PendingIsr
 
 LOCAL: Final = "local"
 """The source of a batch that the broker writes itself (a coordinator): `WRITTEN` hears when it is replicated."""

@@ -14,17 +14,17 @@ Source: RemoteLogManager (RLMCopyTask, RLMExpirationTask, RLMFollowerTask); KIP-
 
 from dataclasses import replace
 
-from kafka_log.types import TopicPartition
-from sim_engine import ledger
-from sim_engine.actions import BrokerTick, RemoteMoved, Timer
-from sim_engine.brokers import remote_metadata_topic
-from sim_engine.brokers.remote_metadata_topic import partition_for, put_work, view_of, work_of
-from sim_engine.dice import uuid_for
-from sim_engine.log.remote_metadata import RemoteSegment, RemoteState, moved
-from sim_engine.log.remote_retention import log_start_after, log_start_of_tier, to_delete
-from sim_engine.log.tiering import copied, delete_local, to_copy
-from sim_engine.turn import Turn
-from sim_engine.world import RemoteTask
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import ledger
+from tidegauge.sim_engine.actions import BrokerTick, RemoteMoved, Timer
+from tidegauge.sim_engine.brokers import remote_metadata_topic
+from tidegauge.sim_engine.brokers.remote_metadata_topic import partition_for, put_work, view_of, work_of
+from tidegauge.sim_engine.dice import uuid_for
+from tidegauge.sim_engine.log.remote_metadata import RemoteSegment, RemoteState, moved
+from tidegauge.sim_engine.log.remote_retention import log_start_after, log_start_of_tier, to_delete
+from tidegauge.sim_engine.log.tiering import copied, delete_local, to_copy
+from tidegauge.sim_engine.turn import Turn
+from tidegauge.sim_engine.world import RemoteTask
 
 
 def begin(turn: Turn, broker_id: int) -> None:

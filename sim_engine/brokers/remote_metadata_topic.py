@@ -13,13 +13,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from kafka_log.internal_topics import REMOTE_LOG_METADATA
-from kafka_log.types import TopicPartition
-from sim_engine import ledger
-from sim_engine.actions import RemoteRetry
-from sim_engine.log.remote_metadata import RemoteSegment, RemoteView, metadata_partition, segment_record, update_record
-from sim_engine.log.stored_batch import NewRecord, Producer
-from sim_engine.messages import (
+from tidegauge.kafka_log.internal_topics import REMOTE_LOG_METADATA
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import ledger
+from tidegauge.sim_engine.actions import RemoteRetry
+from tidegauge.sim_engine.log.remote_metadata import (
+    RemoteSegment,
+    RemoteView,
+    metadata_partition,
+    segment_record,
+    update_record,
+)
+from tidegauge.sim_engine.log.stored_batch import NewRecord, Producer
+from tidegauge.sim_engine.messages import (
     NONE,
     ConsumeRequest,
     ConsumeResponse,
@@ -28,10 +34,10 @@ from sim_engine.messages import (
     ProduceRequest,
     ProduceResponse,
 )
-from sim_engine.network import broker_node
-from sim_engine.truth import Acknowledged, digest_of
-from sim_engine.turn import Turn
-from sim_engine.world import RemoteWork, RemoteWrite, Running
+from tidegauge.sim_engine.network import broker_node
+from tidegauge.sim_engine.truth import Acknowledged, digest_of
+from tidegauge.sim_engine.turn import Turn
+from tidegauge.sim_engine.world import RemoteWork, RemoteWrite, Running
 
 _PATIENCE_MS: Final = 5_000
 """An answer that has not come until then does not come."""

@@ -7,10 +7,10 @@ broker in answer to a client's request is about the tier, for brokers make none 
 from collections.abc import Callable
 from typing import Any, Final
 
-from sim_engine.actions import RemoteMoved, RemoteRetry, Timer
-from sim_engine.brokers import leader_role, remote_log_manager, remote_metadata_topic
-from sim_engine.messages import ConsumeResponse, InitProducerIdResponse, ProduceResponse
-from sim_engine.turn import Turn
+from tidegauge.sim_engine.actions import RemoteMoved, RemoteRetry, Timer
+from tidegauge.sim_engine.brokers import leader_role, remote_log_manager, remote_metadata_topic
+from tidegauge.sim_engine.messages import ConsumeResponse, InitProducerIdResponse, ProduceResponse
+from tidegauge.sim_engine.turn import Turn
 
 ACTIONS: Final[dict[type, Callable[[Turn, Any], None]]] = {
     RemoteMoved: remote_log_manager.store_answered,

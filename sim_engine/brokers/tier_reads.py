@@ -6,16 +6,16 @@ must hold: only a segment of the log's own lineage counts, and what the store ha
 Source: TierStateMachine#buildRemoteLogAuxState, RemoteLogManager#read, DelayedRemoteFetch; KIP-405.
 """
 
-from kafka_log.transaction_index import AbortedTransaction
-from kafka_log.types import TopicPartition
-from sim_engine import ledger
-from sim_engine.brokers.remote_metadata_topic import view_of
-from sim_engine.log.remote_metadata import RemoteSegment, RemoteState, RemoteView
-from sim_engine.log.replica_log import EpochStart, ReplicaLog
-from sim_engine.log.stored_batch import StoredBatch, readable
-from sim_engine.log.tiering import with_auxiliary_state
-from sim_engine.messages import NONE, FetchedPartition
-from sim_engine.turn import Turn
+from tidegauge.kafka_log.transaction_index import AbortedTransaction
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import ledger
+from tidegauge.sim_engine.brokers.remote_metadata_topic import view_of
+from tidegauge.sim_engine.log.remote_metadata import RemoteSegment, RemoteState, RemoteView
+from tidegauge.sim_engine.log.replica_log import EpochStart, ReplicaLog
+from tidegauge.sim_engine.log.stored_batch import StoredBatch, readable
+from tidegauge.sim_engine.log.tiering import with_auxiliary_state
+from tidegauge.sim_engine.messages import NONE, FetchedPartition
+from tidegauge.sim_engine.turn import Turn
 
 MOVED_TO_TIER = "OFFSET_MOVED_TO_TIERED_STORAGE"
 

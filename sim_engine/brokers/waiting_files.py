@@ -16,15 +16,15 @@ Source: Kafka LogManager#asyncDelete, #deleteLogs, #addStrayLog; LogLoader#load,
 from dataclasses import replace
 from typing import Final
 
-from kafka_log.types import TopicPartition
-from sim_engine.dice import draw
-from sim_engine.log.cleaner import cleaned_if_due
-from sim_engine.log.replica_log import ReplicaLog
-from sim_engine.log.segment import Segment
-from sim_engine.rendering.leftovers import Leftover, LeftSegment, not_yet_removed, together
-from sim_engine.rendering.render import Beside, RenamedReplica, Replica
-from sim_engine.turn import Turn
-from sim_engine.world import Disk
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.dice import draw
+from tidegauge.sim_engine.log.cleaner import cleaned_if_due
+from tidegauge.sim_engine.log.replica_log import ReplicaLog
+from tidegauge.sim_engine.log.segment import Segment
+from tidegauge.sim_engine.rendering.leftovers import Leftover, LeftSegment, not_yet_removed, together
+from tidegauge.sim_engine.rendering.render import Beside, RenamedReplica, Replica
+from tidegauge.sim_engine.turn import Turn
+from tidegauge.sim_engine.world import Disk
 
 DIRECTORY_DELAY_MS: Final = 60_000
 """log.segment.delete.delay.ms of the broker; a topic's own setting is about its segments alone."""

@@ -7,11 +7,11 @@ leader epoch of a partition (Kafka Metadata#updateLatestMetadata, KIP-320).
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from kafka_log.types import TopicPartition
-from sim_engine.messages import ClientMetadataRequest
-from sim_engine.metadata.controller import ClusterImage
-from sim_engine.network import broker_node, client_node
-from sim_engine.turn import Turn
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.messages import ClientMetadataRequest
+from tidegauge.sim_engine.metadata.controller import ClusterImage
+from tidegauge.sim_engine.network import broker_node, client_node
+from tidegauge.sim_engine.turn import Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

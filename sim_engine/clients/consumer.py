@@ -10,15 +10,15 @@ Source: Kafka FetchCollector, CompletedFetch, SubscriptionState.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from kafka_log.types import TopicPartition
-from sim_engine import ledger
-from sim_engine.actions import ClientTick, Poll, StartConsumer
-from sim_engine.clients import client_metadata
-from sim_engine.clients.client_metadata import Leaders
-from sim_engine.log.stored_batch import StoredBatch
-from sim_engine.messages import NONE, ClientMetadataResponse, ConsumeRequest, ConsumeResponse
-from sim_engine.network import broker_node, client_node
-from sim_engine.turn import Turn
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import ledger
+from tidegauge.sim_engine.actions import ClientTick, Poll, StartConsumer
+from tidegauge.sim_engine.clients import client_metadata
+from tidegauge.sim_engine.clients.client_metadata import Leaders
+from tidegauge.sim_engine.log.stored_batch import StoredBatch
+from tidegauge.sim_engine.messages import NONE, ClientMetadataResponse, ConsumeRequest, ConsumeResponse
+from tidegauge.sim_engine.network import broker_node, client_node
+from tidegauge.sim_engine.turn import Turn
 
 _ANSWER_TIMEOUT_MS = 3_000
 

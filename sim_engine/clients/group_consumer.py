@@ -11,18 +11,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kafka_log.internal_topics import CONSUMER_OFFSETS
-from kafka_log.java_hash import coordinator_partition
-from kafka_log.types import TopicPartition
-from sim_engine import ledger
-from sim_engine.actions import ClientTick
-from sim_engine.clients.consumer import visible
-from sim_engine.coordinators.classic_group import ClassicMember, JoinedGroup
-from sim_engine.coordinators.consumer_group import ConsumerMember
-from sim_engine.coordinators.consumer_protocol import ranges, read_assignment, read_subscription, write_subscription
-from sim_engine.coordinators.coordinator_actions import LeaveGroup, StartGroupConsumer
-from sim_engine.coordinators.coordinator_effects import NONE
-from sim_engine.coordinators.coordinator_messages import (
+from tidegauge.kafka_log.internal_topics import CONSUMER_OFFSETS
+from tidegauge.kafka_log.java_hash import coordinator_partition
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import ledger
+from tidegauge.sim_engine.actions import ClientTick
+from tidegauge.sim_engine.clients.consumer import visible
+from tidegauge.sim_engine.coordinators.classic_group import ClassicMember, JoinedGroup
+from tidegauge.sim_engine.coordinators.consumer_group import ConsumerMember
+from tidegauge.sim_engine.coordinators.consumer_protocol import (
+    ranges,
+    read_assignment,
+    read_subscription,
+    write_subscription,
+)
+from tidegauge.sim_engine.coordinators.coordinator_actions import LeaveGroup, StartGroupConsumer
+from tidegauge.sim_engine.coordinators.coordinator_effects import NONE
+from tidegauge.sim_engine.coordinators.coordinator_messages import (
     CommitRequest,
     ConsumerHeartbeatRequest,
     GroupAnswer,
@@ -32,13 +37,18 @@ from sim_engine.coordinators.coordinator_messages import (
     OffsetFetchRequest,
     SyncRequest,
 )
-from sim_engine.coordinators.group_records import NO_TOPIC_ID, CommittedOffset
-from sim_engine.coordinators.hosted import leader_of, partition_counts
-from sim_engine.dice import uuid_for
-from sim_engine.messages import ClientMetadataRequest, ClientMetadataResponse, ConsumeRequest, ConsumeResponse
-from sim_engine.metadata.controller import ClusterImage
-from sim_engine.network import broker_node, client_node
-from sim_engine.turn import Turn
+from tidegauge.sim_engine.coordinators.group_records import NO_TOPIC_ID, CommittedOffset
+from tidegauge.sim_engine.coordinators.hosted import leader_of, partition_counts
+from tidegauge.sim_engine.dice import uuid_for
+from tidegauge.sim_engine.messages import (
+    ClientMetadataRequest,
+    ClientMetadataResponse,
+    ConsumeRequest,
+    ConsumeResponse,
+)
+from tidegauge.sim_engine.metadata.controller import ClusterImage
+from tidegauge.sim_engine.network import broker_node, client_node
+from tidegauge.sim_engine.turn import Turn
 
 POLL: Final = "group-poll"
 BEAT: Final = "group-beat"

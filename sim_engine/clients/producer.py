@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kafka_log.batch import CompressionType
-from kafka_log.types import TopicPartition
-from sim_engine import ledger
-from sim_engine.actions import ClientTick, ProduceCall, RestartProducer, StartProducer
-from sim_engine.clients import client_metadata
-from sim_engine.clients.client_metadata import Leaders
-from sim_engine.log.stored_batch import NO_SEQUENCE, NewRecord, Producer, add_sequence
-from sim_engine.messages import (
+from tidegauge.kafka_log.batch import CompressionType
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import ledger
+from tidegauge.sim_engine.actions import ClientTick, ProduceCall, RestartProducer, StartProducer
+from tidegauge.sim_engine.clients import client_metadata
+from tidegauge.sim_engine.clients.client_metadata import Leaders
+from tidegauge.sim_engine.log.stored_batch import NO_SEQUENCE, NewRecord, Producer, add_sequence
+from tidegauge.sim_engine.messages import (
     NONE,
     ClientMetadataResponse,
     InitProducerIdRequest,
@@ -27,9 +27,9 @@ from sim_engine.messages import (
     ProduceRequest,
     ProduceResponse,
 )
-from sim_engine.network import broker_node, client_node
-from sim_engine.truth import Acknowledged, digest_of
-from sim_engine.turn import Turn
+from tidegauge.sim_engine.network import broker_node, client_node
+from tidegauge.sim_engine.truth import Acknowledged, digest_of
+from tidegauge.sim_engine.turn import Turn
 
 MAX_IN_FLIGHT: Final = 5
 _MAX_EPOCH: Final = 32_767

@@ -8,13 +8,13 @@ Who consumes and acknowledges is not played here: only the state that it leaves.
 
 from dataclasses import replace
 
-from sim_engine.coordinators import share_coordinator
-from sim_engine.coordinators.coordinator_actions import RecordShareState
-from sim_engine.coordinators.coordinator_effects import NONE, Write
-from sim_engine.coordinators.hosted import hosted_by, leader_of, put_hosted
-from sim_engine.coordinators.hosting import append_write
-from sim_engine.coordinators.share_coordinator import SharePartition, Step
-from sim_engine.turn import Turn
+from tidegauge.sim_engine.coordinators import share_coordinator
+from tidegauge.sim_engine.coordinators.coordinator_actions import RecordShareState
+from tidegauge.sim_engine.coordinators.coordinator_effects import NONE, Write
+from tidegauge.sim_engine.coordinators.hosted import hosted_by, leader_of, put_hosted
+from tidegauge.sim_engine.coordinators.hosting import append_write
+from tidegauge.sim_engine.coordinators.share_coordinator import SharePartition, Step
+from tidegauge.sim_engine.turn import Turn
 
 
 def record(turn: Turn, action: RecordShareState) -> None:

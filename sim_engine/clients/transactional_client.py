@@ -9,12 +9,12 @@ It knows the cluster from a broker's answer, which it asks for anew whenever som
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from kafka_log.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from kafka_log.java_hash import coordinator_partition
-from kafka_log.types import TopicPartition
-from sim_engine import ledger
-from sim_engine.actions import ClientTick
-from sim_engine.clients.transactional_producer import (
+from tidegauge.kafka_log.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from tidegauge.kafka_log.java_hash import coordinator_partition
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import ledger
+from tidegauge.sim_engine.actions import ClientTick
+from tidegauge.sim_engine.clients.transactional_producer import (
     Begin,
     Call,
     End,
@@ -31,23 +31,28 @@ from sim_engine.clients.transactional_producer import (
     request_of,
     without_request,
 )
-from sim_engine.coordinators.coordinator_actions import (
+from tidegauge.sim_engine.coordinators.coordinator_actions import (
     BeginTransaction,
     EndTransaction,
     SendInTransaction,
     SendOffsetsInTransaction,
     StartTransactionalProducer,
 )
-from sim_engine.coordinators.coordinator_effects import NONE
-from sim_engine.coordinators.coordinator_messages import CommitRequest, GroupAnswer, TransactionAnswer
-from sim_engine.coordinators.group_records import CommittedOffset
-from sim_engine.coordinators.hosted import leader_of, partition_counts
-from sim_engine.coordinators.transaction_notes import TransactionTold, note_told
-from sim_engine.messages import ClientMetadataRequest, ClientMetadataResponse, ProduceRequest, ProduceResponse
-from sim_engine.metadata.controller import ClusterImage
-from sim_engine.network import broker_node, client_node
-from sim_engine.truth import Acknowledged, digest_of
-from sim_engine.turn import Turn
+from tidegauge.sim_engine.coordinators.coordinator_effects import NONE
+from tidegauge.sim_engine.coordinators.coordinator_messages import CommitRequest, GroupAnswer, TransactionAnswer
+from tidegauge.sim_engine.coordinators.group_records import CommittedOffset
+from tidegauge.sim_engine.coordinators.hosted import leader_of, partition_counts
+from tidegauge.sim_engine.coordinators.transaction_notes import TransactionTold, note_told
+from tidegauge.sim_engine.messages import (
+    ClientMetadataRequest,
+    ClientMetadataResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
+from tidegauge.sim_engine.metadata.controller import ClusterImage
+from tidegauge.sim_engine.network import broker_node, client_node
+from tidegauge.sim_engine.truth import Acknowledged, digest_of
+from tidegauge.sim_engine.turn import Turn
 
 TIMEOUT = "transactional-timeout"
 RETRY = "transactional-retry"

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kafka_log.types import TopicPartition
-from sim_engine.coordinators.coordinator_effects import NONE
-from sim_engine.coordinators.coordinator_messages import (
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.coordinators.coordinator_effects import NONE
+from tidegauge.sim_engine.coordinators.coordinator_messages import (
     AddPartitionsRequest,
     CommitRequest,
     EndTransactionRequest,
@@ -25,10 +25,10 @@ from sim_engine.coordinators.coordinator_messages import (
     InitTransactionsRequest,
     TransactionAnswer,
 )
-from sim_engine.coordinators.group_records import CommittedOffset
-from sim_engine.coordinators.transaction_metadata import NO_EPOCH, NO_ID
-from sim_engine.log.stored_batch import NewRecord, Producer, add_sequence
-from sim_engine.messages import ProduceRequest, ProduceResponse
+from tidegauge.sim_engine.coordinators.group_records import CommittedOffset
+from tidegauge.sim_engine.coordinators.transaction_metadata import NO_EPOCH, NO_ID
+from tidegauge.sim_engine.log.stored_batch import NewRecord, Producer, add_sequence
+from tidegauge.sim_engine.messages import ProduceRequest, ProduceResponse
 
 ABORTABLE: Final = frozenset(
     {

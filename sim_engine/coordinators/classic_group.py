@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Final
 
-from sim_engine.coordinators.coordinator_effects import Answer, Asker
-from sim_engine.coordinators.group_records import CLASSIC_GROUP, KeyValue, group_record
+from tidegauge.sim_engine.coordinators.coordinator_effects import Answer, Asker
+from tidegauge.sim_engine.coordinators.group_records import CLASSIC_GROUP, KeyValue, group_record
 
 PROTOCOL_TYPE: Final = "consumer"
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kafka_log.types import TopicPartition
-from sim_engine.coordinators.classic_group import ClassicGroup, ClassicState
-from sim_engine.coordinators.coordinator_effects import Answer, Asker, Effect
-from sim_engine.coordinators.group_records import (
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.coordinators.classic_group import ClassicGroup, ClassicState
+from tidegauge.sim_engine.coordinators.coordinator_effects import Answer, Asker, Effect
+from tidegauge.sim_engine.coordinators.group_records import (
     CLASSIC_GROUP,
     CONSUMER_GROUP,
     CONSUMER_TARGET,
@@ -24,17 +24,9 @@ from sim_engine.coordinators.group_records import (
     offset_record,
     transactional,
 )
-from sim_engine.coordinators.group_state import (
-    GroupPartition,
-    with_offset,
-)
-from sim_engine.coordinators.led_groups import (
-    GroupCoordinator,
-    Step,
-    not_a_member,
-    written,
-)
-from sim_engine.log.stored_batch import Producer
+from tidegauge.sim_engine.coordinators.group_state import GroupPartition, with_offset
+from tidegauge.sim_engine.coordinators.led_groups import GroupCoordinator, Step, not_a_member, written
+from tidegauge.sim_engine.log.stored_batch import Producer
 
 Offsets = Mapping[TopicPartition, CommittedOffset]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from sim_engine.coordinators.group_records import (
+from tidegauge.sim_engine.coordinators.group_records import (
     CONSUMER_CURRENT,
     CONSUMER_GROUP,
     CONSUMER_MEMBER,

@@ -12,7 +12,7 @@ Source: Kafka ConsumerProtocolSubscription, ConsumerProtocolAssignment, RangeAss
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from kafka_log.types import TopicPartition
+from tidegauge.kafka_log.types import TopicPartition
 
 _VERSION: Final = (3).to_bytes(2, "big")
 _NULL_BYTES: Final = b"\xff\xff\xff\xff"

@@ -6,9 +6,9 @@ Nothing flows in or out here. As in `sim_engine.actions`, an action is a value.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafka_log.types import TopicPartition
-from sim_engine.coordinators.share_coordinator import StateBatch
-from sim_engine.log.stored_batch import NewRecord
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.coordinators.share_coordinator import StateBatch
+from tidegauge.sim_engine.log.stored_batch import NewRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ a record leaves only after the record is below the high watermark of its partiti
 
 from dataclasses import dataclass, field
 
-from kafka_log.types import TopicPartition
-from sim_engine.log.stored_batch import Producer
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.log.stored_batch import Producer
 
 NONE = "NONE"
 """Kafka's name of the error that is none. Errors are Kafka's names, as in `sim_engine.metadata.controller`."""

@@ -9,12 +9,12 @@ Source: Kafka's request schemas of the same names, as far as coordinators read t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kafka_log.types import TopicPartition
-from sim_engine.coordinators.classic_group import ClassicMember
-from sim_engine.coordinators.consumer_group import ConsumerMember
-from sim_engine.coordinators.coordinator_effects import NONE
-from sim_engine.coordinators.group_records import CommittedOffset
-from sim_engine.coordinators.transaction_metadata import NO_EPOCH, NO_ID
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.coordinators.classic_group import ClassicMember
+from tidegauge.sim_engine.coordinators.consumer_group import ConsumerMember
+from tidegauge.sim_engine.coordinators.coordinator_effects import NONE
+from tidegauge.sim_engine.coordinators.group_records import CommittedOffset
+from tidegauge.sim_engine.coordinators.transaction_metadata import NO_EPOCH, NO_ID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

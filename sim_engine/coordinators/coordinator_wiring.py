@@ -7,14 +7,14 @@ In: nothing. Out: tables for `sim_engine.engine`, and the listeners of leaders. 
 from collections.abc import Callable
 from typing import Any, Final
 
-from sim_engine import messages
-from sim_engine.actions import ClientTick, Timer
-from sim_engine.brokers import leader_role
-from sim_engine.clients import group_consumer, share_calls, transactional_client
-from sim_engine.coordinators import coordinator_actions, coordinator_messages, hosting
-from sim_engine.faults import transaction_faults
-from sim_engine.metadata import metadata_copy
-from sim_engine.turn import Turn
+from tidegauge.sim_engine import messages
+from tidegauge.sim_engine.actions import ClientTick, Timer
+from tidegauge.sim_engine.brokers import leader_role
+from tidegauge.sim_engine.clients import group_consumer, share_calls, transactional_client
+from tidegauge.sim_engine.coordinators import coordinator_actions, coordinator_messages, hosting
+from tidegauge.sim_engine.faults import transaction_faults
+from tidegauge.sim_engine.metadata import metadata_copy
+from tidegauge.sim_engine.turn import Turn
 
 ACTIONS: Final[dict[type, Callable[[Turn, Any], None]]] = {
     coordinator_actions.StartTransactionalProducer: transactional_client.start,

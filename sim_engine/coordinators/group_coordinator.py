@@ -10,15 +10,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from sim_engine.coordinators import classic_group, consumer_group
-from sim_engine.coordinators.classic_group import ClassicGroup, ClassicMember, ClassicState
-from sim_engine.coordinators.committed_offsets import offsets_expired
-from sim_engine.coordinators.consumer_group import ConsumerGroup, ConsumerMember, Topics
-from sim_engine.coordinators.coordinator_effects import Answer, Asker, Effect
-from sim_engine.coordinators.group_state import (
-    GroupPartition,
-)
-from sim_engine.coordinators.led_groups import (
+from tidegauge.sim_engine.coordinators import classic_group, consumer_group
+from tidegauge.sim_engine.coordinators.classic_group import ClassicGroup, ClassicMember, ClassicState
+from tidegauge.sim_engine.coordinators.committed_offsets import offsets_expired
+from tidegauge.sim_engine.coordinators.consumer_group import ConsumerGroup, ConsumerMember, Topics
+from tidegauge.sim_engine.coordinators.coordinator_effects import Answer, Asker, Effect
+from tidegauge.sim_engine.coordinators.group_state import GroupPartition
+from tidegauge.sim_engine.coordinators.led_groups import (
     GroupCoordinator,
     Step,
     not_a_member,

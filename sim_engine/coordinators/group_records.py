@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka_log.coordinator_records import (
+from tidegauge.kafka_log.coordinator_records import (
     OtherCoordinatorRecord,
     decode_coordinator_record,
     encode_coordinator_record,
 )
-from kafka_log.internal_topics import CONSUMER_OFFSETS
-from kafka_log.types import TopicPartition
-from sim_engine.log.stored_batch import NO_SEQUENCE, Producer
+from tidegauge.kafka_log.internal_topics import CONSUMER_OFFSETS
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.log.stored_batch import NO_SEQUENCE, Producer
 
 KeyValue = tuple[bytes, bytes | None]
 

@@ -6,11 +6,11 @@ does more than to call the function of its name.
 
 from dataclasses import replace
 
-from kafka_log.types import TopicPartition
-from sim_engine.coordinators import committed_offsets, group_coordinator
-from sim_engine.coordinators.consumer_group import Topics
-from sim_engine.coordinators.coordinator_effects import Answer, Asker
-from sim_engine.coordinators.coordinator_messages import (
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.coordinators import committed_offsets, group_coordinator
+from tidegauge.sim_engine.coordinators.consumer_group import Topics
+from tidegauge.sim_engine.coordinators.coordinator_effects import Answer, Asker
+from tidegauge.sim_engine.coordinators.coordinator_messages import (
     CommitRequest,
     ConsumerHeartbeatRequest,
     DeleteGroupRequest,
@@ -20,8 +20,8 @@ from sim_engine.coordinators.coordinator_messages import (
     OffsetFetchRequest,
     SyncRequest,
 )
-from sim_engine.coordinators.group_records import NO_TOPIC_ID, CommittedOffset
-from sim_engine.coordinators.led_groups import GroupCoordinator, Step
+from tidegauge.sim_engine.coordinators.group_records import NO_TOPIC_ID, CommittedOffset
+from tidegauge.sim_engine.coordinators.led_groups import GroupCoordinator, Step
 
 
 def group_step(now: GroupCoordinator, to: Asker, request: GroupRequest, *, topics: Topics, now_ms: int) -> Step:

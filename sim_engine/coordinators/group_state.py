@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from kafka_log.types import TopicPartition
-from sim_engine.coordinators import classic_group, consumer_group
-from sim_engine.coordinators.classic_group import ClassicGroup
-from sim_engine.coordinators.consumer_group import ConsumerGroup
-from sim_engine.coordinators.group_records import (
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.coordinators import classic_group, consumer_group
+from tidegauge.sim_engine.coordinators.classic_group import ClassicGroup
+from tidegauge.sim_engine.coordinators.consumer_group import ConsumerGroup
+from tidegauge.sim_engine.coordinators.group_records import (
     CLASSIC_GROUP,
     CONSUMER_CURRENT,
     CONSUMER_GROUP,

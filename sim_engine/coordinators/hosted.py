@@ -8,18 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kafka_log.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
-from kafka_log.types import TopicPartition
-from sim_engine.coordinators.consumer_group import Topics
-from sim_engine.coordinators.coordinator_effects import Answer
-from sim_engine.coordinators.coordinator_messages import CommitRequest, MarkersRequest
-from sim_engine.coordinators.led_groups import GroupCoordinator
-from sim_engine.coordinators.share_coordinator import ShareCoordinator
-from sim_engine.coordinators.transaction_coordinator import TransactionCoordinator
-from sim_engine.messages import ProduceRequest
-from sim_engine.metadata.controller import ClusterImage
-from sim_engine.turn import Turn
-from sim_engine.world import Running
+from tidegauge.kafka_log.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.coordinators.consumer_group import Topics
+from tidegauge.sim_engine.coordinators.coordinator_effects import Answer
+from tidegauge.sim_engine.coordinators.coordinator_messages import CommitRequest, MarkersRequest
+from tidegauge.sim_engine.coordinators.led_groups import GroupCoordinator
+from tidegauge.sim_engine.coordinators.share_coordinator import ShareCoordinator
+from tidegauge.sim_engine.coordinators.transaction_coordinator import TransactionCoordinator
+from tidegauge.sim_engine.messages import ProduceRequest
+from tidegauge.sim_engine.metadata.controller import ClusterImage
+from tidegauge.sim_engine.turn import Turn
+from tidegauge.sim_engine.world import Running
 
 _NAME: Final = "hosted"
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from kafka_log.batch import TRANSACTIONAL_BIT
-from kafka_log.types import TopicPartition
-from sim_engine.brokers import leader_role
-from sim_engine.coordinators import (
+from tidegauge.kafka_log.batch import TRANSACTIONAL_BIT
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.brokers import leader_role
+from tidegauge.sim_engine.coordinators import (
     committed_offsets,
     group_coordinator,
     led_groups,
@@ -23,8 +23,8 @@ from sim_engine.coordinators import (
     transaction_coordinator,
     verification,
 )
-from sim_engine.coordinators.coordinator_effects import NONE, Answer, AskForProducerIds, SendMarkers, Write
-from sim_engine.coordinators.coordinator_messages import (
+from tidegauge.sim_engine.coordinators.coordinator_effects import NONE, Answer, AskForProducerIds, SendMarkers, Write
+from tidegauge.sim_engine.coordinators.coordinator_messages import (
     AddPartitionsRequest,
     CommitRequest,
     EndTransactionRequest,
@@ -36,14 +36,14 @@ from sim_engine.coordinators.coordinator_messages import (
     TransactionAnswer,
     TransactionRequest,
 )
-from sim_engine.coordinators.group_requests import group_step
-from sim_engine.coordinators.group_state import ReplayedMarker, ReplayedRecord
-from sim_engine.coordinators.hosted import HeldMarker, HeldWrite, hosted_by, known_topics, put_hosted
-from sim_engine.coordinators.transaction_notes import note_decided, note_found
-from sim_engine.log.replica_log import ReplicaLog
-from sim_engine.log.stored_batch import NewRecord, StoredBatch, stored_batch
-from sim_engine.messages import ProduceRequest, ProducerIdsRequest
-from sim_engine.turn import Turn
+from tidegauge.sim_engine.coordinators.group_requests import group_step
+from tidegauge.sim_engine.coordinators.group_state import ReplayedMarker, ReplayedRecord
+from tidegauge.sim_engine.coordinators.hosted import HeldMarker, HeldWrite, hosted_by, known_topics, put_hosted
+from tidegauge.sim_engine.coordinators.transaction_notes import note_decided, note_found
+from tidegauge.sim_engine.log.replica_log import ReplicaLog
+from tidegauge.sim_engine.log.stored_batch import NewRecord, StoredBatch, stored_batch
+from tidegauge.sim_engine.messages import ProduceRequest, ProducerIdsRequest
+from tidegauge.sim_engine.turn import Turn
 
 TICK_MS: Final = 500
 OFFSETS_COMMIT_TIMEOUT_MS: Final = 5_000

@@ -9,8 +9,8 @@ Source: HashMap (tables of a power of two, three quarters full), TopicPartition#
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-from kafka_log.java_hash import string_hash
-from kafka_log.types import TopicPartition
+from tidegauge.kafka_log.java_hash import string_hash
+from tidegauge.kafka_log.types import TopicPartition
 
 T = TypeVar("T")
 

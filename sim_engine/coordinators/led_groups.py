@@ -10,23 +10,20 @@ Source: Kafka CoordinatorRuntime, GroupCoordinatorService (4.4).
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kafka_log.internal_topics import CONSUMER_OFFSETS
-from kafka_log.java_hash import coordinator_partition
-from kafka_log.types import TopicPartition
-from sim_engine.coordinators.classic_group import ClassicGroup
-from sim_engine.coordinators.coordinator_effects import Answer, Effect, Write
-from sim_engine.coordinators.group_records import (
-    GROUPS_WRITE,
-    KeyValue,
-)
-from sim_engine.coordinators.group_state import (
+from tidegauge.kafka_log.internal_topics import CONSUMER_OFFSETS
+from tidegauge.kafka_log.java_hash import coordinator_partition
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.coordinators.classic_group import ClassicGroup
+from tidegauge.sim_engine.coordinators.coordinator_effects import Answer, Effect, Write
+from tidegauge.sim_engine.coordinators.group_records import GROUPS_WRITE, KeyValue
+from tidegauge.sim_engine.coordinators.group_state import (
     GroupPartition,
     ReplayedMarker,
     ReplayedRecord,
     replayed,
     transaction_ended,
 )
-from sim_engine.log.stored_batch import Producer
+from tidegauge.sim_engine.log.stored_batch import Producer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

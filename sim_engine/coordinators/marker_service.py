@@ -11,16 +11,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from kafka_log.internal_topics import CONSUMER_OFFSETS
-from kafka_log.types import TopicPartition
-from sim_engine.brokers import leader_role
-from sim_engine.coordinators import led_groups
-from sim_engine.coordinators.coordinator_effects import NONE, SendMarkers
-from sim_engine.coordinators.coordinator_messages import MarkersRequest, MarkersResponse
-from sim_engine.coordinators.hosted import HeldMarker, HeldMarkers, SentMarkers, hosted_by, leader_of, put_hosted
-from sim_engine.log.stored_batch import StoredBatch, marker_batch
-from sim_engine.network import broker_node
-from sim_engine.turn import Turn
+from tidegauge.kafka_log.internal_topics import CONSUMER_OFFSETS
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.brokers import leader_role
+from tidegauge.sim_engine.coordinators import led_groups
+from tidegauge.sim_engine.coordinators.coordinator_effects import NONE, SendMarkers
+from tidegauge.sim_engine.coordinators.coordinator_messages import MarkersRequest, MarkersResponse
+from tidegauge.sim_engine.coordinators.hosted import (
+    HeldMarker,
+    HeldMarkers,
+    SentMarkers,
+    hosted_by,
+    leader_of,
+    put_hosted,
+)
+from tidegauge.sim_engine.log.stored_batch import StoredBatch, marker_batch
+from tidegauge.sim_engine.network import broker_node
+from tidegauge.sim_engine.turn import Turn
 
 ANSWER_MS: Final = 5_000
 

@@ -11,16 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from kafka_log.coordinator_records import (
+from tidegauge.kafka_log.coordinator_records import (
     OtherCoordinatorRecord,
     decode_coordinator_record,
     encode_coordinator_record,
 )
-from kafka_log.internal_topics import SHARE_GROUP_STATE
-from kafka_log.java_hash import coordinator_partition
-from kafka_log.types import TopicPartition
-from sim_engine.coordinators.coordinator_effects import Answer, Asker, Effect, Write
-from sim_engine.coordinators.group_records import GROUPS_WRITE, KeyValue
+from tidegauge.kafka_log.internal_topics import SHARE_GROUP_STATE
+from tidegauge.kafka_log.java_hash import coordinator_partition
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.coordinators.coordinator_effects import Answer, Asker, Effect, Write
+from tidegauge.sim_engine.coordinators.group_records import GROUPS_WRITE, KeyValue
 
 SNAPSHOT: Final = 0
 UPDATE: Final = 1

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kafka_log.internal_topics import TRANSACTION_STATE
-from kafka_log.java_hash import coordinator_partition
-from kafka_log.types import TopicPartition
-from sim_engine.coordinators.coordinator_effects import (
+from tidegauge.kafka_log.internal_topics import TRANSACTION_STATE
+from tidegauge.kafka_log.java_hash import coordinator_partition
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.coordinators.coordinator_effects import (
     NONE,
     Answer,
     Asker,
@@ -26,7 +26,7 @@ from sim_engine.coordinators.coordinator_effects import (
     SendMarkers,
     Write,
 )
-from sim_engine.coordinators.transaction_metadata import (
+from tidegauge.sim_engine.coordinators.transaction_metadata import (
     NO_EPOCH,
     NO_ID,
     Status,
@@ -42,7 +42,13 @@ from sim_engine.coordinators.transaction_metadata import (
     tombstone,
     written_record,
 )
-from sim_engine.coordinators.transaction_rules import client_error, end_v1, end_v2, may_continue, not_the_producer
+from tidegauge.sim_engine.coordinators.transaction_rules import (
+    client_error,
+    end_v1,
+    end_v2,
+    may_continue,
+    not_the_producer,
+)
 
 PRODUCER_ID_BLOCK: Final = 1000
 """Producer ids that the controller gives a broker at once (ProducerIdsBlock#PRODUCER_ID_BLOCK_SIZE)."""

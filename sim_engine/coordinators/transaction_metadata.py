@@ -16,14 +16,14 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, Final
 
-from kafka_log.coordinator_records import (
+from tidegauge.kafka_log.coordinator_records import (
     OtherCoordinatorRecord,
     decode_coordinator_record,
     encode_coordinator_record,
 )
-from kafka_log.internal_topics import TRANSACTION_STATE
-from kafka_log.types import TopicPartition
-from sim_engine.coordinators.java_order import partitions_in_order, topics_in_order
+from tidegauge.kafka_log.internal_topics import TRANSACTION_STATE
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.coordinators.java_order import partitions_in_order, topics_in_order
 
 NO_ID: Final = -1
 NO_EPOCH: Final = -1

@@ -7,10 +7,10 @@ Prepare record, and by nothing else; what a client is told may come later, or ne
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from kafka_log.types import TopicPartition
-from sim_engine.clients.transactional_producer import Written
-from sim_engine.coordinators.transaction_metadata import TransactionMetadata, replayed
-from sim_engine.turn import Turn
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.clients.transactional_producer import Written
+from tidegauge.sim_engine.coordinators.transaction_metadata import TransactionMetadata, replayed
+from tidegauge.sim_engine.turn import Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,13 @@ request with an older epoch is refused, unless it is the last one again, whose a
 Source: Kafka TransactionCoordinator#endTransaction, #endTransactionWithTV1, #prepareInitProducerIdTransit (4.4).
 """
 
-from sim_engine.coordinators.coordinator_effects import NONE
-from sim_engine.coordinators.transaction_metadata import LAST_CLIENT_EPOCH, NO_EPOCH, Status, TransactionMetadata
+from tidegauge.sim_engine.coordinators.coordinator_effects import NONE
+from tidegauge.sim_engine.coordinators.transaction_metadata import (
+    LAST_CLIENT_EPOCH,
+    NO_EPOCH,
+    Status,
+    TransactionMetadata,
+)
 
 
 def end_v1(now: TransactionMetadata, producer_id: int, producer_epoch: int, *, commit: bool, busy: bool) -> str | None:

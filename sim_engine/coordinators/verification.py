@@ -15,20 +15,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from kafka_log.internal_topics import TRANSACTION_STATE
-from kafka_log.java_hash import coordinator_partition
-from kafka_log.types import TopicPartition
-from sim_engine.coordinators.coordinator_effects import NONE
-from sim_engine.coordinators.coordinator_messages import (
+from tidegauge.kafka_log.internal_topics import TRANSACTION_STATE
+from tidegauge.kafka_log.java_hash import coordinator_partition
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.coordinators.coordinator_effects import NONE
+from tidegauge.sim_engine.coordinators.coordinator_messages import (
     AddPartitionsRequest,
     CommitRequest,
     GroupAnswer,
     TransactionAnswer,
 )
-from sim_engine.coordinators.hosted import Verification, hosted_by, leader_of, partition_counts, put_hosted
-from sim_engine.messages import ProduceRequest, ProduceResponse
-from sim_engine.network import broker_node
-from sim_engine.turn import Turn
+from tidegauge.sim_engine.coordinators.hosted import Verification, hosted_by, leader_of, partition_counts, put_hosted
+from tidegauge.sim_engine.messages import ProduceRequest, ProduceResponse
+from tidegauge.sim_engine.network import broker_node
+from tidegauge.sim_engine.turn import Turn
 
 ANSWER_MS: Final = 3_000
 ENABLED: Final = "transaction.partition.verification.enable"

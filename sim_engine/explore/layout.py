@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from snapshots.errors import SnapshotError
+from tidegauge.snapshots.errors import SnapshotError
 
 NEXT_RECORD: Final = 0
 NEXT_EPOCH: Final = 1

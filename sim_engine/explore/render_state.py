@@ -12,10 +12,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kafka_log.control import Voter
-from kafka_log.metadata_records import MetadataRecord
-from kafka_log.types import TopicPartition
-from sim_engine.explore.layout import (
+from tidegauge.kafka_log.control import Voter
+from tidegauge.kafka_log.metadata_records import MetadataRecord
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.explore.layout import (
     END,
     ENTRIES,
     EPOCH,
@@ -26,10 +26,17 @@ from sim_engine.explore.layout import (
     REQUESTS,
     Layout,
 )
-from sim_engine.log.replica_log import LogConfig, ReplicaLog, append, new_log, with_epoch, with_high_watermark
-from sim_engine.log.stored_batch import NewRecord, data_batch
-from sim_engine.metadata.metadata_log import FEATURES, METADATA_VERSION, MetadataLog, begun, record, written
-from sim_engine.rendering.render import BrokerDisk, Replica
+from tidegauge.sim_engine.log.replica_log import (
+    LogConfig,
+    ReplicaLog,
+    append,
+    new_log,
+    with_epoch,
+    with_high_watermark,
+)
+from tidegauge.sim_engine.log.stored_batch import NewRecord, data_batch
+from tidegauge.sim_engine.metadata.metadata_log import FEATURES, METADATA_VERSION, MetadataLog, begun, record, written
+from tidegauge.sim_engine.rendering.render import BrokerDisk, Replica
 
 Fields = NDArray[np.int64]
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numba
 import numpy as np
 
-from sim_engine.explore.layout import (
+from tidegauge.sim_engine.explore.layout import (
     END,
     ENTRIES,
     EPOCH,

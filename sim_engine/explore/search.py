@@ -13,8 +13,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from sim_engine.explore.layout import Constants, Layout, initial_fields, layout_of
-from sim_engine.explore.rules import MOST_SUCCESSORS, Action, Model, explore_from, pack, slot_of, unpack
+from tidegauge.sim_engine.explore.layout import Constants, Layout, initial_fields, layout_of
+from tidegauge.sim_engine.explore.rules import MOST_SUCCESSORS, Action, Model, explore_from, pack, slot_of, unpack
 
 _FIRST_STATES: Final = 1 << 15
 _CHUNK: Final = 1 << 18

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sim_engine.explore.layout import (
+from tidegauge.sim_engine.explore.layout import (
     END,
     ENTRIES,
     EPOCH,
@@ -21,9 +21,9 @@ from sim_engine.explore.layout import (
     QUORUM_LEADER,
     Layout,
 )
-from sim_engine.explore.render_state import PARTITION, STARTED_AT_MS, Fields, members_of, requests_of
-from sim_engine.log.persistent import Trail
-from sim_engine.truth import Elected, Lineage, Lost, Truth, plain
+from tidegauge.sim_engine.explore.render_state import PARTITION, STARTED_AT_MS, Fields, members_of, requests_of
+from tidegauge.sim_engine.log.persistent import Trail
+from tidegauge.sim_engine.truth import Elected, Lineage, Lost, Truth, plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sim_engine.explore.layout import (
+from tidegauge.sim_engine.explore.layout import (
     END,
     ENTRIES,
     EPOCH,
@@ -21,8 +21,8 @@ from sim_engine.explore.layout import (
     Layout,
     initial_fields,
 )
-from sim_engine.explore.rules import Action
-from sim_engine.explore.search import Step
+from tidegauge.sim_engine.explore.rules import Action
+from tidegauge.sim_engine.explore.search import Step
 
 Fields = NDArray[np.int64]
 

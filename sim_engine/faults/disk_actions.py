@@ -5,9 +5,9 @@ Nothing flows in or out here. What is not said is left to chance, which the worl
 
 from dataclasses import dataclass
 
-from kafka_log.types import TopicPartition
-from sim_engine.faults.disk_faults import CheckpointFile, FaultKind
-from sim_engine.world import Disk
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.faults.disk_faults import CheckpointFile, FaultKind
+from tidegauge.sim_engine.world import Disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,18 +10,18 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, TypeAlias, TypeVar
 
-from kafka_log import batch as layout
-from kafka_log.batch import CompressionType
-from kafka_log.records import RecordBatch
-from kafka_log.types import TopicPartition
-from sim_engine.log.persistent import Trail
-from sim_engine.log.replica_log import ReplicaLog
-from sim_engine.log.segment import Segment
-from sim_engine.log.stored_batch import StoredBatch, as_stored
-from sim_engine.log.tiering import without_first
-from sim_engine.metadata.metadata_log import METADATA_TOPIC
-from sim_engine.rendering.render import BrokerDisk
-from sim_engine.world import Disk
+from tidegauge.kafka_log import batch as layout
+from tidegauge.kafka_log.batch import CompressionType
+from tidegauge.kafka_log.records import RecordBatch
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.log.persistent import Trail
+from tidegauge.sim_engine.log.replica_log import ReplicaLog
+from tidegauge.sim_engine.log.segment import Segment
+from tidegauge.sim_engine.log.stored_batch import StoredBatch, as_stored
+from tidegauge.sim_engine.log.tiering import without_first
+from tidegauge.sim_engine.metadata.metadata_log import METADATA_TOPIC
+from tidegauge.sim_engine.rendering.render import BrokerDisk
+from tidegauge.sim_engine.world import Disk
 
 AnyDisk = TypeVar("AnyDisk", BrokerDisk, Disk)
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from kafka_log.log_dir import CLEANER_OFFSET_CHECKPOINT
-from kafka_log.types import TopicPartition
-from sim_engine import ledger
-from sim_engine.faults import disk_actions
-from sim_engine.faults.disk_faults import (
+from tidegauge.kafka_log.log_dir import CLEANER_OFFSET_CHECKPOINT
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import ledger
+from tidegauge.sim_engine.faults import disk_actions
+from tidegauge.sim_engine.faults.disk_faults import (
     DiskFault,
     FaultKind,
     bit_flip,
@@ -25,13 +25,13 @@ from sim_engine.faults.disk_faults import (
     stale_disk,
     torn_write,
 )
-from sim_engine.log.cleaner import cleaned_if_due
-from sim_engine.log.replica_log import ReplicaLog
-from sim_engine.network import broker_node
-from sim_engine.rendering.leftovers import cleaned_away, together
-from sim_engine.truth import Fault
-from sim_engine.turn import Turn
-from sim_engine.world import Disk
+from tidegauge.sim_engine.log.cleaner import cleaned_if_due
+from tidegauge.sim_engine.log.replica_log import ReplicaLog
+from tidegauge.sim_engine.network import broker_node
+from tidegauge.sim_engine.rendering.leftovers import cleaned_away, together
+from tidegauge.sim_engine.truth import Fault
+from tidegauge.sim_engine.turn import Turn
+from tidegauge.sim_engine.world import Disk
 
 _WHILE_IT_RUNS: Final = frozenset({FaultKind.BIT_FLIP, FaultKind.SAME_EPOCH_REWRITE, FaultKind.REMOTE_TIER_GAP})
 

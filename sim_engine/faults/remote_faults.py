@@ -9,15 +9,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from kafka_log.types import TopicPartition
-from sim_engine import ledger
-from sim_engine.brokers import remote_log_manager
-from sim_engine.brokers.remote_metadata_topic import view_of
-from sim_engine.faults.disk_actions import DeleteRemoteSegment, LoseRemoteObject
-from sim_engine.faults.disk_faults import FaultKind
-from sim_engine.log.tiering import wrong_remote_deletion
-from sim_engine.truth import Fault
-from sim_engine.turn import Turn
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import ledger
+from tidegauge.sim_engine.brokers import remote_log_manager
+from tidegauge.sim_engine.brokers.remote_metadata_topic import view_of
+from tidegauge.sim_engine.faults.disk_actions import DeleteRemoteSegment, LoseRemoteObject
+from tidegauge.sim_engine.faults.disk_faults import FaultKind
+from tidegauge.sim_engine.log.tiering import wrong_remote_deletion
+from tidegauge.sim_engine.truth import Fault
+from tidegauge.sim_engine.turn import Turn
 
 _STORE: Final = "remote store"
 

@@ -11,11 +11,11 @@ else goes on as ever.
 
 from dataclasses import replace
 
-from sim_engine.brokers import leader_role
-from sim_engine.coordinators.coordinator_actions import DoubleMarker, LoseMarkers, WriteUnverified
-from sim_engine.coordinators.hosted import hosted_by, leader_of, put_hosted
-from sim_engine.log.stored_batch import Producer, StoredBatch, add_sequence, data_batch, marker_batch
-from sim_engine.turn import Turn
+from tidegauge.sim_engine.brokers import leader_role
+from tidegauge.sim_engine.coordinators.coordinator_actions import DoubleMarker, LoseMarkers, WriteUnverified
+from tidegauge.sim_engine.coordinators.hosted import hosted_by, leader_of, put_hosted
+from tidegauge.sim_engine.log.stored_batch import Producer, StoredBatch, add_sequence, data_batch, marker_batch
+from tidegauge.sim_engine.turn import Turn
 
 _NOBODY: int = -1
 

@@ -9,8 +9,8 @@ Source: Kafka CleanedTransactionMetadata.
 from collections.abc import Iterable
 from heapq import heappop, heappush
 
-from kafka_log.transaction_index import AbortedTransaction
-from sim_engine.log.stored_batch import StoredBatch
+from tidegauge.kafka_log.transaction_index import AbortedTransaction
+from tidegauge.sim_engine.log.stored_batch import StoredBatch
 
 
 class CleanedTransactions:

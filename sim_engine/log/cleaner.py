@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kafka_log.batch import COMPRESSION_MASK, DELETE_HORIZON_BIT
-from kafka_log.records import Record, RecordBatch
-from kafka_log.transaction_index import AbortedTransaction
-from sim_engine.log.cleaned_transactions import CleanedTransactions
-from sim_engine.log.replica_log import ReplicaLog
-from sim_engine.log.segment import MAX_RELATIVE_OFFSET, Segment
-from sim_engine.log.stored_batch import StoredBatch, as_stored
+from tidegauge.kafka_log.batch import COMPRESSION_MASK, DELETE_HORIZON_BIT
+from tidegauge.kafka_log.records import Record, RecordBatch
+from tidegauge.kafka_log.transaction_index import AbortedTransaction
+from tidegauge.sim_engine.log.cleaned_transactions import CleanedTransactions
+from tidegauge.sim_engine.log.replica_log import ReplicaLog
+from tidegauge.sim_engine.log.segment import MAX_RELATIVE_OFFSET, Segment
+from tidegauge.sim_engine.log.stored_batch import StoredBatch, as_stored
 
 _OFFSET_ENTRY_BYTES: Final = 8
 _TIME_ENTRY_BYTES: Final = 12

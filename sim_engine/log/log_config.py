@@ -7,7 +7,7 @@ default; -1 means no limit.
 from collections.abc import Mapping
 from typing import Final
 
-from sim_engine.log.replica_log import LogConfig
+from tidegauge.sim_engine.log.replica_log import LogConfig
 
 _NUMBERS: Final = {
     "segment.bytes": "segment_bytes",

@@ -9,10 +9,17 @@ Source: Kafka ProducerStateManager, UnifiedLog#rebuildProducerState.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka_log.producer_snapshot import ProducerSnapshotEntry
-from sim_engine.log.producers import EndedTransaction, Producers, appended, expired, restored, snapshot_entries
-from sim_engine.log.segment import Segment
-from sim_engine.log.stored_batch import StoredBatch
+from tidegauge.kafka_log.producer_snapshot import ProducerSnapshotEntry
+from tidegauge.sim_engine.log.producers import (
+    EndedTransaction,
+    Producers,
+    appended,
+    expired,
+    restored,
+    snapshot_entries,
+)
+from tidegauge.sim_engine.log.segment import Segment
+from tidegauge.sim_engine.log.stored_batch import StoredBatch
 
 Snapshots = Mapping[int, tuple[ProducerSnapshotEntry, ...]]
 

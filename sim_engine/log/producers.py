@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
-from kafka_log.producer_snapshot import ProducerSnapshotEntry
-from sim_engine.log.stored_batch import NO_SEQUENCE, StoredBatch, add_sequence
+from tidegauge.kafka_log.producer_snapshot import ProducerSnapshotEntry
+from tidegauge.sim_engine.log.stored_batch import NO_SEQUENCE, StoredBatch, add_sequence
 
 KEPT_BATCHES: Final = 5
 """A retry of one of a producer's last five batches is recognised (ProducerStateEntry#NUM_BATCHES_TO_RETAIN)."""

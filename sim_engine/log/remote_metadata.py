@@ -14,11 +14,15 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Final
 
-from kafka_log.coordinator_records import RemoteLogRecord, decode_remote_log_fields, encode_remote_log_record
-from kafka_log.corruption import Corruption
-from kafka_log.types import TopicPartition
-from sim_engine.log.replica_log import EpochStart
-from sim_engine.log.stored_batch import NewRecord
+from tidegauge.kafka_log.coordinator_records import (
+    RemoteLogRecord,
+    decode_remote_log_fields,
+    encode_remote_log_record,
+)
+from tidegauge.kafka_log.corruption import Corruption
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.log.replica_log import EpochStart
+from tidegauge.sim_engine.log.stored_batch import NewRecord
 
 _SEGMENT: Final = 0
 _UPDATE: Final = 1

@@ -11,9 +11,9 @@ Source: RemoteLogManager (RLMExpirationTask, RemoteLogRetentionHandler, #isRemot
 from dataclasses import replace
 from typing import Final
 
-from kafka_log.types import TopicPartition
-from sim_engine.log.remote_metadata import RemoteSegment, RemoteState, RemoteView
-from sim_engine.log.replica_log import ReplicaLog, epochs_from
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.log.remote_metadata import RemoteSegment, RemoteState, RemoteView
+from tidegauge.sim_engine.log.replica_log import ReplicaLog, epochs_from
 
 _COPIES: Final = (RemoteState.COPY_SEGMENT_STARTED, RemoteState.COPY_SEGMENT_FINISHED)
 

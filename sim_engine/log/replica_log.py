@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kafka_log.producer_snapshot import ProducerSnapshotEntry
-from kafka_log.transaction_index import AbortedTransaction
-from sim_engine.log.producers import Producers, appended, expired, restored, snapshot_entries
-from sim_engine.log.segment import MAX_RELATIVE_OFFSET, Segment
-from sim_engine.log.stored_batch import StoredBatch
+from tidegauge.kafka_log.producer_snapshot import ProducerSnapshotEntry
+from tidegauge.kafka_log.transaction_index import AbortedTransaction
+from tidegauge.sim_engine.log.producers import Producers, appended, expired, restored, snapshot_entries
+from tidegauge.sim_engine.log.segment import MAX_RELATIVE_OFFSET, Segment
+from tidegauge.sim_engine.log.stored_batch import StoredBatch
 
 DAY_MS: Final = 86_400_000
 

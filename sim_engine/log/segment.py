@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kafka_log.transaction_index import AbortedTransaction
-from sim_engine.log.persistent import Trail
-from sim_engine.log.stored_batch import StoredBatch
+from tidegauge.kafka_log.transaction_index import AbortedTransaction
+from tidegauge.sim_engine.log.persistent import Trail
+from tidegauge.sim_engine.log.stored_batch import StoredBatch
 
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 

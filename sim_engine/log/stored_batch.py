@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final
 
-from kafka_log.batch import COMPRESSION_MASK, CONTROL_BIT, TRANSACTIONAL_BIT, CompressionType
-from kafka_log.batch_writer import write_batch
-from kafka_log.control import EndTxnMarker, decode_control_record, encode_control_record
-from kafka_log.corruption import Corruption
-from kafka_log.records import Record, RecordBatch, read_batch
+from tidegauge.kafka_log.batch import COMPRESSION_MASK, CONTROL_BIT, TRANSACTIONAL_BIT, CompressionType
+from tidegauge.kafka_log.batch_writer import write_batch
+from tidegauge.kafka_log.control import EndTxnMarker, decode_control_record, encode_control_record
+from tidegauge.kafka_log.corruption import Corruption
+from tidegauge.kafka_log.records import Record, RecordBatch, read_batch
 
 NO_PRODUCER: Final = -1
 NO_SEQUENCE: Final = -1

@@ -14,14 +14,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kafka_log.checkpoints import EpochEntry, write_leader_epoch_checkpoint
-from kafka_log.producer_snapshot import ProducerSnapshotEntry, write_producer_snapshot
-from kafka_log.types import TopicPartition
-from sim_engine.log.producers import restored
-from sim_engine.log.remote_metadata import RemoteSegment, RemoteState, RemoteView, moved
-from sim_engine.log.replica_log import EpochStart, LogConfig, ReplicaLog, epochs_from, roll, start_anew
-from sim_engine.log.segment import Segment
-from sim_engine.rendering.render_log import File, render_segment
+from tidegauge.kafka_log.checkpoints import EpochEntry, write_leader_epoch_checkpoint
+from tidegauge.kafka_log.producer_snapshot import ProducerSnapshotEntry, write_producer_snapshot
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.log.producers import restored
+from tidegauge.sim_engine.log.remote_metadata import RemoteSegment, RemoteState, RemoteView, moved
+from tidegauge.sim_engine.log.replica_log import EpochStart, LogConfig, ReplicaLog, epochs_from, roll, start_anew
+from tidegauge.sim_engine.log.segment import Segment
+from tidegauge.sim_engine.rendering.render_log import File, render_segment
 
 _STORE_DIRECTORY: Final = "remote-storage/kafka-tiered-storage"
 

@@ -10,7 +10,7 @@ KIP-320, KIP-595.
 
 from dataclasses import dataclass
 
-from sim_engine.log.replica_log import ReplicaLog
+from tidegauge.sim_engine.log.replica_log import ReplicaLog
 
 UNKNOWN = -1
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Final
 
-from kafka_log.metadata_records import MetadataRecord
-from sim_engine.metadata.metadata_log import FEATURES, record
+from tidegauge.kafka_log.metadata_records import MetadataRecord
+from tidegauge.sim_engine.metadata.metadata_log import FEATURES, record
 
 NO_LEADER: Final = -1
 _NO_LEADER_CHANGE: Final = -2

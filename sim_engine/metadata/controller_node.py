@@ -11,19 +11,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from kafka_log.metadata_records import MetadataRecord
-from kafka_log.types import TopicPartition
-from sim_engine import ledger
-from sim_engine.actions import (
-    AlterConfig,
-    ControllerTick,
-    CreateTopic,
-    DeleteTopic,
-    Elect,
-    Reassign,
-)
-from sim_engine.dice import uuid_for
-from sim_engine.messages import (
+from tidegauge.kafka_log.metadata_records import MetadataRecord
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import ledger
+from tidegauge.sim_engine.actions import AlterConfig, ControllerTick, CreateTopic, DeleteTopic, Elect, Reassign
+from tidegauge.sim_engine.dice import uuid_for
+from tidegauge.sim_engine.messages import (
     NONE,
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -36,7 +29,7 @@ from sim_engine.messages import (
     RegisterRequest,
     RegisterResponse,
 )
-from sim_engine.metadata.controller import (
+from tidegauge.sim_engine.metadata.controller import (
     NO_LEADER,
     ClusterImage,
     Election,
@@ -52,14 +45,14 @@ from sim_engine.metadata.controller import (
     register,
     unfence,
 )
-from sim_engine.metadata.metadata_log import record, written
-from sim_engine.metadata.metadata_upkeep import wanted_snapshot
-from sim_engine.metadata.reassignment import completed, reassign
-from sim_engine.network import CONTROLLER, broker_node
-from sim_engine.settings import Generation
-from sim_engine.truth import Elected, Lineage
-from sim_engine.turn import Turn
-from sim_engine.world import Session
+from tidegauge.sim_engine.metadata.metadata_log import record, written
+from tidegauge.sim_engine.metadata.metadata_upkeep import wanted_snapshot
+from tidegauge.sim_engine.metadata.reassignment import completed, reassign
+from tidegauge.sim_engine.network import CONTROLLER, broker_node
+from tidegauge.sim_engine.settings import Generation
+from tidegauge.sim_engine.truth import Elected, Lineage
+from tidegauge.sim_engine.turn import Turn
+from tidegauge.sim_engine.world import Session
 
 SESSION_CHECK_MS: Final = 500
 PRODUCER_ID_BLOCK: Final = 1000

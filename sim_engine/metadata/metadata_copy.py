@@ -10,20 +10,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from kafka_log.log_dir import (
+from tidegauge.kafka_log.log_dir import (
     CLEANER_OFFSET_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_OFFSET_CHECKPOINT,
 )
-from kafka_log.types import TopicPartition
-from sim_engine.brokers import follower_role, leader_role, remote_log_manager, waiting_files
-from sim_engine.log.log_config import log_config
-from sim_engine.log.replica_log import LogConfig, new_log
-from sim_engine.messages import MetadataFetch, MetadataResponse
-from sim_engine.metadata import metadata_upkeep
-from sim_engine.metadata.controller import ClusterImage, PartitionImage, TopicImage
-from sim_engine.rendering.render import Beside, Replica
-from sim_engine.turn import Turn
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.brokers import follower_role, leader_role, remote_log_manager, waiting_files
+from tidegauge.sim_engine.log.log_config import log_config
+from tidegauge.sim_engine.log.replica_log import LogConfig, new_log
+from tidegauge.sim_engine.messages import MetadataFetch, MetadataResponse
+from tidegauge.sim_engine.metadata import metadata_upkeep
+from tidegauge.sim_engine.metadata.controller import ClusterImage, PartitionImage, TopicImage
+from tidegauge.sim_engine.rendering.render import Beside, Replica
+from tidegauge.sim_engine.turn import Turn
 
 TOPICS_GONE: Final[list[Callable[[Turn, int, frozenset[str]], None]]] = []
 """Who hears, at a broker, that topics were deleted (another topic of the same name may be there already)."""

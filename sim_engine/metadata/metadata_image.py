@@ -17,11 +17,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from kafka_log.java_hash import string_hash
-from kafka_log.metadata_records import MetadataRecord
-from sim_engine.coordinators.java_order import topics_in_order
-from sim_engine.metadata.controller import ClusterImage, PartitionImage, TopicImage, applied
-from sim_engine.metadata.metadata_log import record
+from tidegauge.kafka_log.java_hash import string_hash
+from tidegauge.kafka_log.metadata_records import MetadataRecord
+from tidegauge.sim_engine.coordinators.java_order import topics_in_order
+from tidegauge.sim_engine.metadata.controller import ClusterImage, PartitionImage, TopicImage, applied
+from tidegauge.sim_engine.metadata.metadata_log import record
 
 _METADATA_VERSION: Final = "metadata.version"
 _NO_BROKER: Final = -1

@@ -8,11 +8,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka_log.batch import CONTROL_BIT
-from kafka_log.control import ControlRecord, KRaftVersion, KRaftVoters, LeaderChange, Voter, encode_control_record
-from kafka_log.metadata_records import METADATA_SCHEMAS, MetadataRecord, encode_metadata_record
-from sim_engine.log.replica_log import LogConfig, ReplicaLog, append, new_log, with_epoch, with_high_watermark
-from sim_engine.log.stored_batch import NewRecord, stored_batch
+from tidegauge.kafka_log.batch import CONTROL_BIT
+from tidegauge.kafka_log.control import (
+    ControlRecord,
+    KRaftVersion,
+    KRaftVoters,
+    LeaderChange,
+    Voter,
+    encode_control_record,
+)
+from tidegauge.kafka_log.metadata_records import METADATA_SCHEMAS, MetadataRecord, encode_metadata_record
+from tidegauge.sim_engine.log.replica_log import (
+    LogConfig,
+    ReplicaLog,
+    append,
+    new_log,
+    with_epoch,
+    with_high_watermark,
+)
+from tidegauge.sim_engine.log.stored_batch import NewRecord, stored_batch
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"

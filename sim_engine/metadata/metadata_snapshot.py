@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kafka_log.batch import CONTROL_BIT
-from kafka_log.control import (
+from tidegauge.kafka_log.batch import CONTROL_BIT
+from tidegauge.kafka_log.control import (
     ControlRecord,
     KRaftVersion,
     KRaftVoters,
@@ -29,11 +29,11 @@ from kafka_log.control import (
     decode_control_record,
     encode_control_record,
 )
-from kafka_log.metadata_records import MetadataRecord, decode_metadata_record, encode_metadata_record
-from sim_engine.log.replica_log import ReplicaLog, with_log_start
-from sim_engine.log.stored_batch import NewRecord, StoredBatch, stored_batch
-from sim_engine.metadata.metadata_image import MetadataImage, image_records, replayed
-from sim_engine.metadata.metadata_log import METADATA_VERSION, record
+from tidegauge.kafka_log.metadata_records import MetadataRecord, decode_metadata_record, encode_metadata_record
+from tidegauge.sim_engine.log.replica_log import ReplicaLog, with_log_start
+from tidegauge.sim_engine.log.stored_batch import NewRecord, StoredBatch, stored_batch
+from tidegauge.sim_engine.metadata.metadata_image import MetadataImage, image_records, replayed
+from tidegauge.sim_engine.metadata.metadata_log import METADATA_VERSION, record
 
 LEVELS: Final[Mapping[str, int]] = {
     "metadata.version": METADATA_VERSION,

@@ -9,9 +9,9 @@ Source: Kafka PartitionReassignmentReplicas, ReplicationControlManager#alterPart
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafka_log.metadata_records import MetadataRecord
-from sim_engine.metadata.controller import ClusterImage, PartitionImage
-from sim_engine.metadata.metadata_log import record
+from tidegauge.kafka_log.metadata_records import MetadataRecord
+from tidegauge.sim_engine.metadata.controller import ClusterImage, PartitionImage
+from tidegauge.sim_engine.metadata.metadata_log import record
 
 
 def reassign(image: ClusterImage, topic: str, number: int, replicas: Sequence[int]) -> list[MetadataRecord]:

@@ -7,7 +7,7 @@ every process and every version of Python, and what one stream gives does not mo
 from collections.abc import Sequence
 from typing import TypeVar
 
-from sim_engine.dice import draw
+from tidegauge.sim_engine.dice import draw
 
 Some = TypeVar("Some")
 

@@ -6,8 +6,8 @@ too.
 
 from dataclasses import replace
 
-from kafka_log.types import TopicPartition
-from sim_engine.coordinators.coordinator_actions import (
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.coordinators.coordinator_actions import (
     BeginTransaction,
     DoubleMarker,
     EndTransaction,
@@ -15,13 +15,20 @@ from sim_engine.coordinators.coordinator_actions import (
     SendInTransaction,
     WriteUnverified,
 )
-from sim_engine.engine import run_for, step
-from sim_engine.log.stored_batch import NewRecord, StoredBatch, add_sequence
-from sim_engine.random_worlds.chance import Chance
-from sim_engine.random_worlds.fault_kinds import WorldFault
-from sim_engine.random_worlds.plan import Plan
-from sim_engine.random_worlds.struck import Blow, Strike, Struck, leader_of, partitions_of_users, topic_id_of
-from sim_engine.world import World
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.log.stored_batch import NewRecord, StoredBatch, add_sequence
+from tidegauge.sim_engine.random_worlds.chance import Chance
+from tidegauge.sim_engine.random_worlds.fault_kinds import WorldFault
+from tidegauge.sim_engine.random_worlds.plan import Plan
+from tidegauge.sim_engine.random_worlds.struck import (
+    Blow,
+    Strike,
+    Struck,
+    leader_of,
+    partitions_of_users,
+    topic_id_of,
+)
+from tidegauge.sim_engine.world import World
 
 
 def lost_marker(world: World, plan: Plan, chance: Chance) -> Blow:

@@ -12,8 +12,8 @@ foretold (how far two replicas' logs differ, say) is not foretold; what can be i
 from dataclasses import dataclass
 from typing import Final
 
-from sim_engine.random_worlds.fault_kinds import WorldFault
-from sim_engine.scenarios.scenario import Finding, LostRange
+from tidegauge.sim_engine.random_worlds.fault_kinds import WorldFault
+from tidegauge.sim_engine.scenarios.scenario import Finding, LostRange
 
 ANY_CODE: Final = "*"
 """Of an allowed finding: every invariant."""

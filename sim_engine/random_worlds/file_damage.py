@@ -11,24 +11,29 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
-from kafka_log.checkpoints import CheckpointEntry, EpochEntry, write_leader_epoch_checkpoint, write_offset_checkpoint
-from kafka_log.log_dir import (
+from tidegauge.kafka_log.checkpoints import (
+    CheckpointEntry,
+    EpochEntry,
+    write_leader_epoch_checkpoint,
+    write_offset_checkpoint,
+)
+from tidegauge.kafka_log.log_dir import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_OFFSET_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
 )
-from kafka_log.transaction_index import parse_transaction_index, write_transaction_index
-from kafka_log.types import TopicPartition
-from sim_engine.log.replica_log import ReplicaLog
-from sim_engine.random_worlds.chance import Chance
-from sim_engine.random_worlds.expected import Expected, Injected
-from sim_engine.random_worlds.fault_kinds import WorldFault
-from sim_engine.random_worlds.struck import checkpoints_are_its_own
-from sim_engine.rendering.render import BrokerDisk, partition_files
-from sim_engine.rendering.render_log import File
-from sim_engine.scenarios.scenario import Finding
-from sim_engine.world import World
+from tidegauge.kafka_log.transaction_index import parse_transaction_index, write_transaction_index
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.log.replica_log import ReplicaLog
+from tidegauge.sim_engine.random_worlds.chance import Chance
+from tidegauge.sim_engine.random_worlds.expected import Expected, Injected
+from tidegauge.sim_engine.random_worlds.fault_kinds import WorldFault
+from tidegauge.sim_engine.random_worlds.struck import checkpoints_are_its_own
+from tidegauge.sim_engine.rendering.render import BrokerDisk, partition_files
+from tidegauge.sim_engine.rendering.render_log import File
+from tidegauge.sim_engine.scenarios.scenario import Finding
+from tidegauge.sim_engine.world import World
 
 _INDEX_ENTRY: Final = struct.Struct(">iI")
 _TIME_ENTRY: Final = struct.Struct(">qI")

@@ -8,15 +8,15 @@ all replicas of all partitions are in sync and all brokers are up, and everybody
 from collections.abc import Callable
 from typing import Final
 
-from kafka_log.types import TopicPartition
-from sim_engine import actions
-from sim_engine.coordinators.coordinator_actions import RecordShareState
-from sim_engine.coordinators.share_coordinator import StateBatch
-from sim_engine.engine import scheduled_all
-from sim_engine.network import Link
-from sim_engine.random_worlds.chance import Chance
-from sim_engine.random_worlds.plan import Plan
-from sim_engine.world import World
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.coordinators.coordinator_actions import RecordShareState
+from tidegauge.sim_engine.coordinators.share_coordinator import StateBatch
+from tidegauge.sim_engine.engine import scheduled_all
+from tidegauge.sim_engine.network import Link
+from tidegauge.sim_engine.random_worlds.chance import Chance
+from tidegauge.sim_engine.random_worlds.plan import Plan
+from tidegauge.sim_engine.world import World
 
 _SHARED_AT_A_TIME: Final = 3
 

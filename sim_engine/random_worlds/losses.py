@@ -12,14 +12,14 @@ ends are certain.
 
 from collections.abc import Iterator, Sequence
 
-from kafka_log.types import TopicPartition
-from sim_engine.ledger import same_batch
-from sim_engine.log.replica_log import ReplicaLog
-from sim_engine.log.stored_batch import StoredBatch
-from sim_engine.random_worlds.expected import ToldLoss
-from sim_engine.scenarios.scenario import Finding, LostRange
-from sim_engine.truth import Lost
-from sim_engine.world import World
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.ledger import same_batch
+from tidegauge.sim_engine.log.replica_log import ReplicaLog
+from tidegauge.sim_engine.log.stored_batch import StoredBatch
+from tidegauge.sim_engine.random_worlds.expected import ToldLoss
+from tidegauge.sim_engine.scenarios.scenario import Finding, LostRange
+from tidegauge.sim_engine.truth import Lost
+from tidegauge.sim_engine.world import World
 
 Unseen = tuple[LostRange, str]
 

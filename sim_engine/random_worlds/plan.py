@@ -8,12 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kafka_log.internal_topics import CONSUMER_OFFSETS, REMOTE_LOG_METADATA, SHARE_GROUP_STATE, TRANSACTION_STATE
-from kafka_log.types import TopicPartition
-from sim_engine.actions import CreateTopic, StartConsumer, StartProducer
-from sim_engine.coordinators.coordinator_actions import StartGroupConsumer, StartTransactionalProducer
-from sim_engine.random_worlds.chance import Chance
-from sim_engine.settings import Generation, Settings
+from tidegauge.kafka_log.internal_topics import (
+    CONSUMER_OFFSETS,
+    REMOTE_LOG_METADATA,
+    SHARE_GROUP_STATE,
+    TRANSACTION_STATE,
+)
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.actions import CreateTopic, StartConsumer, StartProducer
+from tidegauge.sim_engine.coordinators.coordinator_actions import StartGroupConsumer, StartTransactionalProducer
+from tidegauge.sim_engine.random_worlds.chance import Chance
+from tidegauge.sim_engine.settings import Generation, Settings
 
 BEGIN_MS: Final = 6_500
 TOPICS_MS: Final = 5_000

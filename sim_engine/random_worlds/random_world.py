@@ -9,25 +9,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from sim_engine import actions
-from sim_engine.engine import new_world, run, run_for, scheduled_all, step
-from sim_engine.random_worlds.chance import Chance
-from sim_engine.random_worlds.expected import Expected
-from sim_engine.random_worlds.fault_kinds import WorldFault
-from sim_engine.random_worlds.file_damage import CHANGES, hurt_file, told_with
-from sim_engine.random_worlds.lawful import happened, shared
-from sim_engine.random_worlds.plan import BEGIN_MS, TOPICS_MS, Plan, plan
-from sim_engine.random_worlds.seen import expected
-from sim_engine.random_worlds.strikes import STRIKES, strike
-from sim_engine.random_worlds.struck import Struck
-from sim_engine.random_worlds.traffic import traffic
-from sim_engine.rendering.live_copy import LiveCopy, live_copy
-from sim_engine.rendering.live_copy import Moment as Instant
-from sim_engine.rendering.render import BrokerDisk
-from sim_engine.rendering.snapshot import snapshot_of
-from sim_engine.settings import Generation
-from sim_engine.truth import Truth
-from sim_engine.world import World
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.engine import new_world, run, run_for, scheduled_all, step
+from tidegauge.sim_engine.random_worlds.chance import Chance
+from tidegauge.sim_engine.random_worlds.expected import Expected
+from tidegauge.sim_engine.random_worlds.fault_kinds import WorldFault
+from tidegauge.sim_engine.random_worlds.file_damage import CHANGES, hurt_file, told_with
+from tidegauge.sim_engine.random_worlds.lawful import happened, shared
+from tidegauge.sim_engine.random_worlds.plan import BEGIN_MS, TOPICS_MS, Plan, plan
+from tidegauge.sim_engine.random_worlds.seen import expected
+from tidegauge.sim_engine.random_worlds.strikes import STRIKES, strike
+from tidegauge.sim_engine.random_worlds.struck import Struck
+from tidegauge.sim_engine.random_worlds.traffic import traffic
+from tidegauge.sim_engine.rendering.live_copy import LiveCopy, live_copy
+from tidegauge.sim_engine.rendering.live_copy import Moment as Instant
+from tidegauge.sim_engine.rendering.render import BrokerDisk
+from tidegauge.sim_engine.rendering.snapshot import snapshot_of
+from tidegauge.sim_engine.settings import Generation
+from tidegauge.sim_engine.truth import Truth
+from tidegauge.sim_engine.world import World
 
 DEFAULT_HOURS: Final = 0.025
 """A minute and a half: some hundred batches, half a dozen happenings."""

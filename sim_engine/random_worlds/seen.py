@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from kafka_log.coordinator_records import TransactionState, decode_transaction_record
-from kafka_log.internal_topics import REMOTE_LOG_METADATA, TRANSACTION_STATE
-from kafka_log.types import TopicPartition
-from sim_engine.log.remote_metadata import RemoteState, RemoteView
-from sim_engine.log.replica_log import ReplicaLog
-from sim_engine.log.stored_batch import StoredBatch
-from sim_engine.log.tiering import gaps
-from sim_engine.random_worlds.expected import ANY_CODE, Expected, Injected
-from sim_engine.random_worlds.fault_kinds import WorldFault
-from sim_engine.random_worlds.losses import losses_of
-from sim_engine.random_worlds.struck import Struck, checkpoints_are_its_own
-from sim_engine.scenarios.scenario import Finding
-from sim_engine.world import World
+from tidegauge.kafka_log.coordinator_records import TransactionState, decode_transaction_record
+from tidegauge.kafka_log.internal_topics import REMOTE_LOG_METADATA, TRANSACTION_STATE
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.log.remote_metadata import RemoteState, RemoteView
+from tidegauge.sim_engine.log.replica_log import ReplicaLog
+from tidegauge.sim_engine.log.stored_batch import StoredBatch
+from tidegauge.sim_engine.log.tiering import gaps
+from tidegauge.sim_engine.random_worlds.expected import ANY_CODE, Expected, Injected
+from tidegauge.sim_engine.random_worlds.fault_kinds import WorldFault
+from tidegauge.sim_engine.random_worlds.losses import losses_of
+from tidegauge.sim_engine.random_worlds.struck import Struck, checkpoints_are_its_own
+from tidegauge.sim_engine.scenarios.scenario import Finding
+from tidegauge.sim_engine.world import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

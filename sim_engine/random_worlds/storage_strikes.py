@@ -8,17 +8,23 @@ Source: KIP-405; Kafka RemoteLogManager, LogDirFailureChannel.
 
 from typing import Final
 
-from kafka_log.types import TopicPartition
-from sim_engine import actions
-from sim_engine.engine import run_for, scheduled_all, step
-from sim_engine.faults.disk_actions import DeleteRemoteSegment, FillDisk, FreeDisk, HurtDisk, LoseRemoteObject
-from sim_engine.faults.disk_faults import FaultKind
-from sim_engine.log.stored_batch import NewRecord
-from sim_engine.random_worlds.chance import Chance
-from sim_engine.random_worlds.fault_kinds import WorldFault
-from sim_engine.random_worlds.plan import Plan
-from sim_engine.random_worlds.struck import Blow, Struck, topic_id_of
-from sim_engine.world import World
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.engine import run_for, scheduled_all, step
+from tidegauge.sim_engine.faults.disk_actions import (
+    DeleteRemoteSegment,
+    FillDisk,
+    FreeDisk,
+    HurtDisk,
+    LoseRemoteObject,
+)
+from tidegauge.sim_engine.faults.disk_faults import FaultKind
+from tidegauge.sim_engine.log.stored_batch import NewRecord
+from tidegauge.sim_engine.random_worlds.chance import Chance
+from tidegauge.sim_engine.random_worlds.fault_kinds import WorldFault
+from tidegauge.sim_engine.random_worlds.plan import Plan
+from tidegauge.sim_engine.random_worlds.struck import Blow, Struck, topic_id_of
+from tidegauge.sim_engine.world import World
 
 _BATCHES: Final = 40
 _COPIED_MS: Final = 30_000

@@ -9,30 +9,30 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from kafka_log.types import TopicPartition
-from sim_engine import actions
-from sim_engine.engine import run_for, scheduled_all, step
-from sim_engine.faults.disk_actions import HurtDisk, RestoreCheckpoint, RestoreDisk
-from sim_engine.faults.disk_faults import CheckpointFile, FaultKind
-from sim_engine.log.stored_batch import NewRecord, StoredBatch
-from sim_engine.network import CONTROLLER, broker_node
-from sim_engine.random_worlds.chance import Chance
-from sim_engine.random_worlds.client_strikes import (
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.engine import run_for, scheduled_all, step
+from tidegauge.sim_engine.faults.disk_actions import HurtDisk, RestoreCheckpoint, RestoreDisk
+from tidegauge.sim_engine.faults.disk_faults import CheckpointFile, FaultKind
+from tidegauge.sim_engine.log.stored_batch import NewRecord, StoredBatch
+from tidegauge.sim_engine.network import CONTROLLER, broker_node
+from tidegauge.sim_engine.random_worlds.chance import Chance
+from tidegauge.sim_engine.random_worlds.client_strikes import (
     doubled_marker,
     hanging_transaction,
     lost_marker,
     unchecked,
     zombie_producer,
 )
-from sim_engine.random_worlds.fault_kinds import WorldFault
-from sim_engine.random_worlds.plan import Plan
-from sim_engine.random_worlds.storage_strikes import (
+from tidegauge.sim_engine.random_worlds.fault_kinds import WorldFault
+from tidegauge.sim_engine.random_worlds.plan import Plan
+from tidegauge.sim_engine.random_worlds.storage_strikes import (
     full_disk,
     lost_remote_segment,
     remote_tier_gap,
     wrong_remote_deletion,
 )
-from sim_engine.random_worlds.struck import (
+from tidegauge.sim_engine.random_worlds.struck import (
     Blow,
     Strike,
     Struck,
@@ -43,7 +43,7 @@ from sim_engine.random_worlds.struck import (
     struck_batch,
     topic_id_of,
 )
-from sim_engine.world import Disk, World
+from tidegauge.sim_engine.world import Disk, World
 
 _SESSION_OVER_MS: Final = 12_000
 _CHECKPOINTED_MS: Final = 6_000

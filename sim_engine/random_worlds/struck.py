@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_log.types import TopicPartition
-from sim_engine.log.stored_batch import StoredBatch
-from sim_engine.network import broker_node
-from sim_engine.random_worlds.chance import Chance
-from sim_engine.random_worlds.fault_kinds import WorldFault
-from sim_engine.random_worlds.plan import Plan
-from sim_engine.world import World
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.log.stored_batch import StoredBatch
+from tidegauge.sim_engine.network import broker_node
+from tidegauge.sim_engine.random_worlds.chance import Chance
+from tidegauge.sim_engine.random_worlds.fault_kinds import WorldFault
+from tidegauge.sim_engine.random_worlds.plan import Plan
+from tidegauge.sim_engine.world import World
 
 _WRITTEN_ANEW_MS: Final = 75_000
 

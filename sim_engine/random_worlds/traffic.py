@@ -7,9 +7,9 @@ wrong place is seen; some keys are deleted.
 from collections.abc import Iterator
 from typing import Final
 
-from kafka_log.types import TopicPartition
-from sim_engine.actions import ProduceCall, StopClient
-from sim_engine.coordinators.coordinator_actions import (
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.actions import ProduceCall, StopClient
+from tidegauge.sim_engine.coordinators.coordinator_actions import (
     BeginTransaction,
     EndTransaction,
     LeaveGroup,
@@ -17,9 +17,9 @@ from sim_engine.coordinators.coordinator_actions import (
     SendOffsetsInTransaction,
     StartTransactionalProducer,
 )
-from sim_engine.log.stored_batch import NewRecord
-from sim_engine.random_worlds.chance import Chance
-from sim_engine.random_worlds.plan import Plan
+from tidegauge.sim_engine.log.stored_batch import NewRecord
+from tidegauge.sim_engine.random_worlds.chance import Chance
+from tidegauge.sim_engine.random_worlds.plan import Plan
 
 Events = Iterator[tuple[int, object]]
 _KEYS: Final = 6

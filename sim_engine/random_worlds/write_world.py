@@ -6,9 +6,9 @@ that is there already is written over.
 
 from pathlib import Path
 
-from sim_engine.random_worlds.random_world import RandomMoment, RandomWorld
-from sim_engine.rendering.write_snapshot import write_live_copy, write_snapshot
-from snapshots.manifest import Consistency
+from tidegauge.sim_engine.random_worlds.random_world import RandomMoment, RandomWorld
+from tidegauge.sim_engine.rendering.write_snapshot import write_live_copy, write_snapshot
+from tidegauge.snapshots.manifest import Consistency
 
 
 def write(world: RandomWorld, out: Path) -> dict[str, Path]:

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kafka_log.producer_snapshot import ProducerSnapshotEntry, write_producer_snapshot
-from sim_engine.log.replica_log import LogConfig, ReplicaLog
-from sim_engine.log.segment import Segment
-from sim_engine.rendering.render_log import File, render_segment
+from tidegauge.kafka_log.producer_snapshot import ProducerSnapshotEntry, write_producer_snapshot
+from tidegauge.sim_engine.log.replica_log import LogConfig, ReplicaLog
+from tidegauge.sim_engine.log.segment import Segment
+from tidegauge.sim_engine.rendering.render_log import File, render_segment
 
 
 class Leftover(StrEnum):

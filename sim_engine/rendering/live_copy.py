@@ -13,19 +13,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kafka_log.internal_topics import INTERNAL_TOPICS
-from kafka_log.log_dir import (
+from tidegauge.kafka_log.internal_topics import INTERNAL_TOPICS
+from tidegauge.kafka_log.log_dir import (
     CLEAN_SHUTDOWN,
     LATER_EPOCH_CHECKPOINT,
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     parse_segment_file,
 )
-from kafka_log.types import TopicPartition
-from sim_engine.log.replica_log import ReplicaLog
-from sim_engine.metadata.metadata_snapshot import image_of
-from sim_engine.rendering.render import METADATA, BrokerDisk, metadata_files, partition_files, renamed_files, root_files
-from sim_engine.rendering.render_log import File
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.log.replica_log import ReplicaLog
+from tidegauge.sim_engine.metadata.metadata_snapshot import image_of
+from tidegauge.sim_engine.rendering.render import (
+    METADATA,
+    BrokerDisk,
+    metadata_files,
+    partition_files,
+    renamed_files,
+    root_files,
+)
+from tidegauge.sim_engine.rendering.render_log import File
 
 _SMALL_FILES: Final = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA})
 _VANISHED: Final = "vanished while the broker was read"

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from kafka_log.checkpoints import CheckpointEntry, write_offset_checkpoint
-from kafka_log.log_dir import (
+from tidegauge.kafka_log.checkpoints import CheckpointEntry, write_offset_checkpoint
+from tidegauge.kafka_log.log_dir import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSET_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -25,13 +25,13 @@ from kafka_log.log_dir import (
     RECOVERY_POINT_OFFSET_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
 )
-from kafka_log.properties import write_clean_shutdown, write_meta_properties, write_quorum_state
-from kafka_log.types import TopicPartition
-from sim_engine.log.replica_log import ReplicaLog
-from sim_engine.metadata.metadata_log import METADATA_TOPIC, METADATA_TOPIC_ID
-from sim_engine.metadata.metadata_snapshot import MetadataSnapshot, formatted_with
-from sim_engine.rendering.leftovers import LeftSegment, render_left_segment
-from sim_engine.rendering.render_log import File, render_log
+from tidegauge.kafka_log.properties import write_clean_shutdown, write_meta_properties, write_quorum_state
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.log.replica_log import ReplicaLog
+from tidegauge.sim_engine.metadata.metadata_log import METADATA_TOPIC, METADATA_TOPIC_ID
+from tidegauge.sim_engine.metadata.metadata_snapshot import MetadataSnapshot, formatted_with
+from tidegauge.sim_engine.rendering.leftovers import LeftSegment, render_left_segment
+from tidegauge.sim_engine.rendering.render_log import File, render_log
 
 METADATA: Final = TopicPartition(METADATA_TOPIC, 0)
 _LOCK: Final = ".lock"

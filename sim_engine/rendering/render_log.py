@@ -8,14 +8,14 @@ end in zeros, those of a stopped broker are trimmed.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kafka_log.checkpoints import EpochEntry, write_leader_epoch_checkpoint
-from kafka_log.indexes import write_offset_index, write_time_index
-from kafka_log.log_dir import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
-from kafka_log.producer_snapshot import write_producer_snapshot
-from kafka_log.properties import write_partition_metadata
-from kafka_log.transaction_index import write_transaction_index
-from sim_engine.log.replica_log import ReplicaLog, stopped_cleanly
-from sim_engine.log.segment import Segment
+from tidegauge.kafka_log.checkpoints import EpochEntry, write_leader_epoch_checkpoint
+from tidegauge.kafka_log.indexes import write_offset_index, write_time_index
+from tidegauge.kafka_log.log_dir import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
+from tidegauge.kafka_log.producer_snapshot import write_producer_snapshot
+from tidegauge.kafka_log.properties import write_partition_metadata
+from tidegauge.kafka_log.transaction_index import write_transaction_index
+from tidegauge.sim_engine.log.replica_log import ReplicaLog, stopped_cleanly
+from tidegauge.sim_engine.log.segment import Segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,12 @@ In: a world. Out: a `BrokerDisk` for each broker. The rule that must hold: what 
 written to it, whether the broker is alive or dead.
 """
 
-from kafka_log.log_dir import PARTITION_METADATA
-from sim_engine.brokers.waiting_files import swept
-from sim_engine.dice import uuid_for
-from sim_engine.metadata.metadata_snapshot import bootstrap_checkpoint
-from sim_engine.rendering.render import BrokerDisk
-from sim_engine.world import Disk, World
+from tidegauge.kafka_log.log_dir import PARTITION_METADATA
+from tidegauge.sim_engine.brokers.waiting_files import swept
+from tidegauge.sim_engine.dice import uuid_for
+from tidegauge.sim_engine.metadata.metadata_snapshot import bootstrap_checkpoint
+from tidegauge.sim_engine.rendering.render import BrokerDisk
+from tidegauge.sim_engine.world import Disk, World
 
 
 def disk_of(world: World, broker_id: int) -> BrokerDisk:

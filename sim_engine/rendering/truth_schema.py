@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sim_engine.truth import SCHEMA_VERSION
+from tidegauge.sim_engine.truth import SCHEMA_VERSION
 
 Type = str
 """int, text, bool, partition, or one of these with `?` (may be null) or `[]` (a list of them)."""

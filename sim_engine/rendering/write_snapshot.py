@@ -12,13 +12,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from sim_engine.log.tiering import RemoteStore, render_store
-from sim_engine.rendering.live_copy import LiveCopy, TakenFile
-from sim_engine.rendering.render import BrokerDisk, render_broker
-from sim_engine.rendering.render_log import File
-from snapshots.adopt import Snapshot, adopt, survey
-from snapshots.errors import SnapshotError
-from snapshots.manifest import MANIFEST_NAME, BrokerCapture, Consistency, FileEntry, LeftOut, Manifest, to_json
+from tidegauge.sim_engine.log.tiering import RemoteStore, render_store
+from tidegauge.sim_engine.rendering.live_copy import LiveCopy, TakenFile
+from tidegauge.sim_engine.rendering.render import BrokerDisk, render_broker
+from tidegauge.sim_engine.rendering.render_log import File
+from tidegauge.snapshots.adopt import Snapshot, adopt, survey
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.manifest import (
+    MANIFEST_NAME,
+    BrokerCapture,
+    Consistency,
+    FileEntry,
+    LeftOut,
+    Manifest,
+    to_json,
+)
 
 TRUTH: Final = "TRUTH.json"
 

@@ -5,11 +5,11 @@ In: a seed. Out: the story's moments. Source: Kafka Cleaner#shouldRetainRecord, 
 
 from typing import Final
 
-from sim_engine import actions
-from sim_engine.engine import run_for, step
-from sim_engine.log.stored_batch import NewRecord
-from sim_engine.scenarios.scenario import Moment, Played, Scenario
-from sim_engine.scenarios.stage import (
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.log.stored_batch import NewRecord
+from tidegauge.sim_engine.scenarios.scenario import Moment, Played, Scenario
+from tidegauge.sim_engine.scenarios.stage import (
     CHECKPOINTED_MS,
     ORDERS,
     SETTLED_MS,
@@ -19,7 +19,7 @@ from sim_engine.scenarios.stage import (
     started,
     with_producer,
 )
-from sim_engine.world import World
+from tidegauge.sim_engine.world import World
 
 _CONFIG: Final = {
     "cleanup.policy": "compact",

@@ -5,11 +5,11 @@ In: a seed. Out: the story's moments. Source: Kafka LogLoader, UnifiedLog; what 
 
 from typing import Final
 
-from sim_engine.engine import run_for, step
-from sim_engine.faults.disk_actions import FillDisk, FreeDisk, HurtDisk, RestoreDisk
-from sim_engine.faults.disk_faults import FaultKind
-from sim_engine.scenarios.scenario import Moment, Played, Scenario
-from sim_engine.scenarios.stage import (
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.faults.disk_actions import FillDisk, FreeDisk, HurtDisk, RestoreDisk
+from tidegauge.sim_engine.faults.disk_faults import FaultKind
+from tidegauge.sim_engine.scenarios.scenario import Moment, Played, Scenario
+from tidegauge.sim_engine.scenarios.stage import (
     CHECKPOINTED_MS,
     ORDERS,
     SESSION_OVER_MS,

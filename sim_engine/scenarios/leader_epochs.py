@@ -5,9 +5,9 @@ In: a seed. Out: the story's moments. Source: KIP-101, KIP-320; Kafka AbstractFe
 
 from typing import Final
 
-from sim_engine.engine import run_for
-from sim_engine.scenarios.scenario import Moment, Played, Scenario
-from sim_engine.scenarios.stage import (
+from tidegauge.sim_engine.engine import run_for
+from tidegauge.sim_engine.scenarios.scenario import Moment, Played, Scenario
+from tidegauge.sim_engine.scenarios.stage import (
     LAGGING_MS,
     SETTLED_MS,
     A,

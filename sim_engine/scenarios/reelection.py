@@ -5,11 +5,11 @@ In: a seed. Out: the story's moments. Source: KIP-98, KIP-360; Kafka ProducerSta
 
 from typing import Final
 
-from sim_engine import actions
-from sim_engine.engine import run_for, step
-from sim_engine.network import broker_node, client_node
-from sim_engine.scenarios.scenario import Moment, Played, Scenario
-from sim_engine.scenarios.stage import (
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.network import broker_node, client_node
+from tidegauge.sim_engine.scenarios.scenario import Moment, Played, Scenario
+from tidegauge.sim_engine.scenarios.stage import (
     CHECKPOINTED_MS,
     SETTLED_MS,
     A,
@@ -24,7 +24,7 @@ from sim_engine.scenarios.stage import (
     said,
     started,
 )
-from sim_engine.world import World
+from tidegauge.sim_engine.world import World
 
 PRODUCER_ID: Final = 1234
 

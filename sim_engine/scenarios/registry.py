@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from sim_engine.scenarios import (
+from tidegauge.sim_engine.scenarios import (
     compaction,
     disks,
     leader_epochs,
@@ -18,7 +18,7 @@ from sim_engine.scenarios import (
     truncation_protocols,
     unclean_election,
 )
-from sim_engine.scenarios.scenario import Scenario
+from tidegauge.sim_engine.scenarios.scenario import Scenario
 
 _FAMILIES: Final = (
     leader_epochs,

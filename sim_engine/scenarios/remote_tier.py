@@ -6,15 +6,15 @@ UnifiedLog#isSegmentEligibleForDeletion.
 
 from typing import Final
 
-from kafka_log.internal_topics import REMOTE_LOG_METADATA
-from kafka_log.types import TopicPartition
-from sim_engine import actions
-from sim_engine.engine import run_for, step
-from sim_engine.faults.disk_actions import DeleteRemoteSegment, HurtDisk, LoseRemoteObject
-from sim_engine.faults.disk_faults import FaultKind
-from sim_engine.log.remote_metadata import RemoteView
-from sim_engine.scenarios.scenario import Moment, Played, Scenario
-from sim_engine.scenarios.stage import (
+from tidegauge.kafka_log.internal_topics import REMOTE_LOG_METADATA
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.faults.disk_actions import DeleteRemoteSegment, HurtDisk, LoseRemoteObject
+from tidegauge.sim_engine.faults.disk_faults import FaultKind
+from tidegauge.sim_engine.log.remote_metadata import RemoteView
+from tidegauge.sim_engine.scenarios.scenario import Moment, Played, Scenario
+from tidegauge.sim_engine.scenarios.stage import (
     CHECKPOINTED_MS,
     ORDERS,
     A,
@@ -29,7 +29,7 @@ from sim_engine.scenarios.stage import (
     with_next_producer,
     with_producer,
 )
-from sim_engine.world import World
+from tidegauge.sim_engine.world import World
 
 _METADATA_PARTITIONS: Final = 1
 _TIERED: Final = {"segment.bytes": "1000", "remote.storage.enable": "true"}

@@ -8,11 +8,11 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kafka_log.types import TopicPartition
-from sim_engine.rendering.render import BrokerDisk
-from sim_engine.rendering.snapshot import snapshot_of
-from sim_engine.truth import Truth
-from sim_engine.world import World
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.rendering.render import BrokerDisk
+from tidegauge.sim_engine.rendering.snapshot import snapshot_of
+from tidegauge.sim_engine.truth import Truth
+from tidegauge.sim_engine.world import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

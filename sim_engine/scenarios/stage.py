@@ -7,14 +7,14 @@ delay it.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kafka_log.types import TopicPartition
-from sim_engine import actions
-from sim_engine.engine import new_world, run_for, scheduled_all, step
-from sim_engine.log.stored_batch import NewRecord
-from sim_engine.network import broker_node
-from sim_engine.scenarios.scenario import Finding, LostRange
-from sim_engine.settings import Generation, Settings
-from sim_engine.world import World
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.engine import new_world, run_for, scheduled_all, step
+from tidegauge.sim_engine.log.stored_batch import NewRecord
+from tidegauge.sim_engine.network import broker_node
+from tidegauge.sim_engine.scenarios.scenario import Finding, LostRange
+from tidegauge.sim_engine.settings import Generation, Settings
+from tidegauge.sim_engine.world import World
 
 A, B, C = 1, 2, 3
 ORDERS: Final = TopicPartition("orders", 0)

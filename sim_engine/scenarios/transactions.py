@@ -5,9 +5,9 @@ In: a seed. Out: the story's moments. Source: KIP-98, KIP-890; Kafka Transaction
 
 from typing import Final
 
-from kafka_log.types import TopicPartition
-from sim_engine.actions import CreateTopic
-from sim_engine.coordinators.coordinator_actions import (
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.actions import CreateTopic
+from tidegauge.sim_engine.coordinators.coordinator_actions import (
     BeginTransaction,
     EndTransaction,
     LoseMarkers,
@@ -15,11 +15,11 @@ from sim_engine.coordinators.coordinator_actions import (
     StartTransactionalProducer,
     WriteUnverified,
 )
-from sim_engine.coordinators.transaction_notes import Decided
-from sim_engine.engine import run_for, step
-from sim_engine.scenarios.scenario import Moment, Played, Scenario
-from sim_engine.scenarios.stage import CHECKPOINTED_MS, ORDERS, SETTLED_MS, A, B, C, cluster, found, values
-from sim_engine.world import World
+from tidegauge.sim_engine.coordinators.transaction_notes import Decided
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.scenarios.scenario import Moment, Played, Scenario
+from tidegauge.sim_engine.scenarios.stage import CHECKPOINTED_MS, ORDERS, SETTLED_MS, A, B, C, cluster, found, values
+from tidegauge.sim_engine.world import World
 
 ORDERS_1: Final = TopicPartition("orders", 1)
 _MINUTE_MS: Final = 60_000

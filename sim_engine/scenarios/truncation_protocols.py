@@ -6,13 +6,13 @@ In: a seed. Out: one moment per protocol, of the same story. Source: KIP-101 (bo
 
 from typing import Final
 
-from sim_engine import actions
-from sim_engine.engine import run_for, step
-from sim_engine.faults.disk_actions import HurtDisk
-from sim_engine.faults.disk_faults import FaultKind
-from sim_engine.network import Link, broker_node
-from sim_engine.scenarios.scenario import Moment, Played, Scenario
-from sim_engine.scenarios.stage import (
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.faults.disk_actions import HurtDisk
+from tidegauge.sim_engine.faults.disk_faults import FaultKind
+from tidegauge.sim_engine.network import Link, broker_node
+from tidegauge.sim_engine.scenarios.scenario import Moment, Played, Scenario
+from tidegauge.sim_engine.scenarios.stage import (
     CHECKPOINTED_MS,
     ORDERS,
     SESSION_OVER_MS,
@@ -31,8 +31,8 @@ from sim_engine.scenarios.stage import (
     with_next_producer,
     with_producer,
 )
-from sim_engine.settings import Generation
-from sim_engine.world import World
+from tidegauge.sim_engine.settings import Generation
+from tidegauge.sim_engine.world import World
 
 
 def kip_101_loss(seed: int) -> Played:

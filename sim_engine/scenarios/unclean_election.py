@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from sim_engine import actions
-from sim_engine.coordinators.coordinator_actions import LeaveGroup, StartGroupConsumer
-from sim_engine.engine import run_for, step
-from sim_engine.scenarios.scenario import Moment, Played, Scenario
-from sim_engine.scenarios.stage import (
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.coordinators.coordinator_actions import LeaveGroup, StartGroupConsumer
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.scenarios.scenario import Moment, Played, Scenario
+from tidegauge.sim_engine.scenarios.stage import (
     CHECKPOINTED_MS,
     GIVEN_UP_MS,
     ORDERS,
@@ -28,8 +28,8 @@ from sim_engine.scenarios.stage import (
     with_next_producer,
     with_producer,
 )
-from sim_engine.settings import Generation
-from sim_engine.world import World
+from tidegauge.sim_engine.settings import Generation
+from tidegauge.sim_engine.world import World
 
 _FIRST, _END = 100, 201
 _UNCLEAN: Final = {"unclean.leader.election.enable": "true"}

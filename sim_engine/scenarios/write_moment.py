@@ -6,9 +6,9 @@ must hold: nothing that is there already is written over.
 
 from pathlib import Path
 
-from sim_engine.rendering.write_snapshot import write_snapshot
-from sim_engine.scenarios.scenario import Moment
-from snapshots.manifest import Consistency
+from tidegauge.sim_engine.rendering.write_snapshot import write_snapshot
+from tidegauge.sim_engine.scenarios.scenario import Moment
+from tidegauge.snapshots.manifest import Consistency
 
 
 def write_moment(moment: Moment, directory: Path, *, cluster: str, seed: int) -> Path:

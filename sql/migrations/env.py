@@ -7,7 +7,7 @@ from alembic import context
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
 
-from sql.migrations.views import renew_views
+from tidegauge.sql.migrations.views import renew_views
 
 SCHEMA = "tidegauge"
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from spark_jobs import store
 from tests.browser import chromium
 from tests.conftest import Golden
 from tests.console.filling import publish_capture
 from tests.console.hostile import publish_hostile
+from tidegauge import store
 from tidegauge.console import server
-from tidegauge.postgres import EmbeddedPostgres
+from tidegauge.embedded.postgres import EmbeddedPostgres
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from expectations.registry import CATALOGUE, RULESET_VERSION, by_relation
-from expectations.verdicts import breach_query, count_query, explain, fold, results
-from spark_jobs import store
-from spark_jobs.fact_files import relation_table
-from spark_jobs.relations import LOSSES, RELATIONS
 from tests.spark_jobs.pipeline import Derived, derived_once
+from tidegauge import store
+from tidegauge.derivation.fact_files import relation_table
+from tidegauge.expectations.registry import CATALOGUE, RULESET_VERSION, by_relation
+from tidegauge.expectations.verdicts import breach_query, count_query, explain, fold, results
+from tidegauge.relations import LOSSES, RELATIONS
 
 
 def publish_capture(

@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
-from spark_jobs import store
-from tests.spark_jobs.store.helpers import LOSS, breach, opened, report, table
+from tests.store.helpers import LOSS, breach, opened, report, table
+from tidegauge import store
 
 CLUSTER = "<img src=x onerror=window.pwned=1>"
 NAMES = (

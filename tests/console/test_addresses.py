@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidegauge.console.addresses import Links, name_of, segment
+from tidegauge.addresses import Links, name_of, segment
 
 names = st.text(st.characters(codec="utf-8"))
 

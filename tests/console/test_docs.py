@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from snapshots.local_path import LARGEST_FILE_READ_WHOLE, LARGEST_TEXT_READ_WHOLE
 from tidegauge.console.docs import Docs
+from tidegauge.snapshots.local_path import LARGEST_FILE_READ_WHOLE, LARGEST_TEXT_READ_WHOLE
 
 RUN = {"run_id": "r1", "cluster": "c", "snapshot_id": "s", "finished_at": "2026-11-21T03:00:00.000Z"}
 

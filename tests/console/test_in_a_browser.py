@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.console.hostile import CLUSTER, NAMES
-from tidegauge.console.addresses import Links
+from tidegauge.addresses import Links
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page

@@ -14,12 +14,12 @@ import pytest
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from spark_jobs import store
 from tests.console.hostile import CLUSTER, NAMES
-from tidegauge.console.addresses import Links
+from tidegauge import store
+from tidegauge.addresses import Links
 from tidegauge.console.app import create_app
 from tidegauge.console.security import CSRF_COOKIE, DOCS_POLICY
-from tidegauge.postgres import EmbeddedPostgres
+from tidegauge.embedded.postgres import EmbeddedPostgres
 
 pytestmark = pytest.mark.slow
 
@@ -326,7 +326,7 @@ def test_the_trail_says_who_said_what_of_a_breach_and_from_where(console: httpx.
 
 
 def test_a_long_trail_goes_on_below(filled_store: str, console: httpx.Client) -> None:
-    from tests.spark_jobs.store.helpers import audit, breach
+    from tests.store.helpers import audit, breach
 
     audit(filled_store, "talked-about", "s1", breach("b1"))
     for number in range(60):
@@ -463,7 +463,7 @@ def test_a_store_that_is_away_is_said_and_its_password_is_not() -> None:
 
 
 def test_a_new_run_is_seen_at_once(console: httpx.Client, filled_store: str) -> None:
-    from tests.spark_jobs.store.helpers import audit, breach
+    from tests.store.helpers import audit, breach
 
     page(console, "/clusters/young", 404)
     audit(filled_store, "young", "s1", breach("b1"))

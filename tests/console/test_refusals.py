@@ -3,12 +3,12 @@
 import httpx
 import pytest
 
-from snapshots.errors import SnapshotError
-from spark_jobs import store
 from tests.console.test_pages import LINKS, page, text_of
-from tests.spark_jobs.store.helpers import audit
-from tests.spark_jobs.store.test_dated_ahead import claim
-from tests.spark_jobs.store.test_identity import OURS, audited
+from tests.store.helpers import audit
+from tests.store.test_dated_ahead import claim
+from tests.store.test_identity import OURS, audited
+from tidegauge import store
+from tidegauge.snapshots.errors import SnapshotError
 
 
 def test_a_refused_snapshot_is_told_on_the_fleet_and_on_its_cluster_until_somebody_settles_it(

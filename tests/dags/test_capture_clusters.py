@@ -70,7 +70,7 @@ def test_the_end_of_a_snapshot_asks_the_cluster():
 
 
 def test_command_lines_are_those_that_the_command_takes():
-    from tidegauge.cli import main
+    from tidegauge.cli.main import main
 
     known = {option for parameter in main.commands["capture"].params for option in parameter.opts}
     prod, _ = parsed(WHOLE).clusters

@@ -12,7 +12,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 import job
-from spark_jobs.session import submit_environment
+from tidegauge.spark_jobs.session import submit_environment
 
 ENVIRON = {"SPARK_HOME": "/spark", "TIDEGAUGE_JOB": "/jobs/job.py"}
 CONTEXT = {"ti": SimpleNamespace(dag_id="replication_audit", run_id="manual__2026-11-21T05:00:00+00:00", try_number=2)}

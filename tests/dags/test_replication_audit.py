@@ -179,7 +179,7 @@ def test_no_name_leads_out_of_the_run_s_directory(dag, name):
 
 
 def test_the_words_are_those_that_the_command_takes(dag):
-    from tidegauge.cli import main
+    from tidegauge.cli.main import main
 
     known = {option for parameter in main.commands["job"].params for option in parameter.opts}
     asked = {

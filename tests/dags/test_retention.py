@@ -107,7 +107,7 @@ def test_days_that_make_no_sense_fail_at_once(adhoc):
 
 
 def test_its_words_are_those_that_the_command_takes(adhoc):
-    from tidegauge.cli import main
+    from tidegauge.cli.main import main
 
     known = {option for parameter in main.commands["job"].params for option in parameter.opts}
     words = asked(adhoc, from_date="2026-11-01", to_date="2026-11-02", partitions=["a-0"], invariants=["D06"]).split()

@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from tidegauge import cli
+from tidegauge.cli import main as cli
 
 ROOT: Final = Path(__file__).parents[2]
 DOCUMENTS: Final = tuple(

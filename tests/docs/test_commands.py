@@ -6,8 +6,8 @@ from contextlib import redirect_stderr
 
 import pytest
 
-from spark_jobs import store
 from tests.docs.shell import DOCUMENTS, ROOT, blocks, commands, refused
+from tidegauge import store
 
 
 def scripts(name: str) -> list[str]:

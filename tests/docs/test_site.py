@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from expectations.registry import CATALOGUE
 from tests.docs.shell import ROOT
+from tidegauge.expectations.registry import CATALOGUE
 
 
 @pytest.fixture(scope="module")

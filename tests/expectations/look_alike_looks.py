@@ -8,10 +8,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from kafka_log.batch import CONTROL_BIT, DELETE_HORIZON_BIT
-from kafka_log.checkpoints import parse_leader_epoch_checkpoint
-from kafka_log.producer_snapshot import parse_producer_snapshot
 from tests.spark_jobs.damage import batches, segments
+from tidegauge.kafka_log.batch import CONTROL_BIT, DELETE_HORIZON_BIT
+from tidegauge.kafka_log.checkpoints import parse_leader_epoch_checkpoint
+from tidegauge.kafka_log.producer_snapshot import parse_producer_snapshot
 
 Looks = Callable[[Path, Path | None], bool]
 BROKERS: Final = ("broker-1", "broker-2", "broker-3")

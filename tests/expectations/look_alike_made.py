@@ -11,21 +11,24 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from kafka_log.types import TopicPartition
-from sim_engine import actions
-from sim_engine.coordinators.coordinator_actions import (
+from tests.conftest import Golden
+from tests.spark_jobs.damage import batches, copy_of, edit, segments
+from tests.spark_jobs.storage_breaks import checkpointed, only_what_is_there, two_log_dirs
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.coordinators.coordinator_actions import (
     BeginTransaction,
     EndTransaction,
     SendInTransaction,
     SendOffsetsInTransaction,
     StartTransactionalProducer,
 )
-from sim_engine.engine import run_for, step
-from sim_engine.network import broker_node, client_node
-from sim_engine.rendering.snapshot import snapshot_of
-from sim_engine.rendering.write_snapshot import write_snapshot
-from sim_engine.scenarios.registry import SCENARIOS
-from sim_engine.scenarios.stage import (
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.network import broker_node, client_node
+from tidegauge.sim_engine.rendering.snapshot import snapshot_of
+from tidegauge.sim_engine.rendering.write_snapshot import write_snapshot
+from tidegauge.sim_engine.scenarios.registry import SCENARIOS
+from tidegauge.sim_engine.scenarios.stage import (
     CHECKPOINTED_MS,
     ORDERS,
     SETTLED_MS,
@@ -41,12 +44,9 @@ from sim_engine.scenarios.stage import (
     with_next_producer,
     with_producer,
 )
-from sim_engine.world import World
-from snapshots.adopt import adopt
-from snapshots.manifest import Consistency
-from tests.conftest import Golden
-from tests.spark_jobs.damage import batches, copy_of, edit, segments
-from tests.spark_jobs.storage_breaks import checkpointed, only_what_is_there, two_log_dirs
+from tidegauge.sim_engine.world import World
+from tidegauge.snapshots.adopt import adopt
+from tidegauge.snapshots.manifest import Consistency
 
 METADATA: Final = "__cluster_metadata-0"
 STATES: Final = ("__transaction_state-0", "__transaction_state-1", "__transaction_state-2")

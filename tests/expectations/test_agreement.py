@@ -4,9 +4,9 @@ import pickle
 
 import pytest
 
-from expectations.agreement import Validation, confirm
-from expectations.errors import EvaluationError
-from expectations.verdicts import InvariantResult
+from tidegauge.expectations.agreement import Validation, confirm
+from tidegauge.expectations.errors import EvaluationError
+from tidegauge.expectations.verdicts import InvariantResult
 
 
 def result(breached: int) -> InvariantResult:

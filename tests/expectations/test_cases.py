@@ -10,11 +10,12 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
-from expectations import invariants
-from expectations.agreement import Validation, confirm
-from expectations.gx.validation import validate
-from expectations.registry import CATALOGUE, by_relation, folder_name
-from expectations.verdicts import (
+from tests.fact_tables import made_anew
+from tidegauge.expectations import invariants
+from tidegauge.expectations.agreement import Validation, confirm
+from tidegauge.expectations.gx.validation import validate
+from tidegauge.expectations.registry import CATALOGUE, by_relation, folder_name
+from tidegauge.expectations.verdicts import (
     NOTHING_TO_CHECK,
     Breach,
     InvariantResult,
@@ -23,7 +24,6 @@ from expectations.verdicts import (
     explain,
     results,
 )
-from tests.fact_tables import made_anew
 
 FOLDERS = Path(invariants.__path__[0])
 SOUND_ROWS = yaml.safe_load((FOLDERS / "sound_rows.yaml").read_text(encoding="utf-8"))

@@ -5,14 +5,14 @@ from string import Formatter
 
 import pytest
 
-from expectations.data_docs import FAMILIES, runbook
-from expectations.evidence import Evidence
-from expectations.model import DETAIL_COLUMNS, SUBJECTS, Invariant
-from expectations.registry import CATALOGUE, RULESET_VERSION
-from expectations.verdicts import subject_columns
-from spark_jobs.relations import RELATIONS
 from tests.expectations.test_cases import FOLDERS, cases_of, folder_of
 from tidegauge.dev.new_invariant import FILL_IN
+from tidegauge.expectations.data_docs import FAMILIES, runbook
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.model import DETAIL_COLUMNS, SUBJECTS, Invariant
+from tidegauge.expectations.registry import CATALOGUE, RULESET_VERSION
+from tidegauge.expectations.verdicts import subject_columns
+from tidegauge.relations import RELATIONS
 
 INVARIANTS = [pytest.param(i, id=i.code) for i in CATALOGUE.values()]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from expectations.agreement import Validation
-from expectations.data_docs import pages_of
-from expectations.registry import CATALOGUE
+from tidegauge.expectations.agreement import Validation
+from tidegauge.expectations.data_docs import pages_of
+from tidegauge.expectations.registry import CATALOGUE
 
 HOSTILE = "<script>alert(1)</script>\"'>{{ 7*7 }}\u202e"
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from expectations.causes import CAUSES
-from expectations.diagnosis import Copies, diagnose
-from expectations.model import Invariant
-from expectations.registry import CATALOGUE
-from expectations.verdicts import Breach
+from tidegauge.expectations.causes import CAUSES
+from tidegauge.expectations.diagnosis import Copies, diagnose
+from tidegauge.expectations.model import Invariant
+from tidegauge.expectations.registry import CATALOGUE
+from tidegauge.expectations.verdicts import Breach
 
 ORDERS = ("orders", 0)
 THREE = {ORDERS: Copies(captured=frozenset({1, 2, 3}))}

@@ -1,8 +1,8 @@
 """The graph of implications: of what exists, without a circle, and what follows through others follows too."""
 
-from expectations.implications import circle, closure, direct
-from expectations.registry import CATALOGUE
-from expectations.verdicts import subject_columns
+from tidegauge.expectations.implications import circle, closure, direct
+from tidegauge.expectations.registry import CATALOGUE
+from tidegauge.expectations.verdicts import subject_columns
 
 
 def test_every_invariant_implies_invariants_that_there_are() -> None:

@@ -14,8 +14,6 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
-from expectations.registry import CATALOGUE
-from expectations.verdicts import count_query, results
 from tests.conftest import Golden
 from tests.expectations.look_alike_looks import LOOKS
 from tests.expectations.look_alike_made import MADE, Made
@@ -23,6 +21,8 @@ from tests.expectations.test_cases import SOUND_ROWS, cases_of
 from tests.fact_tables import made_anew
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import derived
+from tidegauge.expectations.registry import CATALOGUE
+from tidegauge.expectations.verdicts import count_query, results
 
 LOOK_ALIKES: list[dict[str, Any]] = yaml.load(
     (Path(__file__).parent / "look_alikes.yaml").read_text(encoding="utf-8"), Loader=yaml.CSafeLoader

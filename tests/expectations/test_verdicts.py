@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from expectations.evidence import Evidence
-from expectations.model import Invariant, Severity, Unknown
-from expectations.verdicts import (
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.verdicts import (
     EVIDENCE_MISSING,
     NOTHING_TO_CHECK,
     Breach,

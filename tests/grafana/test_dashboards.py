@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from spark_jobs import store
 from tests.console.filling import publish_capture
+from tidegauge import store
 
 GRAFANA = Path(__file__).parents[2] / "grafana"
 DASHBOARDS = {path.stem: json.loads(path.read_text()) for path in sorted((GRAFANA / "dashboards").glob("*.json"))}

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 
-from expectations.model import Invariant
-from expectations.verdicts import InvariantResult, breach_query, count_query, results
 from tests.fact_tables import made_anew
 from tests.judges.second_judge import Verdict
 from tests.judges.sql_subset import Row
+from tidegauge.expectations.model import Invariant
+from tidegauge.expectations.verdicts import InvariantResult, breach_query, count_query, results
 
 _SCHEMA = "first_judge"
 

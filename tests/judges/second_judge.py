@@ -8,9 +8,9 @@ neither. That is what the cases, the golden captures and the simulator are for.
 from dataclasses import dataclass
 from typing import Literal
 
-from expectations.evidence import TELLS
-from expectations.model import Invariant
 from tests.judges.sql_subset import Row, Value, parsed
+from tidegauge.expectations.evidence import TELLS
+from tidegauge.expectations.model import Invariant
 
 EVIDENCE_MISSING = "evidence missing"
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kafka_log.schemas import Field
+from tidegauge.kafka_log.schemas import Field
 
 Json = dict[str, Any]
 

@@ -4,8 +4,9 @@ import struct
 
 import pytest
 
-from kafka_log import batch as layout
-from kafka_log.batch import (
+from tests.kafka_log.writing import batch
+from tidegauge.kafka_log import batch as layout
+from tidegauge.kafka_log.batch import (
     CompressionType,
     TimestampType,
     compression_type,
@@ -13,8 +14,7 @@ from kafka_log.batch import (
     is_transactional,
     timestamp_type,
 )
-from kafka_log.scan import scan_buffer
-from tests.kafka_log.writing import batch
+from tidegauge.kafka_log.scan import scan_buffer
 
 
 def test_the_layout_is_the_one_that_the_scan_reads() -> None:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_log import batch as layout
-from kafka_log.batch_writer import write_batch
-from kafka_log.corruption import Corruption
-from kafka_log.records import Record, RecordBatch, read_batch
-from kafka_log.scan import scan_buffer
+from tidegauge.kafka_log import batch as layout
+from tidegauge.kafka_log.batch_writer import write_batch
+from tidegauge.kafka_log.corruption import Corruption
+from tidegauge.kafka_log.records import Record, RecordBatch, read_batch
+from tidegauge.kafka_log.scan import scan_buffer
 
 Golden = Callable[[str], Path]
 

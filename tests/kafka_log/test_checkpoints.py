@@ -7,11 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_log.checkpoints import CheckpointEntry, EpochEntry, parse_leader_epoch_checkpoint, parse_offset_checkpoint
-from kafka_log.corruption import Corruption, Damage
-from kafka_log.log_dir import parse_partition_dir
-from kafka_log.scan import scan_buffer
 from tests.kafka_log.captures import CAPTURES
+from tidegauge.kafka_log.checkpoints import (
+    CheckpointEntry,
+    EpochEntry,
+    parse_leader_epoch_checkpoint,
+    parse_offset_checkpoint,
+)
+from tidegauge.kafka_log.corruption import Corruption, Damage
+from tidegauge.kafka_log.log_dir import parse_partition_dir
+from tidegauge.kafka_log.scan import scan_buffer
 
 Golden = Callable[[str], Path]
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_log.batch import CompressionType
-from kafka_log.compression import compress, decompress
-from kafka_log.corruption import Corruption, Damage
 from tests.kafka_log.writing import XERIAL_HEADER, xerial_snappy
+from tidegauge.kafka_log.batch import CompressionType
+from tidegauge.kafka_log.compression import compress, decompress
+from tidegauge.kafka_log.corruption import Corruption, Damage
 
 Pack = Callable[[bytes], bytes]
 

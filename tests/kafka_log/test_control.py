@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_log.control import (
+from tests.kafka_log.kafka_dump import dumped_files
+from tests.kafka_log.writing import COMMIT_KEY, COMMIT_VALUE, tagged_field
+from tidegauge.kafka_log.control import (
     ControlType,
     EndTxnMarker,
     KRaftVersion,
@@ -20,11 +22,9 @@ from kafka_log.control import (
     decode_control_record,
     encode_control_record,
 )
-from kafka_log.corruption import Corruption, Damage
-from kafka_log.records import Record, records_in
-from kafka_log.scan import scan_buffer
-from tests.kafka_log.kafka_dump import dumped_files
-from tests.kafka_log.writing import COMMIT_KEY, COMMIT_VALUE, tagged_field
+from tidegauge.kafka_log.corruption import Corruption, Damage
+from tidegauge.kafka_log.records import Record, records_in
+from tidegauge.kafka_log.scan import scan_buffer
 
 Golden = Callable[[str], Path]
 

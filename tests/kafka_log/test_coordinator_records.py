@@ -11,7 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_log.coordinator_records import (
+from tests.kafka_log.captures import CAPTURES, LIVES, OLD_FORMATS, ZOOKEEPER
+from tests.kafka_log.kafka_dump import dumped_files
+from tests.kafka_log.kafka_json import Json, difference, key_of, payload_of
+from tidegauge.kafka_log.coordinator_records import (
     TRANSACTION_STATES,
     OffsetCommit,
     OtherCoordinatorRecord,
@@ -25,14 +28,11 @@ from kafka_log.coordinator_records import (
     decode_transaction_record,
     encode_remote_log_record,
 )
-from kafka_log.coordinator_schemas import COORDINATOR_SCHEMAS, SHARE_STATE_SCHEMAS
-from kafka_log.corruption import Corruption, Damage
-from kafka_log.records import Record, records_in
-from kafka_log.scan import scan_buffer
-from kafka_log.types import TopicPartition
-from tests.kafka_log.captures import CAPTURES, LIVES, OLD_FORMATS, ZOOKEEPER
-from tests.kafka_log.kafka_dump import dumped_files
-from tests.kafka_log.kafka_json import Json, difference, key_of, payload_of
+from tidegauge.kafka_log.coordinator_schemas import COORDINATOR_SCHEMAS, SHARE_STATE_SCHEMAS
+from tidegauge.kafka_log.corruption import Corruption, Damage
+from tidegauge.kafka_log.records import Record, records_in
+from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.kafka_log.types import TopicPartition
 
 Golden = Callable[[str], Path]
 TOPICS = ["__consumer_offsets", "__transaction_state", "__share_group_state", "__remote_log_metadata"]

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_log import crc32c as module
-from kafka_log.crc32c import LIBRARY_PATH, crc32c
-from kafka_log.scan import scan_buffer
 from tests.kafka_log.writing import batch
+from tidegauge.kafka_log import crc32c as module
+from tidegauge.kafka_log.crc32c import LIBRARY_PATH, crc32c
+from tidegauge.kafka_log.scan import scan_buffer
 
 
 def test_the_check_value() -> None:

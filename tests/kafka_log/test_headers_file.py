@@ -14,10 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kafka_log.allowance import of_internal_topic
-from kafka_log.corruption import Corruption, Damage, damage_of, damage_values
-from kafka_log.crc32c import crc32c
-from kafka_log.headers_file import (
+from tests.kafka_log.writing import batch, marker, old_entry, record
+from tidegauge.kafka_log.allowance import of_internal_topic
+from tidegauge.kafka_log.corruption import Corruption, Damage, damage_of, damage_values
+from tidegauge.kafka_log.crc32c import crc32c
+from tidegauge.kafka_log.headers_file import (
     END_FRAME_BYTES,
     HEADERS_FILE_DAMAGE,
     HeadersReader,
@@ -27,8 +28,7 @@ from kafka_log.headers_file import (
     sound_end_marker,
     write_headers,
 )
-from kafka_log.scan import BATCH_HEADER, ScanBlock, scan_batches, scan_buffer
-from tests.kafka_log.writing import batch, marker, old_entry, record
+from tidegauge.kafka_log.scan import BATCH_HEADER, ScanBlock, scan_batches, scan_buffer
 
 Golden = Callable[[str], Path]
 SECRET = b"a user's secret that stays at home"

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_log.corruption import Damage
-from kafka_log.indexes import parse_offset_index, parse_time_index
-from kafka_log.log_dir import parse_segment_file
-from kafka_log.scan import scan_buffer
+from tidegauge.kafka_log.corruption import Damage
+from tidegauge.kafka_log.indexes import parse_offset_index, parse_time_index
+from tidegauge.kafka_log.log_dir import parse_segment_file
+from tidegauge.kafka_log.scan import scan_buffer
 
 Golden = Callable[[str], Path]
 CAPTURES = ["healthy", "epochs", "unclean-before", "hanging-txn", "pair-clean-b2", "tiered", "kafka-4.1", "kafka-3.9"]

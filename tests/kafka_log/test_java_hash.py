@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_log.java_hash import coordinator_partition, string_hash
+from tidegauge.kafka_log.java_hash import coordinator_partition, string_hash
 
 
 @pytest.mark.parametrize(

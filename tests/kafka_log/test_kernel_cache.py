@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_log.kernel_cache import kernel_cache_dir
+from tidegauge.kafka_log.kernel_cache import kernel_cache_dir
 
 ROOT = Path(__file__).parents[2]
 NOWHERE = Path("/proc/self")
@@ -50,7 +50,8 @@ def test_a_directory_that_others_could_have_filled_is_not_used(tmp_path: Path, t
 
 def test_kernels_compile_where_only_the_temporary_directory_can_be_written(tmp_path: Path) -> None:
     script = (
-        "import kafka_log.kernel_cache as cache; from pathlib import Path; cache.__file__ = '/proc/self/x.py';"
+        "import tidegauge.kafka_log.kernel_cache as cache; from pathlib import Path;"
+        "cache.__file__ = '/proc/self/x.py';"
         "cache.use_kernel_cache(); import numba; print(numba.config.CACHE_DIR)"
     )
     environment = {**os.environ, "XDG_CACHE_HOME": "/proc/self", "TMPDIR": str(tmp_path)}
@@ -59,11 +60,14 @@ def test_kernels_compile_where_only_the_temporary_directory_can_be_written(tmp_p
     assert done.stdout.strip() == str(tmp_path / f"tidegauge-kernels-{os.getuid()}")
 
 
-@pytest.mark.parametrize("first", ["kafka_log.scan_kernel", "numba", "spark_jobs.facts.batch_digests"])
+@pytest.mark.parametrize(
+    "first", ["tidegauge.kafka_log.scan_kernel", "numba", "tidegauge.facts.segments.batch_digests"]
+)
 def test_no_settings_of_numbas_are_taken_from_where_the_process_stands(tmp_path: Path, first: str) -> None:
     (tmp_path / ".numba_config.yaml").write_text("cache_dir: planted\ndisable_jit: 1\n")
     script = (
-        f"import {first}, kafka_log.scan_kernel, numba; from numba.core.config import reload_config; reload_config();"
+        f"import {first}, tidegauge.kafka_log.scan_kernel, numba;"
+        "from numba.core.config import reload_config; reload_config();"
         "print(repr(numba.config.CACHE_DIR), numba.config.DISABLE_JIT)"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_log.log_dir import (
+from tidegauge.kafka_log.log_dir import (
     MetadataCheckpoint,
     PartitionDir,
     SegmentFile,

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_log.corruption import Corruption, Damage
-from kafka_log.log_dir import parse_metadata_checkpoint
-from kafka_log.metadata_records import METADATA_SCHEMAS, MetadataRecord, decode_metadata_record
-from kafka_log.records import records_in
-from kafka_log.scan import scan_buffer
-from kafka_log.varint import write_unsigned
 from tests.kafka_log.captures import CAPTURES, LIVES
 from tests.kafka_log.kafka_dump import dumped_files
 from tests.kafka_log.kafka_json import difference, payload_of
+from tidegauge.kafka_log.corruption import Corruption, Damage
+from tidegauge.kafka_log.log_dir import parse_metadata_checkpoint
+from tidegauge.kafka_log.metadata_records import METADATA_SCHEMAS, MetadataRecord, decode_metadata_record
+from tidegauge.kafka_log.records import records_in
+from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.kafka_log.varint import write_unsigned
 
 Golden = Callable[[str], Path]
 TOPIC_NAMED_A = bytes.fromhex("01 02 00 02 61") + bytes(16) + b"\0"

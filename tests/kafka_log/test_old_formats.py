@@ -14,20 +14,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_log.allowance import Allowance
-from kafka_log.batch import CompressionType
-from kafka_log.compression import decompress
-from kafka_log.corruption import Corruption, Damage
-from kafka_log.headers_file import scan_headers, write_headers
-from kafka_log.old_formats import digest_entry, inside, of_old_format
-from kafka_log.records import Record, read_batch, records_in
-from kafka_log.scan import scan_buffer
-from snapshots.hashed_records import hashed_log
-from snapshots.topic_names import TopicNames
 from tests.conftest import Golden
 from tests.kafka_log.captures import OLD_FORMATS
 from tests.kafka_log.test_scan import covered, log_of, scan_in_pieces
 from tests.kafka_log.writing import old_entry
+from tidegauge.kafka_log.allowance import Allowance
+from tidegauge.kafka_log.batch import CompressionType
+from tidegauge.kafka_log.compression import decompress
+from tidegauge.kafka_log.corruption import Corruption, Damage
+from tidegauge.kafka_log.headers_file import scan_headers, write_headers
+from tidegauge.kafka_log.old_formats import digest_entry, inside, of_old_format
+from tidegauge.kafka_log.records import Record, read_batch, records_in
+from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.snapshots.hashed_records import hashed_log
+from tidegauge.snapshots.topic_names import TopicNames
 
 TOPICS = {"ancient-0": 0, "orders-0": 1, "orders-1": 1, "safe-0": 1}
 """Partition -> magic of its first format."""

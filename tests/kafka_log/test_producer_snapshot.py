@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_log.corruption import Damage
-from kafka_log.crc32c import crc32c
-from kafka_log.producer_snapshot import ProducerSnapshotEntry, parse_producer_snapshot
 from tests.kafka_log.kafka_dump_lines import dumped_lines
+from tidegauge.kafka_log.corruption import Damage
+from tidegauge.kafka_log.crc32c import crc32c
+from tidegauge.kafka_log.producer_snapshot import ProducerSnapshotEntry, parse_producer_snapshot
 
 Golden = Callable[[str], Path]
 CAPTURES = ["healthy", "epochs", "unclean-before", "hanging-txn"]

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_log.corruption import Damage
-from kafka_log.log_dir import parse_partition_dir
-from kafka_log.properties import (
+from tests.kafka_log.captures import CAPTURES
+from tidegauge.kafka_log.corruption import Damage
+from tidegauge.kafka_log.log_dir import parse_partition_dir
+from tidegauge.kafka_log.properties import (
     CleanShutdown,
     MetaProperties,
     PartitionMetadata,
@@ -20,7 +21,6 @@ from kafka_log.properties import (
     parse_partition_metadata,
     parse_quorum_state,
 )
-from tests.kafka_log.captures import CAPTURES
 
 Golden = Callable[[str], Path]
 DIRECTORIES_OF_EPOCHS = {"1": "aQ--xhJIGEwYTUKjelWj2w", "2": "ybZC4PoUR-q_I4RYxxgWIA", "3": "xCfADkOaXQmXdiqUlDqvGA"}

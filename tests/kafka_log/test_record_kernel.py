@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_log import batch as layout
-from kafka_log.batch import CompressionType
-from kafka_log.batch_writer import write_batch
-from kafka_log.record_kernel import (
+from tidegauge.kafka_log import batch as layout
+from tidegauge.kafka_log.batch import CompressionType
+from tidegauge.kafka_log.batch_writer import write_batch
+from tidegauge.kafka_log.record_kernel import (
     BROKEN_FORM,
     BROKEN_OFFSETS,
     BROKEN_TIMESTAMPS,
@@ -17,7 +17,7 @@ from kafka_log.record_kernel import (
     check_records,
     digest_records,
 )
-from kafka_log.records import Record, RecordBatch
+from tidegauge.kafka_log.records import Record, RecordBatch
 
 FIELD = st.none() | st.binary(max_size=40)
 RECORDS = st.lists(

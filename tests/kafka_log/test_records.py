@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_log.corruption import Corruption, Damage
-from kafka_log.records import Record, RecordBatch, read_batch, read_records, records_in
-from kafka_log.scan import scan_buffer
 from tests.kafka_log.kafka_dump import dumped_files
 from tests.kafka_log.writing import batch, record
+from tidegauge.kafka_log.corruption import Corruption, Damage
+from tidegauge.kafka_log.records import Record, RecordBatch, read_batch, read_records, records_in
+from tidegauge.kafka_log.scan import scan_buffer
 
 Golden = Callable[[str], Path]
 

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kafka_log.corruption import Corruption, Damage
-from kafka_log.scan import BATCH_HEADER, scan_batches, scan_buffer
-from kafka_log.scan_kernel import S_LAST_OFFSET, S_WASTED, STATE_FIELDS, Step, search_kernel
 from tests.kafka_log.captures import CAPTURES, LIVES, OLD_FORMATS, ZOOKEEPER
 from tests.kafka_log.kafka_dump import dumped_files
 from tests.kafka_log.writing import batch, marker, old_entry, record
+from tidegauge.kafka_log.corruption import Corruption, Damage
+from tidegauge.kafka_log.scan import BATCH_HEADER, scan_batches, scan_buffer
+from tidegauge.kafka_log.scan_kernel import S_LAST_OFFSET, S_WASTED, STATE_FIELDS, Step, search_kernel
 
 Golden = Callable[[str], Path]
 
@@ -475,7 +475,8 @@ def test_control_batches_of_the_wrong_shape_are_marked(wrong: bytes, control_typ
 @pytest.mark.slow
 def test_compiled_code_is_kept_on_disk_and_works_in_another_process(tmp_path: Path) -> None:
     program = (
-        "import sys; from kafka_log.scan import scan_buffer; from kafka_log.scan_kernel import scan_kernel as kernel;"
+        "import sys; from tidegauge.kafka_log.scan import scan_buffer;"
+        "from tidegauge.kafka_log.scan_kernel import scan_kernel as kernel;"
         "rows, _ = scan_buffer(sys.stdin.buffer.read());"
         "counts = [sum(found.values()) for found in (kernel.stats.cache_hits, kernel.stats.cache_misses)];"
         "print(len(rows), int(rows['crc_valid'].sum()), *counts)"

@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_log.coordinator_records import (
+from tidegauge.kafka_log.coordinator_records import (
     decode_coordinator_record,
     decode_remote_log_fields,
     encode_coordinator_record,
     encode_remote_log_record,
 )
-from kafka_log.coordinator_schemas import COORDINATOR_SCHEMAS, SHARE_STATE_SCHEMAS
-from kafka_log.corruption import Corruption
-from kafka_log.internal_topics import CLUSTER_METADATA, INTERNAL_TOPICS, REMOTE_LOG_METADATA
-from kafka_log.metadata_records import METADATA_SCHEMAS, decode_metadata_record, encode_metadata_record
-from kafka_log.records import Record, records_in
-from kafka_log.scan import scan_buffer
-from kafka_log.schema_writer import write_message
-from kafka_log.schemas import Field, Schema, SchemaReader, default_of, parse_schemas
+from tidegauge.kafka_log.coordinator_schemas import COORDINATOR_SCHEMAS, SHARE_STATE_SCHEMAS
+from tidegauge.kafka_log.corruption import Corruption
+from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA, INTERNAL_TOPICS, REMOTE_LOG_METADATA
+from tidegauge.kafka_log.metadata_records import METADATA_SCHEMAS, decode_metadata_record, encode_metadata_record
+from tidegauge.kafka_log.records import Record, records_in
+from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.kafka_log.schema_writer import write_message
+from tidegauge.kafka_log.schemas import Field, Schema, SchemaReader, default_of, parse_schemas
 
 Golden = Callable[[str], Path]
 SCHEMAS = (*METADATA_SCHEMAS.values(), *COORDINATOR_SCHEMAS.values(), *SHARE_STATE_SCHEMAS.values())

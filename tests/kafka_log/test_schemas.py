@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_log.coordinator_schemas import COORDINATOR_SCHEMAS, SHARE_STATE_SCHEMAS
-from kafka_log.metadata_records import METADATA_SCHEMAS
-from kafka_log.schemas import Schema, SchemaReader, parse_schemas
-from kafka_log.varint import write_unsigned
 from tests.kafka_log.kafka_json import difference
+from tidegauge.kafka_log.coordinator_schemas import COORDINATOR_SCHEMAS, SHARE_STATE_SCHEMAS
+from tidegauge.kafka_log.metadata_records import METADATA_SCHEMAS
+from tidegauge.kafka_log.schemas import Schema, SchemaReader, parse_schemas
+from tidegauge.kafka_log.varint import write_unsigned
 
 SCHEMAS: dict[str, Schema] = {
     **{schema.name: schema for schema in METADATA_SCHEMAS.values()},

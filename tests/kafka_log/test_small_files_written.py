@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from kafka_log.checkpoints import (
+from tidegauge.kafka_log.checkpoints import (
     parse_leader_epoch_checkpoint,
     parse_offset_checkpoint,
     write_leader_epoch_checkpoint,
     write_offset_checkpoint,
 )
-from kafka_log.indexes import parse_offset_index, parse_time_index, write_offset_index, write_time_index
-from kafka_log.producer_snapshot import parse_producer_snapshot, write_producer_snapshot
-from kafka_log.properties import (
+from tidegauge.kafka_log.indexes import parse_offset_index, parse_time_index, write_offset_index, write_time_index
+from tidegauge.kafka_log.producer_snapshot import parse_producer_snapshot, write_producer_snapshot
+from tidegauge.kafka_log.properties import (
     parse_clean_shutdown,
     parse_meta_properties,
     parse_partition_metadata,
@@ -23,7 +23,7 @@ from kafka_log.properties import (
     write_partition_metadata,
     write_quorum_state,
 )
-from kafka_log.transaction_index import parse_transaction_index, write_transaction_index
+from tidegauge.kafka_log.transaction_index import parse_transaction_index, write_transaction_index
 
 Golden = Callable[[str], Path]
 

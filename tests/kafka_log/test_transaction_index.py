@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_log.corruption import Damage
-from kafka_log.transaction_index import AbortedTransaction, parse_transaction_index
 from tests.kafka_log.kafka_dump_lines import dumped_lines
+from tidegauge.kafka_log.corruption import Damage
+from tidegauge.kafka_log.transaction_index import AbortedTransaction, parse_transaction_index
 
 Golden = Callable[[str], Path]
 LONG = st.integers(-(2**63), 2**63 - 1)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_log.varint import BROKEN, LONG_BYTES, read_signed, read_unsigned, write_signed, write_unsigned
+from tidegauge.kafka_log.varint import BROKEN, LONG_BYTES, read_signed, read_unsigned, write_signed, write_unsigned
 
 
 @settings(deadline=None)

@@ -5,8 +5,8 @@ import zlib
 
 import cramjam
 
-from kafka_log.crc32c import crc32c
-from kafka_log.varint import write_signed, write_unsigned
+from tidegauge.kafka_log.crc32c import crc32c
+from tidegauge.kafka_log.varint import write_signed, write_unsigned
 
 COMMIT_KEY = bytes.fromhex("00000001")
 COMMIT_VALUE = bytes.fromhex("000000000007")

@@ -18,8 +18,8 @@ from typing import Final
 
 from s3fs import S3FileSystem
 
-from spark_jobs.java import find_java
 from tests.java.libraries import classpath
+from tidegauge.spark_jobs.java import find_java
 
 ACCESS_KEY: Final = "tidegauge"
 SECRET_KEY: Final = "only-for-tests"

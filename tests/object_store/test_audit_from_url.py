@@ -14,12 +14,12 @@ import psutil
 import pytest
 from click.testing import CliRunner, Result
 
-from snapshots.adopt import adopt
-from snapshots.location import location
-from snapshots.manifest import MANIFEST_NAME
 from tests.object_store.s3_server import BUCKET, S3Server, reached_by
 from tests.spark_jobs.pipeline import derived
-from tidegauge.cli import main
+from tidegauge.cli.main import main
+from tidegauge.snapshots.adopt import adopt
+from tidegauge.snapshots.location import location
+from tidegauge.snapshots.manifest import MANIFEST_NAME
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +58,7 @@ def test_the_verdicts_are_those_of_the_same_files_here(copy, url, s3, golden, tm
     environ = {**reached_by(s3), "TIDEGAUGE_HOME": str(tmp_path / "home"), "AWS_SESSION_TOKEN": "token-of-a-session"}
     with (tmp_path / "said").open("w+", encoding="utf-8") as said:
         process = subprocess.Popen(
-            [sys.executable, "-c", "from tidegauge.cli import run; run()", "audit", url, str(renamed),
+            [sys.executable, "-c", "from tidegauge.cli.main import run; run()", "audit", url, str(renamed),
              "--out", str(tmp_path / "out"), "--store", "none"],
             env=environ, stdout=said, stderr=subprocess.STDOUT,
         )  # fmt: skip
@@ -100,7 +100,7 @@ def test_latest_is_the_newest_manifest_in_the_store(s3, url, monkeypatch, tmp_pa
         store.cp_file(f"{BUCKET}/prod/one/{MANIFEST_NAME}", f"{BUCKET}/snaps/{cluster}/{snapshot}/{MANIFEST_NAME}")
         os.utime(s3.objects / BUCKET / "snaps" / cluster / snapshot / MANIFEST_NAME, (1e9 + ord(snapshot) % 7,) * 2)
     store.pipe_file(f"{BUCKET}/snaps/prod/unfinished/broker-1/x", b"")
-    from tidegauge.latest import resolve
+    from tidegauge.audit.latest import resolve
 
     newest = max("za", key=lambda name: ord(name) % 7)
     assert resolve("latest", "prod") == f"s3://{BUCKET}/snaps/prod/{newest}"
@@ -187,7 +187,7 @@ def test_a_store_that_goes_away_is_no_verdict(s3, url, tmp_path):
     """Neither unread files nor a mistake of ours: the step fails, and may be tried again."""
     assert run("job", "snapshot", url, "--run", tmp_path).exit_code == 0
     done = subprocess.run(
-        [sys.executable, "-c", "from tidegauge.cli import run; run()", "job", "index", "--run", str(tmp_path)],
+        [sys.executable, "-c", "from tidegauge.cli.main import run; run()", "job", "index", "--run", str(tmp_path)],
         env={**reached_by(s3), "AWS_ENDPOINT_URL": "http://127.0.0.1:1", "TIDEGAUGE_SPARK_MASTER": "local[1]"},
         capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip

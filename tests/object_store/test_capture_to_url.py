@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from snapshots.adopt import open_snapshot
-from snapshots.location import ObjectPath, location
-from snapshots.manifest import MANIFEST_NAME
 from tests.conftest import Golden
 from tests.object_store.s3_server import BUCKET, S3Server, reached_by
 from tests.snapshots.keys import key_pair
 from tests.spark_jobs.pipeline import derived
-from tidegauge.cli import main
+from tidegauge.cli.main import main
+from tidegauge.snapshots.adopt import open_snapshot
+from tidegauge.snapshots.location import ObjectPath, location
+from tidegauge.snapshots.manifest import MANIFEST_NAME
 
 pytestmark = pytest.mark.slow
 
@@ -156,7 +156,7 @@ def test_a_capture_that_was_killed_is_gone_on_with(s3, golden):
     root = place("killed/prod/one")
     words = ["capture", "--cluster", "prod", *brokers(golden, 1), "--out", f"s3://{BUCKET}/killed", "--id", "one"]
     process = subprocess.Popen(
-        [sys.executable, "-c", "from tidegauge.cli import run; run()", *words, "--max-mb-per-s", "0.2"],
+        [sys.executable, "-c", "from tidegauge.cli.main import run; run()", *words, "--max-mb-per-s", "0.2"],
         env=reached_by(s3), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:

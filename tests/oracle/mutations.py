@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kafka_log.scan import scan_buffer
+from tidegauge.kafka_log.scan import scan_buffer
 
 TOPIC: Final = "hurt"
 

@@ -11,16 +11,16 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
-from kafka_log.checkpoints import EpochEntry
-from kafka_log.producer_snapshot import ProducerSnapshotEntry
-from kafka_log.scan import scan_buffer
-from spark_jobs.facts.epochs import epoch_vector
-from spark_jobs.facts.producers import ProducerReplay
-from spark_jobs.facts.replica import ReplicaFacts, replica_facts
-from spark_jobs.facts.replica_input import ReplicaInput, SnapshotFile
-from spark_jobs.replica_files import replica_input
 from tests.oracle.kafka import Answer, Job
 from tests.spark_jobs.pipeline import Derived
+from tidegauge.derivation.gathering.replica_files import replica_input
+from tidegauge.facts.producers.replay import ProducerReplay
+from tidegauge.facts.replicas.epochs import epoch_vector
+from tidegauge.facts.replicas.replica import ReplicaFacts, replica_facts
+from tidegauge.facts.replicas.replica_input import ReplicaInput, SnapshotFile
+from tidegauge.kafka_log.checkpoints import EpochEntry
+from tidegauge.kafka_log.producer_snapshot import ProducerSnapshotEntry
+from tidegauge.kafka_log.scan import scan_buffer
 
 _ROW: Final = (
     "position", "size_bytes", "base_offset", "last_offset", "partition_leader_epoch", "magic", "crc", "crc_valid",

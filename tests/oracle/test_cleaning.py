@@ -6,15 +6,15 @@ from typing import Any, Final
 
 import pytest
 
-from kafka_log.batch import CompressionType
-from kafka_log.corruption import Corruption
-from kafka_log.scan import scan_buffer
-from sim_engine.log.cleaner import clean, cleanable
-from sim_engine.log.replica_log import LogConfig, ReplicaLog, append
-from sim_engine.log.stored_batch import NewRecord, StoredBatch, data_batch, read_stored
-from sim_engine.rendering.render_log import render_log
 from tests.oracle.kafka import Answer, Oracle
 from tests.sim_engine.random_logs import SMALL, START_MS, random_log
+from tidegauge.kafka_log.batch import CompressionType
+from tidegauge.kafka_log.corruption import Corruption
+from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.sim_engine.log.cleaner import clean, cleanable
+from tidegauge.sim_engine.log.replica_log import LogConfig, ReplicaLog, append
+from tidegauge.sim_engine.log.stored_batch import NewRecord, StoredBatch, data_batch, read_stored
+from tidegauge.sim_engine.rendering.render_log import render_log
 
 pytestmark = pytest.mark.slow
 

@@ -12,12 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from kafka_log.indexes import parse_offset_index, parse_time_index
-from kafka_log.metadata_records import METADATA_SCHEMAS, MetadataRecord, decode_metadata_record
-from kafka_log.producer_snapshot import parse_producer_snapshot
-from kafka_log.records import records_in
-from kafka_log.scan import scan_buffer
-from kafka_log.transaction_index import parse_transaction_index
 from tests.conftest import Golden
 from tests.java.libraries import classpath
 from tests.kafka_log.kafka_dump import dumped_files
@@ -25,6 +19,12 @@ from tests.kafka_log.kafka_dump_lines import dumped_lines
 from tests.kafka_log.kafka_json import difference, payload_of
 from tests.kafka_log.test_producer_snapshot import line_of
 from tests.oracle.kafka import tool
+from tidegauge.kafka_log.indexes import parse_offset_index, parse_time_index
+from tidegauge.kafka_log.metadata_records import METADATA_SCHEMAS, MetadataRecord, decode_metadata_record
+from tidegauge.kafka_log.producer_snapshot import parse_producer_snapshot
+from tidegauge.kafka_log.records import records_in
+from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.kafka_log.transaction_index import parse_transaction_index
 
 pytestmark = pytest.mark.slow
 

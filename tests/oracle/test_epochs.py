@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import pytest
 
-from kafka_log.checkpoints import EpochEntry
-from kafka_log.types import LeaderEpoch, Offset
-from spark_jobs.facts.epochs import EpochVector, epoch_vector, truncation
 from tests.oracle.kafka import Oracle
+from tidegauge.facts.replicas.epochs import EpochVector, epoch_vector, truncation
+from tidegauge.kafka_log.checkpoints import EpochEntry
+from tidegauge.kafka_log.types import LeaderEpoch, Offset
 
 pytestmark = pytest.mark.slow
 

@@ -15,14 +15,14 @@ from typing import Any, Final
 
 import pytest
 
-from kafka_log.corruption import Damage
-from kafka_log.scan import scan_buffer
-from spark_jobs.facts.replica import ReplicaFacts
 from tests.conftest import Golden
 from tests.oracle.kafka import Oracle
 from tests.oracle.mutations import Mutation, damaged_copies
 from tests.oracle.replicas import Replica, aborted_by_replay, differences, replicas_of, states_above_start
 from tests.spark_jobs.pipeline import derived
+from tidegauge.facts.replicas.replica import ReplicaFacts
+from tidegauge.kafka_log.corruption import Damage
+from tidegauge.kafka_log.scan import scan_buffer
 
 pytestmark = pytest.mark.slow
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kafka_log.old_formats import of_old_format
-from kafka_log.scan import scan_buffer
 from tests.conftest import Golden
 from tests.oracle.kafka import Oracle
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import derived
+from tidegauge.kafka_log.old_formats import of_old_format
+from tidegauge.kafka_log.scan import scan_buffer
 
 pytestmark = pytest.mark.slow
 LATER_MS = 4_000_000_000_000

@@ -6,15 +6,15 @@ from typing import Final
 
 import pytest
 
-from expectations.evidence import Evidence
-from expectations.verdicts import InvariantResult
-from kafka_log.schemas import FieldValue
 from tests.conftest import Golden
 from tests.oracle.kafka import Oracle
 from tests.spark_jobs.damage import batches, copy_of, place, segments
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.metadata_damage import at, metadata_logs, metadata_record, records_of, rewrite
 from tests.spark_jobs.pipeline import derived
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.verdicts import InvariantResult
+from tidegauge.kafka_log.schemas import FieldValue
 
 pytestmark = pytest.mark.slow
 

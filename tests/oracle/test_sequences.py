@@ -11,12 +11,12 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from kafka_log.scan import scan_buffer
-from spark_jobs.facts.producers import ProducerReplay
-from spark_jobs.facts.segment_fold import summarise
-from spark_jobs.facts.segment_summary import FORWARD_LIMIT, SEQUENCE_MASK
 from tests.kafka_log.writing import batch, marker, record
 from tests.oracle.kafka import Oracle
+from tidegauge.facts.producers.replay import ProducerReplay
+from tidegauge.facts.segments.fold import summarise
+from tidegauge.facts.segments.summary import FORWARD_LIMIT, SEQUENCE_MASK
+from tidegauge.kafka_log.scan import scan_buffer
 
 pytestmark = pytest.mark.slow
 

@@ -22,12 +22,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kafka_log.records import Record, records_in
-from kafka_log.scan import scan_buffer
-from spark_jobs.fact_files import read_relation
 from tests.real_kafka.cluster import KafkaCluster
 from tests.real_kafka.ledger import Acknowledged, Ledger, Outcome, ProducerKind, ranges, value_digest
-from tidegauge import capture
+from tidegauge.cli import capture
+from tidegauge.derivation.fact_files import read_relation
+from tidegauge.kafka_log.records import Record, records_in
+from tidegauge.kafka_log.scan import scan_buffer
 
 REPETITION = "E06"
 """What a client stores twice of its own accord: true, and so no false alarm. The ledger knows whether it is."""
@@ -141,7 +141,7 @@ def audit(snapshots: Sequence[Path], out: Path, *options: str) -> dict[str, Audi
 
 def _audited(snapshots: Sequence[Path], out: Path, home: str, *options: str) -> dict[str, Audited]:
     environment = {**os.environ, "TIDEGAUGE_HOME": home, "TIDEGAUGE_STORE_URL": ""}
-    command = [sys.executable, "-c", "from tidegauge.cli import run; run()", "audit", *map(str, snapshots)]
+    command = [sys.executable, "-c", "from tidegauge.cli.main import run; run()", "audit", *map(str, snapshots)]
     command += ["--out", str(out), "--store", "none", "--fail-on", "never", *options]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=1200)
     assert done.returncode == 0, done.stderr[-4000:]

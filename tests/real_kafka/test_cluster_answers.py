@@ -14,9 +14,6 @@ from click.testing import CliRunner
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from snapshots.ask import ask
-from snapshots.cluster_answers import TopicAnswer
-from spark_jobs.relations import RELATIONS
 from tests.real_kafka.background import Background
 from tests.real_kafka.clients import ClientError, GroupReader, JavaTransactionalProducer, LedgerProducer, commit_offsets
 from tests.real_kafka.cluster import KafkaCluster
@@ -24,7 +21,10 @@ from tests.real_kafka.ledger import Ledger, ProducerKind
 from tests.real_kafka.patience import until_taken, wait_until
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import Derived, derived
-from tidegauge.cli import main
+from tidegauge.cli.main import main
+from tidegauge.relations import RELATIONS
+from tidegauge.snapshots.ask import ask
+from tidegauge.snapshots.cluster_answers import TopicAnswer
 
 pytestmark = pytest.mark.slow
 

@@ -17,9 +17,9 @@ from typing import Final
 
 from confluent_kafka import KafkaError
 
-from kafka_log.varint import read_unsigned, write_unsigned
 from tests.kafka_log import writing
 from tests.real_kafka.patience import PASSING, PATIENCE_S
+from tidegauge.kafka_log.varint import read_unsigned, write_unsigned
 
 _PRODUCE, _METADATA, _INIT_PRODUCER_ID, _EPOCH_END, _MOVE_REPLICA, _LOG_DIRS = 0, 3, 22, 23, 34, 35
 _ELECT_LEADERS, _REASSIGN, _PRODUCERS, _DESCRIBE = 43, 45, 61, 75

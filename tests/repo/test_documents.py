@@ -16,11 +16,11 @@ from pathlib import Path
 import click
 import pytest
 
-from expectations.registry import CATALOGUE
-from expectations.verdicts import Breach, InvariantResult
-from spark_jobs.relations import COMMON, LOSSES
 from tests.docs.shell import without_totals
-from tidegauge import cli
+from tidegauge.cli import main as cli
+from tidegauge.expectations.registry import CATALOGUE
+from tidegauge.expectations.verdicts import Breach, InvariantResult
+from tidegauge.relations import COMMON, LOSSES
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = (
@@ -52,7 +52,7 @@ FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"(?:^|[`\s(;])(tidegauge (?:-|[a-z])[^`\n]*)", re.MULTILINE)
 MAKE = re.compile(r"(?:^ +|`)make ([a-z]+)", re.MULTILINE)
 DOTTED = re.compile(r"`([a-z_]+(?:\.(?!py|json|md|toml|yml|log|jsonl)[A-Za-z_]+)+)`")
-PLACES = ("", "tidegauge.", "spark_jobs.", "spark_jobs.facts.", "expectations.")
+PLACES = ("", "tidegauge.", "tidegauge.facts.", "tidegauge.expectations.")
 """Where the tour's names are to be looked up."""
 KAFKAS = {"delete.retention.ms", "min.insync.replicas", "retention.ms", "server.properties"}
 """Dotted names that are settings."""
@@ -189,7 +189,7 @@ def test_modules_and_functions_of_the_tour_exist():
     named = {name for page in pages for name in DOTTED.findall(read(page))} - KAFKAS
     assert len(named) > 25
     assert sorted(name for name in named if not any(exists(f"{place}{name}") for place in PLACES)) == []
-    assert not exists("spark_jobs.facts.watermarks.nothing_of_this_name")
+    assert not exists("tidegauge.facts.replicas.watermarks.nothing_of_this_name")
 
 
 def exists(name: str) -> bool:

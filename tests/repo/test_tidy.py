@@ -12,7 +12,9 @@ import grimp
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("kafka_log", "snapshots", "sim_engine", "spark_jobs", "expectations", "sql", "tidegauge")
+LINKED = sorted(link.name for link in (ROOT / "tidegauge").iterdir() if link.is_symlink())
+ROOMS = ("tidegauge", *LINKED)
+"""Folders of the product's modules. All but the first are linked into it, where they are imported from."""
 LONGEST_MODULE = 500
 
 # Spelled backwards, so that this file does not find itself.
@@ -73,7 +75,7 @@ CODE = re.compile(
 
 def test_every_invariant_that_is_named_is_in_the_catalogue():
     """In code, documents, runbooks, cases, panels and tests: a code that nobody judges is one that nobody finds."""
-    from expectations.registry import CATALOGUE
+    from tidegauge.expectations.registry import CATALOGUE
 
     assert {code[0] for code in CATALOGUE} <= set("ABCDEFGHJKL"), "the pattern knows the families"
     wrong = set()
@@ -115,16 +117,35 @@ def _name(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", match.group()).lower()
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_every_module_says_what_it_is(package):
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_module_says_what_it_is(room):
     # An invariant's statement is what a docstring would say again.
-    spoken = (path for path in (ROOT / package).rglob("*.py") if not re.match(r"[A-Z]\d\d_", path.parent.name))
+    spoken = (path for path in (ROOT / room).rglob("*.py") if not re.match(r"[A-Z]\d\d_", path.parent.name))
     silent = [path for path in spoken if not ast.get_docstring(ast.parse(path.read_text()))]
     assert silent == []
 
 
+def test_every_room_is_linked_into_the_one_package():
+    assert len(LINKED) > 10
+    for name in LINKED:
+        assert (ROOT / "tidegauge" / name).readlink() == Path("..", name)
+        assert (ROOT / name / "__init__.py").is_file()
+
+
+def test_a_room_is_imported_by_its_name_in_the_package():
+    """By a bare name it would be there twice, as two modules, since a checkout's root may be on Python's path."""
+    bare = {
+        (str(path.relative_to(ROOT)), name)
+        for path in _files(".py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in _imports(node)
+        if name.split(".")[0] in LINKED
+    }
+    assert bare == set()
+
+
 def test_dags_import_nothing_of_ours_and_no_engine():
-    forbidden = {*PACKAGES, "pyspark", "great_expectations", "pandas", "numpy", "sqlalchemy"}
+    forbidden = {*ROOMS, "pyspark", "great_expectations", "pandas", "numpy", "sqlalchemy"}
     imported = {
         (path.name, name.split(".")[0])
         for path in (ROOT / "dags").rglob("*.py")
@@ -178,7 +199,7 @@ def _settings_in(path: Path) -> set[str]:
 
 
 def test_no_module_imports_itself_by_way_of_others():
-    graph = grimp.build_graph(*PACKAGES, cache_dir=None)  # Imports for types alone, and inside of functions, too.
+    graph = grimp.build_graph("tidegauge", cache_dir=None)  # Imports for types alone, and inside of functions, too.
     arrows = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     assert len(arrows) > 500
     graphlib.TopologicalSorter(arrows).prepare()  # Raises CycleError, which names the circle.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from tidegauge import postgres_place
+from tidegauge.embedded import postgres_place
 
 
 def use(url: str) -> None:

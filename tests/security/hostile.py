@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from snapshots.manifest import MANIFEST_NAME
+from tidegauge.snapshots.manifest import MANIFEST_NAME
 
 MARK: Final = "code-of-the-snapshot-ran"
 """A file of this name appears beside the working directory as soon as one of its modules is imported."""

@@ -11,13 +11,13 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from spark_jobs import store
-from spark_jobs.errors import UnavailableError
-from tests.spark_jobs.store.helpers import audit, breach, rows
-from tidegauge.cli import main as command_line
+from tests.store.helpers import audit, breach, rows
+from tidegauge import store
+from tidegauge.cli.main import main as command_line
 from tidegauge.console import server
 from tidegauge.console.callers import AIRFLOW_TOKEN, AIRFLOW_USER, Trust, trust_of_settings
-from tidegauge.postgres import EmbeddedPostgres
+from tidegauge.embedded.postgres import EmbeddedPostgres
+from tidegauge.runs.errors import UnavailableError
 
 pytestmark = pytest.mark.slow
 

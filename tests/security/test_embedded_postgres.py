@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from spark_jobs.errors import StoreError
 from tests.security.embedded import programs, use
-from tidegauge import postgres, postgres_place
+from tidegauge.embedded import postgres, postgres_place
+from tidegauge.runs.errors import StoreError
 
 
 def test_a_private_tree_stays_private(private: Path) -> None:

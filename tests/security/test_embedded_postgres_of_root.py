@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from spark_jobs.errors import StoreError
 from tests.security.embedded import connected, programs, use
-from tidegauge import postgres, postgres_place, settings
+from tidegauge import settings
+from tidegauge.embedded import postgres, postgres_place
+from tidegauge.runs.errors import StoreError
 
 AS_NOBODY = """
 import os, sys, psycopg2

@@ -13,7 +13,7 @@ import pytest
 
 from tests.security.command import SECONDS, started
 from tests.spark_jobs.small_cluster import small_world, taken, written
-from tidegauge import postgres
+from tidegauge.embedded import postgres
 
 pytestmark = pytest.mark.slow
 

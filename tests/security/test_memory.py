@@ -12,32 +12,32 @@ from typing import Any, Final
 import cramjam
 import pytest
 
-from kafka_log.allowance import MAX_INTERNAL_BYTES, Allowance, of_internal_topic
-from kafka_log.batch import CompressionType
-from kafka_log.checkpoints import MAX_ENTRIES, parse_leader_epoch_checkpoint, parse_offset_checkpoint
-from kafka_log.compression import FREE_PLAIN_BYTES, MAX_PLAIN_BYTES, PLAIN_FOR_PACKED, decompress_to_array
-from kafka_log.corruption import PLACES_KEPT, Corruption, Damage
-from kafka_log.crc32c import crc32c
-from kafka_log.headers_file import HeadersReader, write_headers
-from kafka_log.old_formats import inside
-from kafka_log.properties import parse_meta_properties, parse_quorum_state
-from kafka_log.records import Record, read_batch
-from kafka_log.scan import scan_batches, scan_buffer
-from kafka_log.scan_kernel import LARGEST_BATCH
-from kafka_log.transaction_index import parse_transaction_index
-from kafka_log.varint import write_signed
-from snapshots.adopt import open_snapshot
-from snapshots.errors import SnapshotError
-from snapshots.local_path import LARGEST_FILE_OF_KAFKA, LARGEST_FILE_READ_WHOLE, LARGEST_TEXT_READ_WHOLE
-from snapshots.location import local, unreadable
-from snapshots.manifest import MANIFEST_NAME
-from spark_jobs.facts.key_table import KeyTableBuilder
-from spark_jobs.facts.record_check import RecordChecker
-from spark_jobs.key_reading import _Taker as KeyTaker
-from spark_jobs.segment_files import SegmentFile
 from tests.kafka_log.test_old_formats import wrapper
 from tests.kafka_log.writing import batch, old_entry, record
 from tests.security.memory import within
+from tidegauge.derivation.files.segment_files import SegmentFile
+from tidegauge.derivation.key_reading import _Taker as KeyTaker
+from tidegauge.facts.cleanup.key_table import KeyTableBuilder
+from tidegauge.facts.segments.record_check import RecordChecker
+from tidegauge.kafka_log.allowance import MAX_INTERNAL_BYTES, Allowance, of_internal_topic
+from tidegauge.kafka_log.batch import CompressionType
+from tidegauge.kafka_log.checkpoints import MAX_ENTRIES, parse_leader_epoch_checkpoint, parse_offset_checkpoint
+from tidegauge.kafka_log.compression import FREE_PLAIN_BYTES, MAX_PLAIN_BYTES, PLAIN_FOR_PACKED, decompress_to_array
+from tidegauge.kafka_log.corruption import PLACES_KEPT, Corruption, Damage
+from tidegauge.kafka_log.crc32c import crc32c
+from tidegauge.kafka_log.headers_file import HeadersReader, write_headers
+from tidegauge.kafka_log.old_formats import inside
+from tidegauge.kafka_log.properties import parse_meta_properties, parse_quorum_state
+from tidegauge.kafka_log.records import Record, read_batch
+from tidegauge.kafka_log.scan import scan_batches, scan_buffer
+from tidegauge.kafka_log.scan_kernel import LARGEST_BATCH
+from tidegauge.kafka_log.transaction_index import parse_transaction_index
+from tidegauge.kafka_log.varint import write_signed
+from tidegauge.snapshots.adopt import open_snapshot
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.local_path import LARGEST_FILE_OF_KAFKA, LARGEST_FILE_READ_WHOLE, LARGEST_TEXT_READ_WHOLE
+from tidegauge.snapshots.location import local, unreadable
+from tidegauge.snapshots.manifest import MANIFEST_NAME
 
 pytestmark = pytest.mark.slow
 

@@ -12,24 +12,24 @@ from typing import Any, Final
 import cramjam
 import pytest
 
-from kafka_log.allowance import of_internal_topic
-from kafka_log.control import decode_control_record
-from kafka_log.coordinator_records import (
+from tests.kafka_log.writing import batch, record
+from tests.security.memory import within
+from tidegauge.derivation.files.segment_files import SegmentFile
+from tidegauge.derivation.metadata.metadata_log import snapshot_contents
+from tidegauge.facts.coordinators.tables import CoordinatorTable, latest_records
+from tidegauge.kafka_log.allowance import of_internal_topic
+from tidegauge.kafka_log.control import decode_control_record
+from tidegauge.kafka_log.coordinator_records import (
     decode_remote_log_record,
     decode_share_state_record,
     decode_transaction_record,
 )
-from kafka_log.corruption import Corruption, Damage
-from kafka_log.internal_topics import CONSUMER_OFFSETS
-from kafka_log.metadata_records import decode_metadata_record
-from kafka_log.records import Record
-from kafka_log.varint import write_unsigned
-from snapshots.manifest import LeftOut
-from spark_jobs.facts.coordinator_tables import CoordinatorTable, latest_records
-from spark_jobs.metadata_log import snapshot_contents
-from spark_jobs.segment_files import SegmentFile
-from tests.kafka_log.writing import batch, record
-from tests.security.memory import within
+from tidegauge.kafka_log.corruption import Corruption, Damage
+from tidegauge.kafka_log.internal_topics import CONSUMER_OFFSETS
+from tidegauge.kafka_log.metadata_records import decode_metadata_record
+from tidegauge.kafka_log.records import Record
+from tidegauge.kafka_log.varint import write_unsigned
+from tidegauge.snapshots.manifest import LeftOut
 
 pytestmark = pytest.mark.slow
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from snapshots.adopt import adopt, open_snapshot, survey
-from snapshots.errors import SnapshotError
-from snapshots.manifest import LARGEST_FILE_BYTES, MANIFEST_NAME, NO_TEXT, LeftOut
-from spark_jobs.run import Run, load, new_run
-from spark_jobs.survivors import failed_error
 from tests.spark_jobs.small_cluster import small_world, taken, written
-from tidegauge.cli import main
+from tidegauge.cli.main import main
+from tidegauge.runs.run import Run, load, new_run
+from tidegauge.runs.survivors import failed_error
+from tidegauge.snapshots.adopt import adopt, open_snapshot, survey
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.manifest import LARGEST_FILE_BYTES, MANIFEST_NAME, NO_TEXT, LeftOut
 
 REPLICA = "broker-1/orders-0"
 NAMES = {b"\xff.log": "\\xff.log", b"caf\xe9": "caf\\xe9", b"\xed\xa0\x80": "\\xed\\xa0\\x80"}

@@ -9,13 +9,13 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapshots.errors import SnapshotError
-from snapshots.manifest import MANIFEST_NAME
-from spark_jobs.run import Run, load, new_run
-from spark_jobs.run_places import folders
-from spark_jobs.survivors import failed_error, going_on
 from tests.spark_jobs.small_cluster import small_world, taken, written
-from tidegauge.cli import main
+from tidegauge.cli.main import main
+from tidegauge.runs.run import Run, load, new_run
+from tidegauge.runs.run_places import folders
+from tidegauge.runs.survivors import failed_error, going_on
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.manifest import MANIFEST_NAME
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,7 @@ def test_it_is_exit_two_in_the_end(sound: Path, tmp_path: Path) -> None:
     )
     assert done.exit_code == 0, "the step has something for the next one"
     assert "is left out" in done.output
-    from tidegauge.audit import raise_failures
+    from tidegauge.audit.steps import raise_failures
 
     with pytest.raises(SnapshotError, match="1 of 2 snapshots could not be audited, the other 1 was"):
         raise_failures(load(tmp_path / "run"))

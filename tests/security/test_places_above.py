@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import run as runs
-from spark_jobs.errors import SnapshotError, StoreError
-from spark_jobs.places_above import weakness_above
-from spark_jobs.run_places import check_own
 from tests.security.command import tidegauge
 from tests.security.test_run_directories_that_attack import a_run
 from tests.spark_jobs.small_cluster import small_world, taken, written
-from tidegauge import postgres_directory
+from tidegauge.embedded import postgres_directory
+from tidegauge.runs import run as runs
+from tidegauge.runs.errors import SnapshotError, StoreError
+from tidegauge.runs.places_above import weakness_above
+from tidegauge.runs.run_places import check_own
 
 NOBODY = 65534
 OTHER = 65533

@@ -11,18 +11,20 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
-from snapshots.errors import SnapshotError
-from snapshots.location import location
-from snapshots.target import LocalTarget
-from snapshots.whole_files import write_whole
-from spark_jobs import coverage, fact_files, own_pickles, report_file, source
-from spark_jobs.errors import UnavailableError
-from spark_jobs.facts.coordinator_tables import CoordinatorTable
-from spark_jobs.failures import Failures
-from spark_jobs.run import Run, load, new_run, save
-from spark_jobs.run_places import check_own, place_below
 from tests.spark_jobs.small_cluster import small_world, taken, written
-from tidegauge.cli import main
+from tidegauge.cli.main import main
+from tidegauge.derivation import coverage, fact_files
+from tidegauge.facts.coordinators.tables import CoordinatorTable
+from tidegauge.runs import own_pickles, report_file
+from tidegauge.runs.errors import UnavailableError
+from tidegauge.runs.failures import Failures
+from tidegauge.runs.run import Run, load, new_run, save
+from tidegauge.runs.run_places import check_own, place_below
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.location import location
+from tidegauge.snapshots.target import LocalTarget
+from tidegauge.snapshots.whole_files import write_whole
+from tidegauge.spark_jobs import source
 
 NOBODY = 65534
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.run import NO_STORE, load
-from spark_jobs.store_address import with_secrets, without_secrets
 from tests.security.command import tidegauge
 from tests.spark_jobs.small_cluster import small_world, taken, written
-from tidegauge.audit import begin
+from tidegauge.audit.steps import begin
+from tidegauge.runs.run import NO_STORE, load
+from tidegauge.runs.store_address import with_secrets, without_secrets
 
 PASSWORD = "hunter2-is-secret"
 

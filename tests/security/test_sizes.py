@@ -9,17 +9,17 @@ from typing import Final
 
 import pytest
 
-from snapshots.adopt import Snapshot, adopt, open_snapshot
-from snapshots.file_taking import Way
-from snapshots.listing import listing
-from snapshots.local_path import LARGEST_FILE_OF_KAFKA, LARGEST_FILE_READ_WHOLE
-from snapshots.location import local
-from snapshots.manifest import FileEntry, LeftOut, Mode
-from snapshots.topic_names import TopicNames
-from snapshots.verification import verify
 from tests.kafka_log.writing import batch, record
 from tests.snapshots.brokers import log_dir
 from tests.snapshots.test_capture_live import captured
+from tidegauge.snapshots.adopt import Snapshot, adopt, open_snapshot
+from tidegauge.snapshots.file_taking import Way
+from tidegauge.snapshots.listing import listing
+from tidegauge.snapshots.local_path import LARGEST_FILE_OF_KAFKA, LARGEST_FILE_READ_WHOLE
+from tidegauge.snapshots.location import local
+from tidegauge.snapshots.manifest import FileEntry, LeftOut, Mode
+from tidegauge.snapshots.topic_names import TopicNames
+from tidegauge.snapshots.verification import verify
 
 TERABYTE: Final = 1 << 40
 LOG: Final = f"{0:020d}.log"

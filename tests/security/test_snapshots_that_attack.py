@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from snapshots.adopt import adopt
-from snapshots.errors import SnapshotError
-from snapshots.manifest import MANIFEST_NAME
 from tests.security.command import tidegauge
 from tests.security.hostile import NOT_FILES, SECRET, secret_beside, with_modules
 from tests.spark_jobs.small_cluster import small_world, taken, written
+from tidegauge.snapshots.adopt import adopt
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.manifest import MANIFEST_NAME
 
 pytestmark = pytest.mark.slow
 
@@ -104,7 +104,7 @@ def test_adopting_writes_through_no_link(tmp_path: Path) -> None:
 
 
 def test_a_manifest_that_is_a_link_is_not_read(tmp_path: Path) -> None:
-    from snapshots.adopt import open_snapshot
+    from tidegauge.snapshots.adopt import open_snapshot
 
     directory = taken(written(tmp_path / "copy", small_world()))
     elsewhere = tmp_path / "manifest"

@@ -19,10 +19,10 @@ from typing import Any
 import psutil
 import pytest
 
-from spark_jobs.java import find_java
-from spark_jobs.spark_home import spark_home
 from tests.conftest import Golden
 from tests.security.command import started
+from tidegauge.spark_jobs.java import find_java
+from tidegauge.spark_jobs.spark_home import spark_home
 
 pytestmark = pytest.mark.slow
 

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kafka_log.types import TopicPartition
-from sim_engine.log.replica_log import ReplicaLog
-from sim_engine.rendering.render import BrokerDisk
 from tests.java.libraries import classpath
 from tests.oracle.kafka import Oracle, tool
 from tests.sim_engine.rendered_cluster import write_disk
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.log.replica_log import ReplicaLog
+from tidegauge.sim_engine.rendering.render import BrokerDisk
 
 STRAY = "Loaded stray log"
 _READ_BY_THE_TOOL = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")

@@ -7,14 +7,14 @@ that the two can be compared.
 import random
 from collections.abc import Iterable, Mapping, Sequence
 
-from kafka_log.types import TopicPartition
-from sim_engine import actions
-from sim_engine.engine import new_world, run_for, scheduled_all, step
-from sim_engine.log.stored_batch import NewRecord, StoredBatch
-from sim_engine.network import CONTROLLER, Link, broker_node, client_node
-from sim_engine.settings import Settings
-from sim_engine.truth import digest_of
-from sim_engine.world import World
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.engine import new_world, run_for, scheduled_all, step
+from tidegauge.sim_engine.log.stored_batch import NewRecord, StoredBatch
+from tidegauge.sim_engine.network import CONTROLLER, Link, broker_node, client_node
+from tidegauge.sim_engine.settings import Settings
+from tidegauge.sim_engine.truth import digest_of
+from tidegauge.sim_engine.world import World
 
 ORDERS = TopicPartition("orders", 0)
 

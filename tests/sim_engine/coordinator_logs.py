@@ -4,12 +4,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kafka_log.log_dir import parse_partition_dir
-from kafka_log.records import Record, records_in
-from kafka_log.scan import scan_buffer
-from kafka_log.types import TopicPartition
-from sim_engine.coordinators.coordinator_effects import Answer, AskForProducerIds, Effect, SendMarkers, Write
-from sim_engine.coordinators.transaction_coordinator import (
+from tidegauge.kafka_log.log_dir import parse_partition_dir
+from tidegauge.kafka_log.records import Record, records_in
+from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.coordinators.coordinator_effects import (
+    Answer,
+    AskForProducerIds,
+    Effect,
+    SendMarkers,
+    Write,
+)
+from tidegauge.sim_engine.coordinators.transaction_coordinator import (
     PRODUCER_ID_BLOCK,
     Step,
     TransactionCoordinator,

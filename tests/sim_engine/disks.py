@@ -3,8 +3,9 @@
 import random
 from dataclasses import replace
 
-from kafka_log.types import TopicPartition
-from sim_engine.faults.disk_faults import (
+from tests.sim_engine.random_logs import SMALL, START_MS, random_log
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.faults.disk_faults import (
     DiskFault,
     bit_flip,
     damaged_index,
@@ -13,10 +14,9 @@ from sim_engine.faults.disk_faults import (
     lost_segment,
     torn_write,
 )
-from sim_engine.log.replica_log import LogConfig, ReplicaLog, new_log
-from sim_engine.log.stored_batch import NewRecord, data_batch
-from sim_engine.rendering.render import BrokerDisk, Replica
-from tests.sim_engine.random_logs import SMALL, START_MS, random_log
+from tidegauge.sim_engine.log.replica_log import LogConfig, ReplicaLog, new_log
+from tidegauge.sim_engine.log.stored_batch import NewRecord, data_batch
+from tidegauge.sim_engine.rendering.render import BrokerDisk, Replica
 
 ORDERS = TopicPartition("orders", 0)
 KEPT = replace(SMALL, compact=False, producer_expiration_ms=2**31 - 1)

@@ -14,13 +14,13 @@ partition the records in the order of their offsets, with what a reader of commi
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kafka_log.batch import CompressionType
-from kafka_log.control import Voter
-from kafka_log.java_hash import coordinator_partition
-from kafka_log.metadata_records import MetadataRecord
-from kafka_log.types import TopicPartition
-from sim_engine.coordinators.group_records import GROUPS_WRITE, CommittedOffset, offset_record
-from sim_engine.coordinators.transaction_metadata import (
+from tidegauge.kafka_log.batch import CompressionType
+from tidegauge.kafka_log.control import Voter
+from tidegauge.kafka_log.java_hash import coordinator_partition
+from tidegauge.kafka_log.metadata_records import MetadataRecord
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.coordinators.group_records import GROUPS_WRITE, CommittedOffset, offset_record
+from tidegauge.sim_engine.coordinators.transaction_metadata import (
     TransactionMetadata,
     completed,
     created,
@@ -28,7 +28,7 @@ from sim_engine.coordinators.transaction_metadata import (
     prepared,
     written_record,
 )
-from sim_engine.log.replica_log import (
+from tidegauge.sim_engine.log.replica_log import (
     LogConfig,
     ReplicaLog,
     append,
@@ -36,10 +36,18 @@ from sim_engine.log.replica_log import (
     with_high_watermark,
     with_log_start,
 )
-from sim_engine.log.stored_batch import NewRecord, Producer, data_batch, marker_batch
-from sim_engine.metadata.controller import ClusterImage, applied, begin_shutdown, create_topic, fence, register, unfence
-from sim_engine.metadata.metadata_log import FEATURES, MetadataLog, begun, record, written
-from sim_engine.metadata.metadata_snapshot import (
+from tidegauge.sim_engine.log.stored_batch import NewRecord, Producer, data_batch, marker_batch
+from tidegauge.sim_engine.metadata.controller import (
+    ClusterImage,
+    applied,
+    begin_shutdown,
+    create_topic,
+    fence,
+    register,
+    unfence,
+)
+from tidegauge.sim_engine.metadata.metadata_log import FEATURES, MetadataLog, begun, record, written
+from tidegauge.sim_engine.metadata.metadata_snapshot import (
     MetadataSnapshot,
     bootstrap_checkpoint,
     bootstrap_records,
@@ -47,8 +55,8 @@ from sim_engine.metadata.metadata_snapshot import (
     first_snapshot,
     taken,
 )
-from sim_engine.rendering.leftovers import Leftover, LeftSegment
-from sim_engine.rendering.render import Beside, BrokerDisk, RenamedReplica, Replica
+from tidegauge.sim_engine.rendering.leftovers import Leftover, LeftSegment
+from tidegauge.sim_engine.rendering.render import Beside, BrokerDisk, RenamedReplica, Replica
 
 NOW_MS = 1_763_000_000_000
 CONFIG = {"retention.ms": "-1", "internal.segment.bytes": "4096", "segment.index.bytes": "8192"}

@@ -7,8 +7,9 @@ away; a leadership moves in the middle, cleanly. Nothing is wrong with it.
 
 from collections.abc import Mapping
 
-from kafka_log.types import TopicPartition
-from sim_engine.log.replica_log import (
+from tests.sim_engine.handmade import NOW_MS, TOPIC_IDS, metadata_of, voters
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.log.replica_log import (
     LogConfig,
     ReplicaLog,
     append,
@@ -17,12 +18,11 @@ from sim_engine.log.replica_log import (
     with_epoch,
     with_high_watermark,
 )
-from sim_engine.log.stored_batch import NewRecord, data_batch
-from sim_engine.metadata.metadata_log import record, written
-from sim_engine.rendering.leftovers import LeftSegment, taken_away
-from sim_engine.rendering.live_copy import Moment
-from sim_engine.rendering.render import BrokerDisk, Replica
-from tests.sim_engine.handmade import NOW_MS, TOPIC_IDS, metadata_of, voters
+from tidegauge.sim_engine.log.stored_batch import NewRecord, data_batch
+from tidegauge.sim_engine.metadata.metadata_log import record, written
+from tidegauge.sim_engine.rendering.leftovers import LeftSegment, taken_away
+from tidegauge.sim_engine.rendering.live_copy import Moment
+from tidegauge.sim_engine.rendering.render import BrokerDisk, Replica
 
 DIRECTORY_IDS = {1: "AQEBAQEBAQEBAQEBAQEBAQ", 2: "AgICAgICAgICAgICAgICAg", 3: "AwMDAwMDAwMDAwMDAwMDAw"}
 QUORUM = voters({1: 29091, 2: 29092, 3: 29093}, DIRECTORY_IDS)

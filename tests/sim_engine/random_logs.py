@@ -6,9 +6,9 @@ In: a seed, a configuration. Out: a `ReplicaLog`. The rule that must hold: it is
 import random
 from dataclasses import dataclass, field
 
-from kafka_log.batch import CompressionType
-from sim_engine.log.replica_log import LogConfig, ReplicaLog, append, new_log, with_high_watermark
-from sim_engine.log.stored_batch import NewRecord, Producer, StoredBatch, data_batch, marker_batch
+from tidegauge.kafka_log.batch import CompressionType
+from tidegauge.sim_engine.log.replica_log import LogConfig, ReplicaLog, append, new_log, with_high_watermark
+from tidegauge.sim_engine.log.stored_batch import NewRecord, Producer, StoredBatch, data_batch, marker_batch
 
 NONE = CompressionType.NONE
 START_MS = 1_790_000_000_000

@@ -12,19 +12,19 @@ from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from kafka_log.control import KRaftVoters, Voter, decode_control_record, encode_control_record
-from kafka_log.types import TopicPartition as Partition
-from sim_engine.log.replica_log import append, new_log, with_high_watermark
-from sim_engine.log.stored_batch import NewRecord, StoredBatch, stored_batch
-from sim_engine.metadata.metadata_image import image_records
-from sim_engine.metadata.metadata_snapshot import MetadataSnapshot, at_once, first_snapshot, snapshot_data
-from sim_engine.rendering.render import BrokerDisk, render_broker
 from tests.real_kafka.cluster import KafkaCluster
 from tests.real_kafka.nodes import properties
 from tests.real_kafka.patience import PASSING, PATIENCE_S, wait_until
 from tests.real_kafka.settings import LOGGING
 from tests.real_kafka.topology import combined
 from tests.sim_engine.handmade import Written, voters
+from tidegauge.kafka_log.control import KRaftVoters, Voter, decode_control_record, encode_control_record
+from tidegauge.kafka_log.types import TopicPartition as Partition
+from tidegauge.sim_engine.log.replica_log import append, new_log, with_high_watermark
+from tidegauge.sim_engine.log.stored_batch import NewRecord, StoredBatch, stored_batch
+from tidegauge.sim_engine.metadata.metadata_image import image_records
+from tidegauge.sim_engine.metadata.metadata_snapshot import MetadataSnapshot, at_once, first_snapshot, snapshot_data
+from tidegauge.sim_engine.rendering.render import BrokerDisk, render_broker
 
 T = TypeVar("T")
 Disks = Callable[[Sequence[Voter], str], Iterable[BrokerDisk]]

@@ -7,11 +7,6 @@ from typing import Any
 
 import pytest
 
-from kafka_log.scan import scan_buffer
-from kafka_log.types import TopicPartition
-from sim_engine.metadata.metadata_image import image_records
-from sim_engine.metadata.metadata_snapshot import bootstrap_records
-from sim_engine.rendering.render import BrokerDisk
 from tests.oracle.conftest import oracle
 from tests.oracle.kafka import Oracle
 from tests.sim_engine.acceptance import STRAY, complaints, dump_tool_takes, dumped, faults, loader_agrees
@@ -27,6 +22,11 @@ from tests.sim_engine.handmade import (
     with_leftovers,
 )
 from tests.sim_engine.rendered_cluster import RenderedCluster, write_disk
+from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.metadata.metadata_image import image_records
+from tidegauge.sim_engine.metadata.metadata_snapshot import bootstrap_records
+from tidegauge.sim_engine.rendering.render import BrokerDisk
 
 pytestmark = pytest.mark.slow
 __all__ = ["oracle"]

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from kafka_log.batch import DELETE_HORIZON_BIT
-from kafka_log.checkpoints import parse_offset_checkpoint
-from kafka_log.scan import scan_buffer
-from sim_engine.log.cleaner import Cleanable, clean, cleanable, cleaned_if_due
-from sim_engine.log.replica_log import (
+from tests.sim_engine.random_logs import SMALL, START_MS, random_log
+from tidegauge.kafka_log.batch import DELETE_HORIZON_BIT
+from tidegauge.kafka_log.checkpoints import parse_offset_checkpoint
+from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.sim_engine.log.cleaner import Cleanable, clean, cleanable, cleaned_if_due
+from tidegauge.sim_engine.log.replica_log import (
     LogConfig,
     ReplicaLog,
     append,
@@ -21,10 +22,16 @@ from sim_engine.log.replica_log import (
     with_high_watermark,
     with_log_start,
 )
-from sim_engine.log.segment import Segment
-from sim_engine.log.stored_batch import NewRecord, Producer, StoredBatch, data_batch, marker_batch, read_stored
-from sim_engine.rendering.render_log import render_segment
-from tests.sim_engine.random_logs import SMALL, START_MS, random_log
+from tidegauge.sim_engine.log.segment import Segment
+from tidegauge.sim_engine.log.stored_batch import (
+    NewRecord,
+    Producer,
+    StoredBatch,
+    data_batch,
+    marker_batch,
+    read_stored,
+)
+from tidegauge.sim_engine.rendering.render_log import render_segment
 
 Golden = Callable[[str], Path]
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from kafka_log.metadata_records import MetadataRecord, decode_metadata_record
-from kafka_log.records import records_in
-from kafka_log.scan import scan_buffer
-from sim_engine.metadata.controller import ClusterImage, applied, begin_shutdown, fence, register, unfence
+from tidegauge.kafka_log.metadata_records import MetadataRecord, decode_metadata_record
+from tidegauge.kafka_log.records import records_in
+from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.sim_engine.metadata.controller import ClusterImage, applied, begin_shutdown, fence, register, unfence
 
 Golden = Callable[[str], Path]
 Change = tuple[tuple[str, object], ...]

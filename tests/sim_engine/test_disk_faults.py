@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_log.batch import BATCH_LENGTH_AT, RECORDS_AT, CompressionType
-from kafka_log.corruption import Damage
-from kafka_log.records import RecordBatch, read_batch
-from kafka_log.scan import scan_buffer
-from sim_engine.faults.disk_faults import (
+from tests.sim_engine.disks import KEPT, ORDERS, disk_of, hurt_disk
+from tests.sim_engine.random_logs import START_MS
+from tidegauge.kafka_log.batch import BATCH_LENGTH_AT, RECORDS_AT, CompressionType
+from tidegauge.kafka_log.corruption import Damage
+from tidegauge.kafka_log.records import RecordBatch, read_batch
+from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.sim_engine.faults.disk_faults import (
     CheckpointFile,
     FaultKind,
     bit_flip,
@@ -21,12 +23,10 @@ from sim_engine.faults.disk_faults import (
     stale_disk,
     torn_write,
 )
-from sim_engine.log.recovery import loaded_replica
-from sim_engine.log.replica_log import append, new_log, roll, with_high_watermark
-from sim_engine.log.stored_batch import NewRecord, data_batch
-from sim_engine.rendering.render import BrokerDisk, render_broker
-from tests.sim_engine.disks import KEPT, ORDERS, disk_of, hurt_disk
-from tests.sim_engine.random_logs import START_MS
+from tidegauge.sim_engine.log.recovery import loaded_replica
+from tidegauge.sim_engine.log.replica_log import append, new_log, roll, with_high_watermark
+from tidegauge.sim_engine.log.stored_batch import NewRecord, data_batch
+from tidegauge.sim_engine.rendering.render import BrokerDisk, render_broker
 
 SEEDS = range(60)
 

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_log.batch import DELETE_HORIZON_BIT
-from sim_engine import actions
-from sim_engine.engine import run_for, step
-from sim_engine.faults.disk_actions import HurtDisk, RestoreCheckpoint, RestoreDisk
-from sim_engine.faults.disk_faults import CheckpointFile, FaultKind
-from sim_engine.log.stored_batch import NewRecord
-from sim_engine.world import World
 from tests.sim_engine.clusters import ORDERS, batches, cluster, said
+from tidegauge.kafka_log.batch import DELETE_HORIZON_BIT
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.faults.disk_actions import HurtDisk, RestoreCheckpoint, RestoreDisk
+from tidegauge.sim_engine.faults.disk_faults import CheckpointFile, FaultKind
+from tidegauge.sim_engine.log.stored_batch import NewRecord
+from tidegauge.sim_engine.world import World
 
 COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "400", "min.cleanable.dirty.ratio": "0.1"}
 SMALL = {"segment.bytes": "400"}

@@ -2,26 +2,26 @@
 
 from dataclasses import replace
 
-from kafka_log.internal_topics import REMOTE_LOG_METADATA
-from kafka_log.types import TopicPartition
-from sim_engine import actions
-from sim_engine.coordinators.coordinator_actions import WriteUnverified
-from sim_engine.engine import run_for, step
-from sim_engine.faults.disk_actions import DeleteRemoteSegment, HurtDisk
-from sim_engine.faults.disk_faults import FaultKind
-from sim_engine.log.tiering import without_first
-from sim_engine.random_worlds.chance import Chance
-from sim_engine.random_worlds.expected import Expected, Injected, ToldLoss
-from sim_engine.random_worlds.fault_kinds import WorldFault
-from sim_engine.random_worlds.file_damage import CHANGES, HurtFile, hurt_file, told_with
-from sim_engine.random_worlds.losses import losses_of
-from sim_engine.random_worlds.seen import expected, sight
-from sim_engine.random_worlds.struck import Struck, checkpoints_are_its_own, topic_id_of
-from sim_engine.rendering.snapshot import snapshot_of
-from sim_engine.scenarios.scenario import Finding, LostRange
-from sim_engine.settings import Settings
-from sim_engine.world import World
 from tests.sim_engine.clusters import ORDERS, cluster, said, values
+from tidegauge.kafka_log.internal_topics import REMOTE_LOG_METADATA
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.coordinators.coordinator_actions import WriteUnverified
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.faults.disk_actions import DeleteRemoteSegment, HurtDisk
+from tidegauge.sim_engine.faults.disk_faults import FaultKind
+from tidegauge.sim_engine.log.tiering import without_first
+from tidegauge.sim_engine.random_worlds.chance import Chance
+from tidegauge.sim_engine.random_worlds.expected import Expected, Injected, ToldLoss
+from tidegauge.sim_engine.random_worlds.fault_kinds import WorldFault
+from tidegauge.sim_engine.random_worlds.file_damage import CHANGES, HurtFile, hurt_file, told_with
+from tidegauge.sim_engine.random_worlds.losses import losses_of
+from tidegauge.sim_engine.random_worlds.seen import expected, sight
+from tidegauge.sim_engine.random_worlds.struck import Struck, checkpoints_are_its_own, topic_id_of
+from tidegauge.sim_engine.rendering.snapshot import snapshot_of
+from tidegauge.sim_engine.scenarios.scenario import Finding, LostRange
+from tidegauge.sim_engine.settings import Settings
+from tidegauge.sim_engine.world import World
 
 TIERED = {"segment.bytes": "1000", "remote.storage.enable": "true", "local.retention.bytes": "1500"}
 

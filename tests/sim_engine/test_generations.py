@@ -2,14 +2,14 @@
 
 import pytest
 
-from sim_engine import actions
-from sim_engine.engine import run_for, step
-from sim_engine.faults import disk_actions
-from sim_engine.faults.disk_faults import FaultKind
-from sim_engine.network import broker_node
-from sim_engine.settings import Generation, Settings
-from sim_engine.world import World
 from tests.sim_engine.clusters import ORDERS, batches, cluster, cut_off, leader, said, texts
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.faults import disk_actions
+from tidegauge.sim_engine.faults.disk_faults import FaultKind
+from tidegauge.sim_engine.network import broker_node
+from tidegauge.sim_engine.settings import Generation, Settings
+from tidegauge.sim_engine.world import World
 
 A, B, C = 1, 2, 3
 

@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from kafka_log.control import EndTxnMarker, decode_control_record
-from kafka_log.log_dir import parse_partition_dir
-from kafka_log.records import records_in
-from kafka_log.scan import scan_buffer
-from kafka_log.types import TopicPartition
-from sim_engine.coordinators.classic_group import ClassicMember, ClassicState, JoinedGroup
-from sim_engine.coordinators.committed_offsets import (
+from tidegauge.kafka_log.control import EndTxnMarker, decode_control_record
+from tidegauge.kafka_log.log_dir import parse_partition_dir
+from tidegauge.kafka_log.records import records_in
+from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.coordinators.classic_group import ClassicMember, ClassicState, JoinedGroup
+from tidegauge.sim_engine.coordinators.committed_offsets import (
     commit_in_transaction,
     commit_offsets,
     delete_group,
     delete_offsets,
     fetch_offsets,
 )
-from sim_engine.coordinators.consumer_group import ConsumerMember, Topics
-from sim_engine.coordinators.coordinator_effects import Answer, Asker, Write
-from sim_engine.coordinators.group_coordinator import (
+from tidegauge.sim_engine.coordinators.consumer_group import ConsumerMember, Topics
+from tidegauge.sim_engine.coordinators.coordinator_effects import Answer, Asker, Write
+from tidegauge.sim_engine.coordinators.group_coordinator import (
     heartbeat_classic,
     heartbeat_consumer,
     join_classic,
@@ -29,9 +29,15 @@ from sim_engine.coordinators.group_coordinator import (
     sync_classic,
     tick,
 )
-from sim_engine.coordinators.group_records import CommittedOffset, decoded
-from sim_engine.coordinators.group_state import GroupPartition, ReplayedMarker, ReplayedRecord, records_of, replayed
-from sim_engine.coordinators.led_groups import (
+from tidegauge.sim_engine.coordinators.group_records import CommittedOffset, decoded
+from tidegauge.sim_engine.coordinators.group_state import (
+    GroupPartition,
+    ReplayedMarker,
+    ReplayedRecord,
+    records_of,
+    replayed,
+)
+from tidegauge.sim_engine.coordinators.led_groups import (
     GroupCoordinator,
     GroupSettings,
     Step,

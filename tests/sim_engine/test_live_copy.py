@@ -7,22 +7,22 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from kafka_log.log_dir import CLEAN_SHUTDOWN, parse_segment_file
-from kafka_log.types import TopicPartition
-from sim_engine import actions
-from sim_engine.engine import run_for, step
-from sim_engine.log.replica_log import LogConfig, new_log, truncate
-from sim_engine.rendering.live_copy import LiveCopy, Moment, TakenFile, live_copy
-from sim_engine.rendering.render import Beside, RenamedReplica, Replica, render_broker
-from sim_engine.rendering.snapshot import snapshot_of
-from sim_engine.rendering.write_snapshot import TRUTH, write_live_copy, write_snapshot
-from snapshots.adopt import open_snapshot
-from snapshots.manifest import Consistency, Source
-from snapshots.verification import verify
 from tests.sim_engine.clusters import cluster, leader, said
 from tests.sim_engine.moving import PARTITIONS, moments
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import derived
+from tidegauge.kafka_log.log_dir import CLEAN_SHUTDOWN, parse_segment_file
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.log.replica_log import LogConfig, new_log, truncate
+from tidegauge.sim_engine.rendering.live_copy import LiveCopy, Moment, TakenFile, live_copy
+from tidegauge.sim_engine.rendering.render import Beside, RenamedReplica, Replica, render_broker
+from tidegauge.sim_engine.rendering.snapshot import snapshot_of
+from tidegauge.sim_engine.rendering.write_snapshot import TRUTH, write_live_copy, write_snapshot
+from tidegauge.snapshots.adopt import open_snapshot
+from tidegauge.snapshots.manifest import Consistency, Source
+from tidegauge.snapshots.verification import verify
 
 FAMILIES = "ABDEFJK"
 """All that can be said of one snapshot alone."""

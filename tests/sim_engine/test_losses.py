@@ -2,11 +2,6 @@
 
 import pytest
 
-from sim_engine import actions
-from sim_engine.engine import run_for, scheduled_all, step
-from sim_engine.network import broker_node
-from sim_engine.settings import Generation, Settings
-from sim_engine.world import World
 from tests.sim_engine.clusters import (
     ORDERS,
     cluster,
@@ -19,6 +14,11 @@ from tests.sim_engine.clusters import (
     texts,
     values,
 )
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.engine import run_for, scheduled_all, step
+from tidegauge.sim_engine.network import broker_node
+from tidegauge.sim_engine.settings import Generation, Settings
+from tidegauge.sim_engine.world import World
 
 A, B = 1, 2
 

@@ -5,14 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from kafka_log.control import ControlRecord, KRaftVoters, SnapshotFooter, SnapshotHeader, Voter, decode_control_record
-from kafka_log.metadata_records import MetadataRecord, decode_metadata_record
-from kafka_log.records import Record, records_in
-from kafka_log.scan import scan_buffer
-from sim_engine.log.replica_log import LogConfig, append, new_log, with_epoch, with_high_watermark
-from sim_engine.metadata.metadata_image import MetadataImage, image_records, replayed
-from sim_engine.metadata.metadata_log import MetadataLog, begun, record, written
-from sim_engine.metadata.metadata_snapshot import (
+from tidegauge.kafka_log.control import (
+    ControlRecord,
+    KRaftVoters,
+    SnapshotFooter,
+    SnapshotHeader,
+    Voter,
+    decode_control_record,
+)
+from tidegauge.kafka_log.metadata_records import MetadataRecord, decode_metadata_record
+from tidegauge.kafka_log.records import Record, records_in
+from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.sim_engine.log.replica_log import LogConfig, append, new_log, with_epoch, with_high_watermark
+from tidegauge.sim_engine.metadata.metadata_image import MetadataImage, image_records, replayed
+from tidegauge.sim_engine.metadata.metadata_log import MetadataLog, begun, record, written
+from tidegauge.sim_engine.metadata.metadata_snapshot import (
     Clock,
     bootstrap_records,
     cut_behind,

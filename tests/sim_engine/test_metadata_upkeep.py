@@ -6,19 +6,19 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sim_engine import actions
-from sim_engine.engine import run_for, step
-from sim_engine.metadata.metadata_image import image_records
-from sim_engine.metadata.metadata_snapshot import image_of
-from sim_engine.rendering.render import BrokerDisk, render_broker
-from sim_engine.rendering.snapshot import disk_of, snapshot_of
-from sim_engine.rendering.write_snapshot import write_snapshot
-from sim_engine.settings import Settings
-from sim_engine.world import World
-from snapshots.manifest import Consistency
 from tests.sim_engine.clusters import cluster, leader, said, texts
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import derived
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.metadata.metadata_image import image_records
+from tidegauge.sim_engine.metadata.metadata_snapshot import image_of
+from tidegauge.sim_engine.rendering.render import BrokerDisk, render_broker
+from tidegauge.sim_engine.rendering.snapshot import disk_of, snapshot_of
+from tidegauge.sim_engine.rendering.write_snapshot import write_snapshot
+from tidegauge.sim_engine.settings import Settings
+from tidegauge.sim_engine.world import World
+from tidegauge.snapshots.manifest import Consistency
 
 SMALL = Settings(
     metadata_segment_bytes=2_000,

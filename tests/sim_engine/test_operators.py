@@ -1,17 +1,17 @@
 """What operators do: topics come and go, partitions move, records and settings change; and brokers that stand still."""
 
-from kafka_log.coordinator_records import OffsetCommit, decode_offsets_record
-from kafka_log.types import TopicPartition
-from sim_engine import actions
-from sim_engine.brokers import follower_role
-from sim_engine.coordinators.coordinator_actions import StartGroupConsumer
-from sim_engine.engine import run_for, step
-from sim_engine.metadata.controller import NO_LEADER
-from sim_engine.network import CONTROLLER, broker_node
-from sim_engine.settings import Settings
-from sim_engine.turn import Turn
-from sim_engine.world import World
 from tests.sim_engine.clusters import ORDERS, batches, cluster, cut_off, leader, said, texts
+from tidegauge.kafka_log.coordinator_records import OffsetCommit, decode_offsets_record
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.brokers import follower_role
+from tidegauge.sim_engine.coordinators.coordinator_actions import StartGroupConsumer
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.metadata.controller import NO_LEADER
+from tidegauge.sim_engine.network import CONTROLLER, broker_node
+from tidegauge.sim_engine.settings import Settings
+from tidegauge.sim_engine.turn import Turn
+from tidegauge.sim_engine.world import World
 
 
 def with_ten(world: World) -> World:

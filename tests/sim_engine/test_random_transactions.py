@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from kafka_log.types import TopicPartition
-from sim_engine.actions import CreateTopic, Cut, Heal, Kill, Pause, Resume, SetLink, Start, Stop, StopClient
-from sim_engine.coordinators.coordinator_actions import (
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.actions import CreateTopic, Cut, Heal, Kill, Pause, Resume, SetLink, Start, Stop, StopClient
+from tidegauge.sim_engine.coordinators.coordinator_actions import (
     BeginTransaction,
     EndTransaction,
     SendInTransaction,
@@ -14,12 +14,12 @@ from sim_engine.coordinators.coordinator_actions import (
     StartGroupConsumer,
     StartTransactionalProducer,
 )
-from sim_engine.coordinators.transaction_notes import Decided, TransactionTold
-from sim_engine.engine import new_world, run, scheduled_all
-from sim_engine.log.stored_batch import NewRecord, StoredBatch
-from sim_engine.network import Link, broker_node
-from sim_engine.settings import Settings
-from sim_engine.world import World
+from tidegauge.sim_engine.coordinators.transaction_notes import Decided, TransactionTold
+from tidegauge.sim_engine.engine import new_world, run, scheduled_all
+from tidegauge.sim_engine.log.stored_batch import NewRecord, StoredBatch
+from tidegauge.sim_engine.network import Link, broker_node
+from tidegauge.sim_engine.settings import Settings
+from tidegauge.sim_engine.world import World
 
 BROKERS = (1, 2, 3)
 PARTITIONS = [TopicPartition("orders", n) for n in range(3)]

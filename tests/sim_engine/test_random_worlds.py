@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from expectations.registry import CATALOGUE
-from expectations.verdicts import Breach
-from sim_engine.random_worlds.expected import matches
-from sim_engine.random_worlds.fault_kinds import ABOUT, WorldFault, fault_kinds_named
-from sim_engine.random_worlds.file_damage import CHANGES, FOLLOWING
-from sim_engine.random_worlds.random_world import RandomMoment, RandomWorld, random_world
-from sim_engine.random_worlds.seen import SEEN, SEQUENCES
-from sim_engine.random_worlds.strikes import STRIKES
-from sim_engine.random_worlds.write_world import write
-from sim_engine.rendering import truth_schema
-from sim_engine.rendering.render import render_broker
 from tests.sampling import one_in
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import derived
+from tidegauge.expectations.registry import CATALOGUE
+from tidegauge.expectations.verdicts import Breach
+from tidegauge.sim_engine.random_worlds.expected import matches
+from tidegauge.sim_engine.random_worlds.fault_kinds import ABOUT, WorldFault, fault_kinds_named
+from tidegauge.sim_engine.random_worlds.file_damage import CHANGES, FOLLOWING
+from tidegauge.sim_engine.random_worlds.random_world import RandomMoment, RandomWorld, random_world
+from tidegauge.sim_engine.random_worlds.seen import SEEN, SEQUENCES
+from tidegauge.sim_engine.random_worlds.strikes import STRIKES
+from tidegauge.sim_engine.random_worlds.write_world import write
+from tidegauge.sim_engine.rendering import truth_schema
+from tidegauge.sim_engine.rendering.render import render_broker
 
 FAMILIES = {code[0] for code in CATALOGUE}
 HOURS = 0.012
@@ -50,7 +50,7 @@ def digest(world: RandomWorld) -> str:
 def test_the_same_seed_gives_the_same_bytes_in_another_process_too() -> None:
     code = (
         "from tests.sim_engine.test_random_worlds import ALL, HOURS, digest\n"
-        "from sim_engine.random_worlds.random_world import random_world\n"
+        "from tidegauge.sim_engine.random_worlds.random_world import random_world\n"
         "print(digest(random_world(5, hours=HOURS)), digest(random_world(6, faults=ALL, hours=HOURS)))"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "77", "PYTHONPATH": str(Path(__file__).parents[2])}

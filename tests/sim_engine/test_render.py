@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from kafka_log.checkpoints import parse_offset_checkpoint
-from kafka_log.log_dir import CLEAN_SHUTDOWN, parse_partition_dir, parse_segment_file
-from kafka_log.properties import parse_clean_shutdown, parse_meta_properties, parse_quorum_state
-from kafka_log.types import TopicPartition
-from sim_engine.log.replica_log import (
+from tests.sim_engine.handmade import NOW_MS, handmade, metadata_of, voters, with_leftovers
+from tests.spark_jobs.pipeline import derived
+from tidegauge.kafka_log.checkpoints import parse_offset_checkpoint
+from tidegauge.kafka_log.log_dir import CLEAN_SHUTDOWN, parse_partition_dir, parse_segment_file
+from tidegauge.kafka_log.properties import parse_clean_shutdown, parse_meta_properties, parse_quorum_state
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.log.replica_log import (
     LogConfig,
     ReplicaLog,
     delete_segments,
@@ -18,14 +20,19 @@ from sim_engine.log.replica_log import (
     with_high_watermark,
     with_log_start,
 )
-from sim_engine.metadata.metadata_log import MetadataLog
-from sim_engine.metadata.metadata_snapshot import first_snapshot
-from sim_engine.rendering.leftovers import Leftover, LeftSegment, cleaned_away, taken_away
-from sim_engine.rendering.render import Beside, BrokerDisk, RenamedReplica, Replica, render_broker, root_files
-from sim_engine.rendering.write_snapshot import write_snapshot
-from snapshots.manifest import Consistency
-from tests.sim_engine.handmade import NOW_MS, handmade, metadata_of, voters, with_leftovers
-from tests.spark_jobs.pipeline import derived
+from tidegauge.sim_engine.metadata.metadata_log import MetadataLog
+from tidegauge.sim_engine.metadata.metadata_snapshot import first_snapshot
+from tidegauge.sim_engine.rendering.leftovers import Leftover, LeftSegment, cleaned_away, taken_away
+from tidegauge.sim_engine.rendering.render import (
+    Beside,
+    BrokerDisk,
+    RenamedReplica,
+    Replica,
+    render_broker,
+    root_files,
+)
+from tidegauge.sim_engine.rendering.write_snapshot import write_snapshot
+from tidegauge.snapshots.manifest import Consistency
 
 Golden = Callable[[str], Path]
 DIRECTORY_IDS = {1: "AQEBAQEBAQEBAQEBAQEBAQ", 2: "AgICAgICAgICAgICAgICAg", 3: "AwMDAwMDAwMDAwMDAwMDAw"}

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from kafka_log.checkpoints import parse_leader_epoch_checkpoint, parse_offset_checkpoint
-from kafka_log.control import EndTxnMarker, decode_control_record
-from kafka_log.log_dir import parse_partition_dir
-from kafka_log.metadata_records import decode_metadata_record
-from kafka_log.producer_snapshot import parse_producer_snapshot
-from kafka_log.records import RecordBatch, read_batch, records_in
-from kafka_log.scan import scan_buffer
-from sim_engine.log.replica_log import (
+from tidegauge.kafka_log.checkpoints import parse_leader_epoch_checkpoint, parse_offset_checkpoint
+from tidegauge.kafka_log.control import EndTxnMarker, decode_control_record
+from tidegauge.kafka_log.log_dir import parse_partition_dir
+from tidegauge.kafka_log.metadata_records import decode_metadata_record
+from tidegauge.kafka_log.producer_snapshot import parse_producer_snapshot
+from tidegauge.kafka_log.records import RecordBatch, read_batch, records_in
+from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.sim_engine.log.replica_log import (
     LogConfig,
     ReplicaLog,
     append,
@@ -22,8 +22,8 @@ from sim_engine.log.replica_log import (
     truncate,
     with_high_watermark,
 )
-from sim_engine.log.stored_batch import NewRecord, StoredBatch, data_batch
-from sim_engine.rendering.render_log import render_log
+from tidegauge.sim_engine.log.stored_batch import NewRecord, StoredBatch, data_batch
+from tidegauge.sim_engine.rendering.render_log import render_log
 
 Golden = Callable[[str], Path]
 

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from kafka_log.coordinator_records import OtherCoordinatorRecord, decode_coordinator_record
-from sim_engine.coordinators.coordinator_effects import Answer, Write
-from sim_engine.coordinators.share_coordinator import (
+from tests.sim_engine.coordinator_logs import logs_of
+from tidegauge.kafka_log.coordinator_records import OtherCoordinatorRecord, decode_coordinator_record
+from tidegauge.sim_engine.coordinators.coordinator_effects import Answer, Write
+from tidegauge.sim_engine.coordinators.share_coordinator import (
     ACKNOWLEDGED,
     ARCHIVED,
     AVAILABLE,
@@ -21,7 +22,6 @@ from sim_engine.coordinators.share_coordinator import (
     update_record,
     write_state,
 )
-from tests.sim_engine.coordinator_logs import logs_of
 
 Golden = Callable[[str], Path]
 

@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from sim_engine import actions
-from sim_engine.engine import run_for, step
-from sim_engine.metadata.metadata_image import image_records
-from sim_engine.metadata.metadata_snapshot import image_of
-from sim_engine.rendering.render import BrokerDisk, render_broker
-from sim_engine.rendering.snapshot import snapshot_of
-from sim_engine.rendering.write_snapshot import write_snapshot
-from snapshots.manifest import Consistency
 from tests.sim_engine.clusters import cluster, said
 from tests.sim_engine.handmade import NOW_MS, handmade, voters
 from tests.sim_engine.snapshotted import forgotten, snapshotted
 from tests.sim_engine.test_live_copy import breaches
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.metadata.metadata_image import image_records
+from tidegauge.sim_engine.metadata.metadata_snapshot import image_of
+from tidegauge.sim_engine.rendering.render import BrokerDisk, render_broker
+from tidegauge.sim_engine.rendering.snapshot import snapshot_of
+from tidegauge.sim_engine.rendering.write_snapshot import write_snapshot
+from tidegauge.snapshots.manifest import Consistency
 
 DIRECTORY_IDS = {1: "AQEBAQEBAQEBAQEBAQEBAQ", 2: "AgICAgICAgICAgICAgICAg", 3: "AwMDAwMDAwMDAwMDAwMDAw"}
 

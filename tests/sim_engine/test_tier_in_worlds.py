@@ -5,20 +5,20 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from kafka_log.internal_topics import REMOTE_LOG_METADATA
-from kafka_log.types import TopicPartition
-from sim_engine import actions
-from sim_engine.engine import run_for, step
-from sim_engine.log.remote_metadata import RemoteState, RemoteView
-from sim_engine.log.tiering import nowhere, render_store
-from sim_engine.rendering import truth_schema
-from sim_engine.rendering.snapshot import snapshot_of
-from sim_engine.rendering.write_snapshot import write_snapshot
-from sim_engine.world import World
-from snapshots.manifest import Consistency
 from tests.sim_engine.clusters import ORDERS, cluster, leader, said
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import derived
+from tidegauge.kafka_log.internal_topics import REMOTE_LOG_METADATA
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.log.remote_metadata import RemoteState, RemoteView
+from tidegauge.sim_engine.log.tiering import nowhere, render_store
+from tidegauge.sim_engine.rendering import truth_schema
+from tidegauge.sim_engine.rendering.snapshot import snapshot_of
+from tidegauge.sim_engine.rendering.write_snapshot import write_snapshot
+from tidegauge.sim_engine.world import World
+from tidegauge.snapshots.manifest import Consistency
 
 CONFIG = {"segment.bytes": "1000", "remote.storage.enable": "true", "local.retention.bytes": "1500"}
 STATES = [state.name for state in RemoteState]

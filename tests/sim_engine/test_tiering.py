@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from kafka_log.checkpoints import parse_leader_epoch_checkpoint
-from kafka_log.producer_snapshot import parse_producer_snapshot
-from kafka_log.records import records_in
-from kafka_log.scan import scan_buffer
-from kafka_log.types import TopicPartition
-from sim_engine.faults.disk_faults import FaultKind, early_local_deletion
-from sim_engine.log.recovery import Checkpoints, loaded
-from sim_engine.log.remote_metadata import (
+from tests.sim_engine.disks import ORDERS, disk_of
+from tidegauge.kafka_log.checkpoints import parse_leader_epoch_checkpoint
+from tidegauge.kafka_log.producer_snapshot import parse_producer_snapshot
+from tidegauge.kafka_log.records import records_in
+from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.faults.disk_faults import FaultKind, early_local_deletion
+from tidegauge.sim_engine.log.recovery import Checkpoints, loaded
+from tidegauge.sim_engine.log.remote_metadata import (
     RemoteState,
     RemoteView,
     metadata_partition,
@@ -23,8 +24,8 @@ from sim_engine.log.remote_metadata import (
     segment_record,
     update_record,
 )
-from sim_engine.log.remote_retention import log_start_after, to_delete
-from sim_engine.log.replica_log import (
+from tidegauge.sim_engine.log.remote_retention import log_start_after, to_delete
+from tidegauge.sim_engine.log.replica_log import (
     DAY_MS,
     EpochStart,
     LogConfig,
@@ -34,8 +35,8 @@ from sim_engine.log.replica_log import (
     roll,
     with_high_watermark,
 )
-from sim_engine.log.stored_batch import NewRecord, Producer, StoredBatch, data_batch, read_stored
-from sim_engine.log.tiering import (
+from tidegauge.sim_engine.log.stored_batch import NewRecord, Producer, StoredBatch, data_batch, read_stored
+from tidegauge.sim_engine.log.tiering import (
     RemoteObject,
     RemoteStore,
     copied,
@@ -45,7 +46,6 @@ from sim_engine.log.tiering import (
     to_copy,
     wrong_remote_deletion,
 )
-from tests.sim_engine.disks import ORDERS, disk_of
 
 Golden = Callable[[str], Path]
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from kafka_log.java_hash import coordinator_partition, string_hash
-from kafka_log.types import TopicPartition
-from sim_engine.coordinators.coordinator_effects import Answer, SendMarkers, Write
-from sim_engine.coordinators.transaction_coordinator import (
+from tests.sim_engine.coordinator_logs import Broker, logs_of
+from tidegauge.kafka_log.java_hash import coordinator_partition, string_hash
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.coordinators.coordinator_effects import Answer, SendMarkers, Write
+from tidegauge.sim_engine.coordinators.transaction_coordinator import (
     LedPartition,
     TransactionalId,
     TransactionCoordinator,
@@ -25,7 +26,7 @@ from sim_engine.coordinators.transaction_coordinator import (
     verify_partitions,
     written,
 )
-from sim_engine.coordinators.transaction_metadata import (
+from tidegauge.sim_engine.coordinators.transaction_metadata import (
     LAST_CLIENT_EPOCH,
     MAX_EPOCH,
     Status,
@@ -33,7 +34,6 @@ from sim_engine.coordinators.transaction_metadata import (
     replayed,
     written_record,
 )
-from tests.sim_engine.coordinator_logs import Broker, logs_of
 
 Golden = Callable[[str], Path]
 

@@ -10,26 +10,26 @@ from typing import Any
 
 import pytest
 
-from kafka_log.scan import scan_buffer
-from kafka_log.types import TopicPartition
-from sim_engine import actions
-from sim_engine.coordinators.coordinator_actions import (
+from tests.oracle.conftest import oracle
+from tests.oracle.kafka import Oracle
+from tests.sim_engine.acceptance import complaints, dump_tool_takes, loader_agrees
+from tests.sim_engine.rendered_cluster import RenderedCluster, readdressed
+from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.coordinators.coordinator_actions import (
     BeginTransaction,
     EndTransaction,
     SendInTransaction,
     SendOffsetsInTransaction,
     StartTransactionalProducer,
 )
-from sim_engine.engine import new_world, run_for, scheduled_all, step
-from sim_engine.log.stored_batch import NewRecord
-from sim_engine.rendering.render import BrokerDisk
-from sim_engine.rendering.snapshot import snapshot_of
-from sim_engine.settings import Settings
-from sim_engine.world import World
-from tests.oracle.conftest import oracle
-from tests.oracle.kafka import Oracle
-from tests.sim_engine.acceptance import complaints, dump_tool_takes, loader_agrees
-from tests.sim_engine.rendered_cluster import RenderedCluster, readdressed
+from tidegauge.sim_engine.engine import new_world, run_for, scheduled_all, step
+from tidegauge.sim_engine.log.stored_batch import NewRecord
+from tidegauge.sim_engine.rendering.render import BrokerDisk
+from tidegauge.sim_engine.rendering.snapshot import snapshot_of
+from tidegauge.sim_engine.settings import Settings
+from tidegauge.sim_engine.world import World
 
 pytestmark = pytest.mark.slow
 __all__ = ["oracle"]

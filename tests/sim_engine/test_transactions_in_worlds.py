@@ -5,16 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from kafka_log.types import TopicPartition
-from sim_engine.actions import CreateTopic, Kill, Start, StartConsumer
-from sim_engine.coordinators.consumer_protocol import (
+from tests.spark_jobs.pipeline import Derived, derived
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.actions import CreateTopic, Kill, Start, StartConsumer
+from tidegauge.sim_engine.coordinators.consumer_protocol import (
     ranges,
     read_assignment,
     read_subscription,
     write_assignment,
     write_subscription,
 )
-from sim_engine.coordinators.coordinator_actions import (
+from tidegauge.sim_engine.coordinators.coordinator_actions import (
     BeginTransaction,
     DoubleMarker,
     EndTransaction,
@@ -27,17 +28,16 @@ from sim_engine.coordinators.coordinator_actions import (
     StartTransactionalProducer,
     WriteUnverified,
 )
-from sim_engine.coordinators.share_coordinator import ACKNOWLEDGED, StateBatch, replayed
-from sim_engine.coordinators.transaction_notes import Decided, TransactionTold
-from sim_engine.engine import new_world, run, scheduled_all
-from sim_engine.log.replica_log import ReplicaLog
-from sim_engine.log.stored_batch import NewRecord
-from sim_engine.rendering.snapshot import snapshot_of
-from sim_engine.rendering.write_snapshot import write_snapshot
-from sim_engine.settings import Settings
-from sim_engine.world import World
-from snapshots.manifest import Consistency
-from tests.spark_jobs.pipeline import Derived, derived
+from tidegauge.sim_engine.coordinators.share_coordinator import ACKNOWLEDGED, StateBatch, replayed
+from tidegauge.sim_engine.coordinators.transaction_notes import Decided, TransactionTold
+from tidegauge.sim_engine.engine import new_world, run, scheduled_all
+from tidegauge.sim_engine.log.replica_log import ReplicaLog
+from tidegauge.sim_engine.log.stored_batch import NewRecord
+from tidegauge.sim_engine.rendering.snapshot import snapshot_of
+from tidegauge.sim_engine.rendering.write_snapshot import write_snapshot
+from tidegauge.sim_engine.settings import Settings
+from tidegauge.sim_engine.world import World
+from tidegauge.snapshots.manifest import Consistency
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 READY_MS = 5_000

@@ -1,11 +1,11 @@
 """The story of three brokers and four messages: what a leader had alone is cut when it returns."""
 
-from sim_engine import actions
-from sim_engine.engine import run_for, step
-from sim_engine.network import broker_node
-from sim_engine.settings import Generation, Settings
-from sim_engine.world import World
 from tests.sim_engine.clusters import ORDERS, batches, cluster, cut_off, epochs, leader, said, texts
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.network import broker_node
+from tidegauge.sim_engine.settings import Generation, Settings
+from tidegauge.sim_engine.world import World
 
 A, B, C = 1, 2, 3
 

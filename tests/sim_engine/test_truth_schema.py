@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from kafka_log.types import TopicPartition
-from sim_engine import actions, truth
-from sim_engine.engine import run_for, step
-from sim_engine.log.persistent import Trail
-from sim_engine.rendering.truth_schema import NOTES, OFFSETS, markdown, problems
 from tests.sim_engine.clusters import ORDERS, cluster, leader, said
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import actions, truth
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.log.persistent import Trail
+from tidegauge.sim_engine.rendering.truth_schema import NOTES, OFFSETS, markdown, problems
 
 CLASSES = {
     "acknowledged": truth.Acknowledged,

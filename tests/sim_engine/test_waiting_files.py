@@ -3,18 +3,18 @@
 import re
 from pathlib import Path
 
-from sim_engine import actions
-from sim_engine.engine import run_for, step
-from sim_engine.log.stored_batch import NewRecord
-from sim_engine.rendering.render import render_broker
-from sim_engine.rendering.snapshot import disk_of, snapshot_of
-from sim_engine.rendering.write_snapshot import write_snapshot
-from sim_engine.settings import Settings
-from sim_engine.world import World
-from snapshots.manifest import Consistency
 from tests.sim_engine.clusters import ORDERS, cluster, leader, said
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import derived
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.log.stored_batch import NewRecord
+from tidegauge.sim_engine.rendering.render import render_broker
+from tidegauge.sim_engine.rendering.snapshot import disk_of, snapshot_of
+from tidegauge.sim_engine.rendering.write_snapshot import write_snapshot
+from tidegauge.sim_engine.settings import Settings
+from tidegauge.sim_engine.world import World
+from tidegauge.snapshots.manifest import Consistency
 
 SHORT = {"segment.bytes": "500", "retention.bytes": "1000"}
 QUICK = Settings(retention_check_interval_ms=20_000)

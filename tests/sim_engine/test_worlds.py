@@ -12,16 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from kafka_log.types import TopicPartition
-from sim_engine import actions
-from sim_engine.clients.producer import ProducerClient
-from sim_engine.engine import run_for, step
-from sim_engine.rendering.render import render_broker
-from sim_engine.rendering.snapshot import snapshot_of
-from sim_engine.rendering.write_snapshot import write_snapshot
-from sim_engine.settings import Generation, Settings
-from sim_engine.world import World
-from snapshots.manifest import Consistency
 from tests.sampling import one_in
 from tests.sim_engine.clusters import (
     batches,
@@ -35,6 +25,16 @@ from tests.sim_engine.clusters import (
     with_events,
 )
 from tests.spark_jobs.pipeline import derived
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.clients.producer import ProducerClient
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.rendering.render import render_broker
+from tidegauge.sim_engine.rendering.snapshot import snapshot_of
+from tidegauge.sim_engine.rendering.write_snapshot import write_snapshot
+from tidegauge.sim_engine.settings import Generation, Settings
+from tidegauge.sim_engine.world import World
+from tidegauge.snapshots.manifest import Consistency
 
 ROOT = Path(__file__).parents[2]
 DURATION_MS = 60_000

@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from kafka_log.types import TopicPartition
-from sim_engine import actions
-from sim_engine.engine import run_for, step
-from sim_engine.rendering.render import Beside, BrokerDisk
-from sim_engine.rendering.snapshot import snapshot_of
-from sim_engine.scenarios.registry import SCENARIOS
-from sim_engine.settings import Settings
-from sim_engine.world import World
 from tests.oracle.conftest import oracle
 from tests.oracle.kafka import Oracle
 from tests.sim_engine.acceptance import complaints, dump_tool_takes, loader_agrees
 from tests.sim_engine.clusters import ORDERS, cluster, leader, said
 from tests.sim_engine.rendered_cluster import RenderedCluster, readdressed
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.rendering.render import Beside, BrokerDisk
+from tidegauge.sim_engine.rendering.snapshot import snapshot_of
+from tidegauge.sim_engine.scenarios.registry import SCENARIOS
+from tidegauge.sim_engine.settings import Settings
+from tidegauge.sim_engine.world import World
 
 pytestmark = pytest.mark.slow
 __all__ = ["oracle"]

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kafka_log.crc32c import crc32c
-from kafka_log.records import records_in
-from kafka_log.scan import scan_buffer
 from tests.kafka_log.writing import batch, record
+from tidegauge.kafka_log.crc32c import crc32c
+from tidegauge.kafka_log.records import records_in
+from tidegauge.kafka_log.scan import scan_buffer
 
 CLUSTER = "AAAAAAAAAAAAAAAAAAAAAA"
 EMPTY_PRODUCER_SNAPSHOT = struct.pack(">hIi", 1, crc32c(struct.pack(">i", 0)), 0)

@@ -8,10 +8,10 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from snapshots.adopt import open_snapshot
-from snapshots.headers import How, Treatment, treatment, write_treated
-from snapshots.manifest import MANIFEST_NAME, BrokerCapture, FileEntry, LeftOut, Manifest, Mode, to_json
-from snapshots.topic_names import TopicNames
+from tidegauge.snapshots.adopt import open_snapshot
+from tidegauge.snapshots.headers import How, Treatment, treatment, write_treated
+from tidegauge.snapshots.manifest import MANIFEST_NAME, BrokerCapture, FileEntry, LeftOut, Manifest, Mode, to_json
+from tidegauge.snapshots.topic_names import TopicNames
 
 
 def headers_copy(source: Path, target: Path, names: TopicNames | None = None) -> Manifest:

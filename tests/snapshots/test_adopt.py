@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from snapshots.adopt import adopt, open_snapshot, survey
-from snapshots.errors import SnapshotError
-from snapshots.manifest import MANIFEST_NAME, Consistency, Source
-from snapshots.sources import broker_sources
-from snapshots.verification import verify
 from tests.conftest import Golden
-from tidegauge.capture import sources_bytes
+from tidegauge.cli.capture import sources_bytes
+from tidegauge.snapshots.adopt import adopt, open_snapshot, survey
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.manifest import MANIFEST_NAME, Consistency, Source
+from tidegauge.snapshots.sources import broker_sources
+from tidegauge.snapshots.verification import verify
 
 CLUSTER = "AAAAAAAAAAAAAAAAAAAAAA"
 

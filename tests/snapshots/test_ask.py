@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from snapshots.ask import ask, connect
-from snapshots.ask_producers import ask_producers_and_transactions
-from snapshots.client_config import ClientConfig
-from snapshots.errors import ClusterError
+from tidegauge.snapshots.ask import ask, connect
+from tidegauge.snapshots.ask_producers import ask_producers_and_transactions
+from tidegauge.snapshots.client_config import ClientConfig
+from tidegauge.snapshots.errors import ClusterError
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 import pytest
 
-from snapshots.ask_apart import ask_apart
-from snapshots.client_config import ClientConfig
-from snapshots.errors import ClusterError
+from tidegauge.snapshots.ask_apart import ask_apart
+from tidegauge.snapshots.client_config import ClientConfig
+from tidegauge.snapshots.errors import ClusterError
 
 ABORTS = """
 import os

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from snapshots.adopt import open_snapshot
-from snapshots.errors import AuditError, SnapshotError
-from snapshots.manifest import MANIFEST_NAME
-from snapshots.sources import broker_sources, must_not_hold
-from snapshots.target import LocalTarget
-from snapshots.verification import verify
 from tests.conftest import Golden
 from tests.snapshots.brokers import Log, log_dir, offsets_in
 from tests.snapshots.test_capture_live import captured
 from tests.spark_jobs.pipeline import derived, derived_once
+from tidegauge.snapshots.adopt import open_snapshot
+from tidegauge.snapshots.errors import AuditError, SnapshotError
+from tidegauge.snapshots.manifest import MANIFEST_NAME
+from tidegauge.snapshots.sources import broker_sources, must_not_hold
+from tidegauge.snapshots.target import LocalTarget
+from tidegauge.snapshots.verification import verify
 
 BROKERS = (1, 2, 3)
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from snapshots.adopt import open_snapshot
-from snapshots.capture import unfinished
-from snapshots.errors import SnapshotError
-from snapshots.manifest import MANIFEST_NAME
-from snapshots.reuse import earlier
-from snapshots.verification import verify
 from tests.snapshots.brokers import Log, log_dir, offsets_in
 from tests.snapshots.test_capture_live import captured, once
+from tidegauge.snapshots.adopt import open_snapshot
+from tidegauge.snapshots.capture import unfinished
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.manifest import MANIFEST_NAME
+from tidegauge.snapshots.reuse import earlier
+from tidegauge.snapshots.verification import verify
 
 
 @pytest.fixture

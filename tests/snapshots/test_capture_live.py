@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from snapshots.capture import Capture, Captured, capture
-from snapshots.copying import Meter
-from snapshots.file_taking import Way
-from snapshots.manifest import Mode
-from snapshots.sources import broker_sources
-from snapshots.throttle import Throttle
 from tests.snapshots.brokers import Log, digest, log_dir, offsets_in
+from tidegauge.snapshots.capture import Capture, Captured, capture
+from tidegauge.snapshots.copying import Meter
+from tidegauge.snapshots.file_taking import Way
+from tidegauge.snapshots.manifest import Mode
+from tidegauge.snapshots.sources import broker_sources
+from tidegauge.snapshots.throttle import Throttle
 
 
 def captured(root: Path, *given: str, meanwhile: Callable[[], None] = lambda: None, **changes: object) -> Captured:

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from snapshots.adopt import open_snapshot
-from snapshots.capture import JOURNAL
-from snapshots.errors import AuditError, SnapshotError
-from snapshots.file_taking import Way
-from snapshots.manifest import MANIFEST_NAME, Mode
-from snapshots.reuse import earlier
-from snapshots.sources import broker_sources, must_not_hold
-from snapshots.target import LocalTarget
-from snapshots.topic_names import TopicNames
-from snapshots.verification import verify
 from tests.snapshots.brokers import Log, log_dir, offsets_in
 from tests.snapshots.test_capture_live import captured, once
+from tidegauge.snapshots.adopt import open_snapshot
+from tidegauge.snapshots.capture import JOURNAL
+from tidegauge.snapshots.errors import AuditError, SnapshotError
+from tidegauge.snapshots.file_taking import Way
+from tidegauge.snapshots.manifest import MANIFEST_NAME, Mode
+from tidegauge.snapshots.reuse import earlier
+from tidegauge.snapshots.sources import broker_sources, must_not_hold
+from tidegauge.snapshots.target import LocalTarget
+from tidegauge.snapshots.topic_names import TopicNames
+from tidegauge.snapshots.verification import verify
 
 HASHED = Way(mode=Mode.HEADERS, names=TopicNames(b"a key that is kept"))
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from snapshots.client_config import ClientConfig, client_config
-from snapshots.errors import SnapshotError
+from tidegauge.snapshots.client_config import ClientConfig, client_config
+from tidegauge.snapshots.errors import SnapshotError
 
 JAVA = r"""
 # how our clients connect

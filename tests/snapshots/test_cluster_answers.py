@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapshots.cluster_answers import (
+from tidegauge.snapshots.cluster_answers import (
     BrokerAnswer,
     CapturedAnswers,
     ClusterAnswers,
@@ -22,7 +22,7 @@ from snapshots.cluster_answers import (
     from_json,
     to_json,
 )
-from snapshots.errors import SnapshotError
+from tidegauge.snapshots.errors import SnapshotError
 
 ANSWERS = ClusterAnswers(
     started_at_ms=1_795_254_120_000,

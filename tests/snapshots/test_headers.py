@@ -4,19 +4,28 @@ import io
 
 import pytest
 
-from kafka_log.allowance import of_internal_topic
-from kafka_log.batch import HEADER_BYTES
-from kafka_log.checkpoints import parse_offset_checkpoint
-from kafka_log.coordinator_records import OtherCoordinatorRecord, decode_coordinator_record, encode_coordinator_record
-from kafka_log.corruption import Corruption
-from kafka_log.headers_file import HeadersReader, kept_records
-from kafka_log.internal_topics import CONSUMER_OFFSETS
-from kafka_log.metadata_records import METADATA_SCHEMAS, MetadataRecord, decode_metadata_record, encode_metadata_record
-from kafka_log.records import Record, records_in
-from kafka_log.scan import scan_buffer
-from snapshots.headers import How, treatment, write_treated
-from snapshots.topic_names import TopicNames
 from tests.kafka_log.writing import batch, record
+from tidegauge.kafka_log.allowance import of_internal_topic
+from tidegauge.kafka_log.batch import HEADER_BYTES
+from tidegauge.kafka_log.checkpoints import parse_offset_checkpoint
+from tidegauge.kafka_log.coordinator_records import (
+    OtherCoordinatorRecord,
+    decode_coordinator_record,
+    encode_coordinator_record,
+)
+from tidegauge.kafka_log.corruption import Corruption
+from tidegauge.kafka_log.headers_file import HeadersReader, kept_records
+from tidegauge.kafka_log.internal_topics import CONSUMER_OFFSETS
+from tidegauge.kafka_log.metadata_records import (
+    METADATA_SCHEMAS,
+    MetadataRecord,
+    decode_metadata_record,
+    encode_metadata_record,
+)
+from tidegauge.kafka_log.records import Record, records_in
+from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.snapshots.headers import How, treatment, write_treated
+from tidegauge.snapshots.topic_names import TopicNames
 
 NAMES = TopicNames(b"one key for all brokers")
 ORDERS = NAMES.hashed("orders")

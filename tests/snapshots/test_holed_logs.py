@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_log.headers_file import write_headers
-from kafka_log.log_dir import headers_name
-from kafka_log.scan import scan_batches, scan_buffer
-from snapshots import holes
-from snapshots.copying import Meter, reading
-from snapshots.holes import HoledFile
-from snapshots.source_files import log_directory
-from snapshots.throttle import Throttle
-from spark_jobs.segment_files import SegmentFile
 from tests.kafka_log.writing import batch, marker, old_entry, record
+from tidegauge.derivation.files.segment_files import SegmentFile
+from tidegauge.kafka_log.headers_file import write_headers
+from tidegauge.kafka_log.log_dir import headers_name
+from tidegauge.kafka_log.scan import scan_batches, scan_buffer
+from tidegauge.snapshots import holes
+from tidegauge.snapshots.copying import Meter, reading
+from tidegauge.snapshots.holes import HoledFile
+from tidegauge.snapshots.source_files import log_directory
+from tidegauge.snapshots.throttle import Throttle
 
 Golden = Callable[[str], Path]
 LOG = f"{0:020d}.log"

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from kafka_log.sources import PassZeros, ReadInto
-from snapshots import holes
-from snapshots.copying import Meter, reading
-from snapshots.holes import HoledFile, read_written, sha256_of
-from snapshots.source_files import SourceFile
-from snapshots.throttle import Throttle
+from tidegauge.kafka_log.sources import PassZeros, ReadInto
+from tidegauge.snapshots import holes
+from tidegauge.snapshots.copying import Meter, reading
+from tidegauge.snapshots.holes import HoledFile, read_written, sha256_of
+from tidegauge.snapshots.source_files import SourceFile
+from tidegauge.snapshots.throttle import Throttle
 
 
 def sparse(path: Path, *pieces: tuple[int, bytes], size: int) -> Path:

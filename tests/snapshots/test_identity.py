@@ -4,10 +4,10 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
-from kafka_log.properties import MetaProperties
-from kafka_log.types import BrokerId
-from snapshots.errors import SnapshotError
-from snapshots.identity import Claim, Owners, Place, Settled, settle
+from tidegauge.kafka_log.properties import MetaProperties
+from tidegauge.kafka_log.types import BrokerId
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.identity import Claim, Owners, Place, Settled, settle
 
 HERE, THERE = "A" * 22, "B" * 22
 

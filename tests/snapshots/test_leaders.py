@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from kafka_log.sources import no_zeros
-from snapshots.leaders import Leaders, read_leaders
 from tests.conftest import Golden
 from tests.spark_jobs.pipeline import derived_once
+from tidegauge.kafka_log.sources import no_zeros
+from tidegauge.snapshots.leaders import Leaders, read_leaders
 
 
 def leaders_of(broker: Path) -> Leaders:

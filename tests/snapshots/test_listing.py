@@ -2,11 +2,11 @@
 
 import pytest
 
-from kafka_log.types import BrokerId
-from snapshots.adopt import survey
-from snapshots.listing import SnapshotListing, listing
-from snapshots.manifest import BrokerCapture, Consistency, FileEntry, LogDir, Manifest, Mode, Source
 from tests.conftest import Golden
+from tidegauge.kafka_log.types import BrokerId
+from tidegauge.snapshots.adopt import survey
+from tidegauge.snapshots.listing import SnapshotListing, listing
+from tidegauge.snapshots.manifest import BrokerCapture, Consistency, FileEntry, LogDir, Manifest, Mode, Source
 
 
 def of_files(*paths: str, log_dirs: tuple[str, ...] = (".",)) -> SnapshotListing:

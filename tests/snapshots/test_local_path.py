@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import pytest
 
-from snapshots.local_path import LocalPath
-from snapshots.location import local
+from tidegauge.snapshots.local_path import LocalPath
+from tidegauge.snapshots.location import local
 
 AS_3_13_ASKS: Final[dict[str, Callable[..., Any]]] = {
     "exists": lambda path, **_: os.path.exists(path),

@@ -5,14 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from snapshots.errors import SnapshotError, StorageError
-from snapshots.location import OBJECT_STORES, ObjectPath, is_url, location, open_bytes, store_errors, unreadable
+from tidegauge.snapshots.errors import SnapshotError, StorageError
+from tidegauge.snapshots.location import (
+    OBJECT_STORES,
+    ObjectPath,
+    is_url,
+    location,
+    open_bytes,
+    store_errors,
+    unreadable,
+)
 
 
 @pytest.fixture
 def objects(request, monkeypatch) -> ObjectPath:
     """A store in memory: fsspec's own, which behaves like any other."""
-    monkeypatch.setattr("snapshots.location.OBJECT_STORES", OBJECT_STORES | {"memory"})
+    monkeypatch.setattr("tidegauge.snapshots.location.OBJECT_STORES", OBJECT_STORES | {"memory"})
     root = location(f"memory://bucket/{request.node.name}")
     assert isinstance(root, ObjectPath)
     for name in ("a/one", "a/b/two", "three"):

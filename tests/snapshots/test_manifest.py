@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_log.types import BrokerId
-from snapshots.errors import SnapshotError
-from snapshots.manifest import (
+from tidegauge.kafka_log.types import BrokerId
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.manifest import (
     BrokerCapture,
     Consistency,
     FileEntry,

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from snapshots.adopt import adopt, open_snapshot
-from snapshots.errors import SnapshotError
-from snapshots.other_directories import is_log_dir, log_dirs_below, what_it_holds
-from snapshots.sources import broker_sources
-from spark_jobs.run import new_run
 from tests.conftest import Golden
 from tests.snapshots.brokers import Log, log_dir
+from tidegauge.runs.run import new_run
+from tidegauge.snapshots.adopt import adopt, open_snapshot
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.other_directories import is_log_dir, log_dirs_below, what_it_holds
+from tidegauge.snapshots.sources import broker_sources
 
 REDPANDA = ("redpanda/controller/0_0/0-1-v1.log", "kafka/orders/0_12/0-1-v1.log", "kafka/orders/0_12/0-1-v1.base_index")
 CONFLUENT = (f"0/2Wzl/a1b2/orders/0/{0:020d}_4_v0.segment", f"0/2Wzl/a1b2/orders/0/{0:020d}_4_v0.offset-index")

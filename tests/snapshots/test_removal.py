@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from snapshots import removal
-from snapshots.removal import removed
+from tidegauge.snapshots import removal
+from tidegauge.snapshots.removal import removed
 
 DEEP = 5_000
 

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from snapshots.adopt import open_snapshot
-from snapshots.capture import Capture, Captured, finish
-from snapshots.errors import SnapshotError
-from snapshots.file_taking import Way
-from snapshots.manifest import MANIFEST_NAME, Consistency, Mode
-from snapshots.verification import verify
 from tests.snapshots.brokers import Log, log_dir, offsets_in
 from tests.snapshots.test_capture_live import captured
+from tidegauge.snapshots.adopt import open_snapshot
+from tidegauge.snapshots.capture import Capture, Captured, finish
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.file_taking import Way
+from tidegauge.snapshots.manifest import MANIFEST_NAME, Consistency, Mode
+from tidegauge.snapshots.verification import verify
 
 
 @pytest.fixture

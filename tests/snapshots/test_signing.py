@@ -11,18 +11,18 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 
-from snapshots.adopt import adopt, open_snapshot
-from snapshots.capture import Capture, Captured, finish
-from snapshots.cluster_answers import ANSWERS_NAME, ClusterAnswers
-from snapshots.errors import SnapshotError
-from snapshots.file_taking import Way
-from snapshots.location import local
-from snapshots.manifest import MANIFEST_NAME, Mode
-from snapshots.signing import Signer, Trusted, signature_name
-from snapshots.verification import open_verified, verify
 from tests.snapshots.brokers import Log, log_dir
 from tests.snapshots.keys import key_pair
 from tests.snapshots.test_capture_live import captured
+from tidegauge.snapshots.adopt import adopt, open_snapshot
+from tidegauge.snapshots.capture import Capture, Captured, finish
+from tidegauge.snapshots.cluster_answers import ANSWERS_NAME, ClusterAnswers
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.file_taking import Way
+from tidegauge.snapshots.location import local
+from tidegauge.snapshots.manifest import MANIFEST_NAME, Mode
+from tidegauge.snapshots.signing import Signer, Trusted, signature_name
+from tidegauge.snapshots.verification import open_verified, verify
 
 SIGNATURE = signature_name(MANIFEST_NAME)
 

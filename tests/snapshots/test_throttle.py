@@ -1,7 +1,7 @@
 """The rate limit, by a clock that only moves when somebody sleeps or reads."""
 
-from snapshots.copying import Meter
-from snapshots.throttle import Throttle
+from tidegauge.snapshots.copying import Meter
+from tidegauge.snapshots.throttle import Throttle
 
 
 class Clock:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_log.internal_topics import INTERNAL_TOPICS
-from kafka_log.log_dir import parse_partition_dir
-from snapshots.errors import SnapshotError
-from snapshots.topic_names import TopicNames
+from tidegauge.kafka_log.internal_topics import INTERNAL_TOPICS
+from tidegauge.kafka_log.log_dir import parse_partition_dir
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.topic_names import TopicNames
 
 NAMES = TopicNames(b"one key for all brokers")
 _TOPIC = st.from_regex(r"[A-Za-z0-9._-]{1,60}", fullmatch=True).filter(lambda t: t not in (".", ".."))

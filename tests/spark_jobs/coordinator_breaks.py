@@ -11,17 +11,17 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-from kafka_log import batch as layout
-from kafka_log.batch_writer import write_batch
-from kafka_log.coordinator_records import (
+from tests.spark_jobs.damage import batches, edit, place, sealed, sealed_snapshot, segments
+from tidegauge.kafka_log import batch as layout
+from tidegauge.kafka_log.batch_writer import write_batch
+from tidegauge.kafka_log.coordinator_records import (
     OtherCoordinatorRecord,
     decode_coordinator_record,
     encode_coordinator_record,
 )
-from kafka_log.corruption import Corruption
-from kafka_log.java_hash import coordinator_partition
-from kafka_log.records import Record, read_batch
-from tests.spark_jobs.damage import batches, edit, place, sealed, sealed_snapshot, segments
+from tidegauge.kafka_log.corruption import Corruption
+from tidegauge.kafka_log.java_hash import coordinator_partition
+from tidegauge.kafka_log.records import Record, read_batch
 
 BROKERS: Final = ("broker-1", "broker-2", "broker-3")
 Change = Callable[[OtherCoordinatorRecord], OtherCoordinatorRecord | None]

@@ -14,10 +14,10 @@ from typing import Any, Final
 import google_crc32c
 from numpy.typing import NDArray
 
-from kafka_log.scan import scan_buffer
-from snapshots.holes import read_written
-from spark_jobs.facts.rows import Row
 from tests.spark_jobs.pipeline import Derived
+from tidegauge.facts.rows import Row
+from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.snapshots.holes import read_written
 
 _COUNTED: Final = {
     "segments": (

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from snapshots.adopt import open_snapshot
-from spark_jobs.coverage import coverage_of
-from spark_jobs.in_process import derive_here
-from spark_jobs.run import AuditedSnapshot, ReadSnapshot
 from tests.conftest import GOLDEN
-from tidegauge.archive import unpack
+from tidegauge.derivation.coverage import coverage_of
+from tidegauge.derivation.in_process import derive_here
+from tidegauge.embedded.archive import unpack
+from tidegauge.runs.run import AuditedSnapshot, ReadSnapshot
+from tidegauge.snapshots.adopt import open_snapshot
 
 PAIRS = {
     "failed-disk-unclean": "failed-disk",

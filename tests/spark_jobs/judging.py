@@ -11,12 +11,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from expectations.registry import CATALOGUE, by_relation
-from expectations.verdicts import Breach, InvariantResult, breach_query, count_query, explain, fold, results
-from spark_jobs.missing_evidence import kept, missing_in
-from spark_jobs.relations import RELATIONS
 from tests.fact_tables import made_anew
 from tests.spark_jobs.pipeline import Derived, derived
+from tidegauge.expectations.registry import CATALOGUE, by_relation
+from tidegauge.expectations.verdicts import Breach, InvariantResult, breach_query, count_query, explain, fold, results
+from tidegauge.relations import RELATIONS
+from tidegauge.runs.missing_evidence import kept, missing_in
 
 _SCHEMA = "judging"
 _OF_A_PART = {"D17", "D20"}

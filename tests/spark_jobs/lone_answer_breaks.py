@@ -10,7 +10,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from snapshots.cluster_answers import (
+from tests.spark_jobs.pipeline import Derived
+from tidegauge.snapshots.cluster_answers import (
     BrokerAnswer,
     CapturedAnswers,
     ClusterAnswers,
@@ -22,7 +23,6 @@ from snapshots.cluster_answers import (
     TopicAnswer,
     TransactionAnswer,
 )
-from tests.spark_jobs.pipeline import Derived
 
 Answer = Callable[[ClusterAnswers], ClusterAnswers]
 

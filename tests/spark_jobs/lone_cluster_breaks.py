@@ -10,8 +10,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from kafka_log import batch as layout
-from kafka_log.producer_snapshot import write_producer_snapshot
 from tests.spark_jobs.coordinator_breaks import each, flipped_marker, header, records
 from tests.spark_jobs.damage import batches, edit, place, sealed, segments
 from tests.spark_jobs.lone_log_breaks import everywhere, in_header, log, row
@@ -19,6 +17,8 @@ from tests.spark_jobs.pipeline import derived
 from tests.spark_jobs.rejoined import set_high_watermark
 from tests.spark_jobs.small_cluster import BROKERS, Break
 from tests.spark_jobs.storage_breaks import checkpointed
+from tidegauge.kafka_log import batch as layout
+from tidegauge.kafka_log.producer_snapshot import write_producer_snapshot
 
 
 def cut(d: Path, broker: str, partition: str, offset: int) -> None:

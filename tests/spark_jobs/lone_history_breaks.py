@@ -9,14 +9,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from kafka_log.batch import CONTROL_BIT
-from kafka_log.batch_writer import write_batch
-from kafka_log.coordinator_records import (
-    OtherCoordinatorRecord,
-    decode_coordinator_record,
-    encode_coordinator_record,
-)
-from kafka_log.records import Record, RecordBatch, read_batch
 from tests.spark_jobs.coordinator_breaks import with_fields
 from tests.spark_jobs.damage import batches, edit, place, sealed
 from tests.spark_jobs.lone_cluster_breaks import cut
@@ -24,6 +16,14 @@ from tests.spark_jobs.lone_log_breaks import everywhere
 from tests.spark_jobs.rejoined import set_high_watermark
 from tests.spark_jobs.small_cluster import BROKERS
 from tests.spark_jobs.storage_breaks import checkpointed
+from tidegauge.kafka_log.batch import CONTROL_BIT
+from tidegauge.kafka_log.batch_writer import write_batch
+from tidegauge.kafka_log.coordinator_records import (
+    OtherCoordinatorRecord,
+    decode_coordinator_record,
+    encode_coordinator_record,
+)
+from tidegauge.kafka_log.records import Record, RecordBatch, read_batch
 
 Change = Callable[[Path, Path], None]
 

@@ -12,15 +12,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from kafka_log import batch as layout
-from kafka_log.batch_writer import write_batch
-from kafka_log.corruption import Corruption
-from kafka_log.producer_snapshot import ProducerSnapshotEntry, write_producer_snapshot
-from kafka_log.records import RecordBatch, read_batch
 from tests.spark_jobs.coordinator_breaks import header
 from tests.spark_jobs.damage import batches, edit, place, sealed, segments
 from tests.spark_jobs.small_cluster import BROKERS, Break
 from tests.spark_jobs.storage_breaks import checkpointed, rewritten
+from tidegauge.kafka_log import batch as layout
+from tidegauge.kafka_log.batch_writer import write_batch
+from tidegauge.kafka_log.corruption import Corruption
+from tidegauge.kafka_log.producer_snapshot import ProducerSnapshotEntry, write_producer_snapshot
+from tidegauge.kafka_log.records import RecordBatch, read_batch
 
 
 def log(d: Path, partition: str, broker: str = "broker-1") -> Path:

@@ -9,9 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from sim_engine.scenarios.registry import SCENARIOS
-from snapshots.manifest import MANIFEST_NAME, Consistency
 from tests.spark_jobs.small_cluster import taken, written
+from tidegauge.sim_engine.scenarios.registry import SCENARIOS
+from tidegauge.snapshots.manifest import MANIFEST_NAME, Consistency
 
 HOUR_MS: Final = 3_600_000
 

@@ -7,14 +7,19 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from kafka_log.batch import CONTROL_BIT
-from kafka_log.metadata_records import METADATA_SCHEMAS, MetadataRecord, decode_metadata_record, encode_metadata_record
-from kafka_log.records import records_in
-from kafka_log.scan import scan_buffer
-from kafka_log.schemas import FieldValue, default_of
-from sim_engine.log.stored_batch import NewRecord, stored_batch
-from sim_engine.metadata.metadata_image import MetadataImage, image_records, replayed
-from sim_engine.metadata.metadata_snapshot import at_once, snapshot_data
+from tidegauge.kafka_log.batch import CONTROL_BIT
+from tidegauge.kafka_log.metadata_records import (
+    METADATA_SCHEMAS,
+    MetadataRecord,
+    decode_metadata_record,
+    encode_metadata_record,
+)
+from tidegauge.kafka_log.records import records_in
+from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.kafka_log.schemas import FieldValue, default_of
+from tidegauge.sim_engine.log.stored_batch import NewRecord, stored_batch
+from tidegauge.sim_engine.metadata.metadata_image import MetadataImage, image_records, replayed
+from tidegauge.sim_engine.metadata.metadata_snapshot import at_once, snapshot_data
 
 Change = Callable[[int, MetadataRecord], MetadataRecord]
 """Offset and record -> the record that shall stand there."""

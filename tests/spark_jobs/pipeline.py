@@ -10,15 +10,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from snapshots.adopt import open_snapshot
-from snapshots.manifest import LeftOut, Manifest
-from spark_jobs.facts.replica import ReplicaFacts, replica_facts
-from spark_jobs.facts.rows import Row, Rows
-from spark_jobs.gather import SnapshotContext
-from spark_jobs.in_process import derive_here
-from spark_jobs.missing_evidence import Missing, unread_segments
-from spark_jobs.replica_files import replica_input
-from spark_jobs.run import AuditedSnapshot, ReadSnapshot
+from tidegauge.derivation.gathering.gather import SnapshotContext
+from tidegauge.derivation.gathering.replica_files import replica_input
+from tidegauge.derivation.in_process import derive_here
+from tidegauge.facts.replicas.replica import ReplicaFacts, replica_facts
+from tidegauge.facts.rows import Row, Rows
+from tidegauge.runs.missing_evidence import Missing, unread_segments
+from tidegauge.runs.run import AuditedSnapshot, ReadSnapshot
+from tidegauge.snapshots.adopt import open_snapshot
+from tidegauge.snapshots.manifest import LeftOut, Manifest
 
 Key = tuple[Any, ...]
 

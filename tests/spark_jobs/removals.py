@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from kafka_log.scan import scan_buffer
-from sim_engine.metadata.metadata_image import MetadataImage, image_records, replayed
-from sim_engine.metadata.metadata_snapshot import at_once, snapshot_data
 from tests.spark_jobs.metadata_damage import records_of
+from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.sim_engine.metadata.metadata_image import MetadataImage, image_records, replayed
+from tidegauge.sim_engine.metadata.metadata_snapshot import at_once, snapshot_data
 
 METADATA: Final = "__cluster_metadata-0"
 META_PROPERTIES: Final = "meta.properties"

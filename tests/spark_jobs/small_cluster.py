@@ -18,20 +18,21 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from kafka_log.types import TopicPartition
-from sim_engine import actions
-from sim_engine.coordinators.coordinator_actions import (
+from tests.spark_jobs.damage import with_holes
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.coordinators.coordinator_actions import (
     BeginTransaction,
     EndTransaction,
     SendInTransaction,
     StartGroupConsumer,
     StartTransactionalProducer,
 )
-from sim_engine.engine import run_for, step
-from sim_engine.log.stored_batch import NewRecord
-from sim_engine.rendering.snapshot import snapshot_of
-from sim_engine.rendering.write_snapshot import write_snapshot
-from sim_engine.scenarios.stage import (
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.log.stored_batch import NewRecord
+from tidegauge.sim_engine.rendering.snapshot import snapshot_of
+from tidegauge.sim_engine.rendering.write_snapshot import write_snapshot
+from tidegauge.sim_engine.scenarios.stage import (
     CHECKPOINTED_MS,
     A,
     B,
@@ -44,10 +45,9 @@ from sim_engine.scenarios.stage import (
     with_next_producer,
     with_producer,
 )
-from sim_engine.world import World
-from snapshots.adopt import adopt
-from snapshots.manifest import MANIFEST_NAME, Consistency
-from tests.spark_jobs.damage import with_holes
+from tidegauge.sim_engine.world import World
+from tidegauge.snapshots.adopt import adopt
+from tidegauge.snapshots.manifest import MANIFEST_NAME, Consistency
 
 BROKERS: Final = ("broker-1", "broker-2", "broker-3")
 ORDERS_1: Final = TopicPartition("orders", 1)

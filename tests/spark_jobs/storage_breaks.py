@@ -14,11 +14,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from kafka_log.batch_writer import write_batch
-from kafka_log.coordinator_records import RemoteLogRecord, decode_remote_log_fields, encode_remote_log_record
-from kafka_log.corruption import Corruption
-from kafka_log.records import RecordBatch, read_batch
 from tests.spark_jobs.damage import batches, edit, place, sealed
+from tidegauge.kafka_log.batch_writer import write_batch
+from tidegauge.kafka_log.coordinator_records import (
+    RemoteLogRecord,
+    decode_remote_log_fields,
+    encode_remote_log_record,
+)
+from tidegauge.kafka_log.corruption import Corruption
+from tidegauge.kafka_log.records import RecordBatch, read_batch
 
 BROKERS: Final = ("broker-1", "broker-2", "broker-3")
 RemoteChange = Callable[[RemoteLogRecord], Mapping[str, Any] | None]

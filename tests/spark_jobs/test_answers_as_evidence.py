@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from snapshots.adopt import adopt
-from snapshots.cluster_answers import (
+from tests.conftest import Golden
+from tests.spark_jobs.damage import batches, copy_of, segments, with_holes
+from tests.spark_jobs.judging import Judge
+from tests.spark_jobs.pipeline import Derived, derived
+from tests.spark_jobs.rejoined import set_high_watermark, truncate
+from tidegauge.snapshots.adopt import adopt
+from tidegauge.snapshots.cluster_answers import (
     ANSWERS_NAME,
     CapturedAnswers,
     ClusterAnswers,
@@ -20,12 +25,7 @@ from snapshots.cluster_answers import (
     TopicAnswer,
     to_json,
 )
-from snapshots.manifest import Consistency
-from tests.conftest import Golden
-from tests.spark_jobs.damage import batches, copy_of, segments, with_holes
-from tests.spark_jobs.judging import Judge
-from tests.spark_jobs.pipeline import Derived, derived
-from tests.spark_jobs.rejoined import set_high_watermark, truncate
+from tidegauge.snapshots.manifest import Consistency
 
 METADATA = "__cluster_metadata-0"
 ANSWERED = ("leader_id", "leader_epoch", "replicas", "isr", "min_insync_replicas", "high_watermark_upper")

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from snapshots.adopt import open_snapshot
-from snapshots.manifest import MANIFEST_NAME, to_json
 from tests.conftest import Golden
 from tests.sampling import one_in
 from tests.spark_jobs.breaks import (
@@ -33,6 +31,8 @@ from tests.spark_jobs.breaks import (
 )
 from tests.spark_jobs.damage import batches, copy_of, edit, place, segments, wrong
 from tests.spark_jobs.pipeline import Derived, derived, derived_once
+from tidegauge.snapshots.adopt import open_snapshot
+from tidegauge.snapshots.manifest import MANIFEST_NAME, to_json
 
 
 def copied(golden: Golden, directory: Path) -> Path:

@@ -6,24 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from expectations.diagnosis import diagnose
-from expectations.evidence import Evidence
-from expectations.registry import CATALOGUE
-from expectations.verdicts import Breach, fold
-from snapshots.adopt import adopt, open_snapshot
-from snapshots.capture import Capture, capture
-from snapshots.copying import Meter
-from snapshots.file_taking import Way
-from snapshots.manifest import Consistency, Mode
-from snapshots.sources import broker_sources
-from snapshots.throttle import Throttle
-from snapshots.verification import verify
-from spark_jobs.facts.rows import Row
 from tests.conftest import Golden
 from tests.sampling import one_in
 from tests.spark_jobs.apart import METADATA, add_controller, metadata_apart, say, whole_copy
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import Derived, derived, derived_once
+from tidegauge.expectations.diagnosis import diagnose
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.registry import CATALOGUE
+from tidegauge.expectations.verdicts import Breach, fold
+from tidegauge.facts.rows import Row
+from tidegauge.snapshots.adopt import adopt, open_snapshot
+from tidegauge.snapshots.capture import Capture, capture
+from tidegauge.snapshots.copying import Meter
+from tidegauge.snapshots.file_taking import Way
+from tidegauge.snapshots.manifest import Consistency, Mode
+from tidegauge.snapshots.sources import broker_sources
+from tidegauge.snapshots.throttle import Throttle
+from tidegauge.snapshots.verification import verify
 
 OTHER = "ZZZZZZZZZZZZZZZZZZZZZZ"
 

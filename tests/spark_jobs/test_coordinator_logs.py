@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_jobs.coordinator_logs import speaker
+from tidegauge.derivation.gathering.coordinator_logs import speaker
 
 CASES = {
     "the leader": ({1: 20, 2: 32}, {1: 1, 2: 1}, 1, 2, 1),

@@ -17,15 +17,15 @@ from typing import Any
 
 import pytest
 
-from expectations.registry import CATALOGUE
-from expectations.verdicts import Breach, InvariantResult
-from spark_jobs.evaluate import worst_at_or_above
-from spark_jobs.missing_evidence import kept, told_coverage
 from tests.conftest import GOLDEN, Golden
 from tests.sampling import one_in
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import derived
 from tests.spark_jobs.removals import linked, removals_of
+from tidegauge.audit.evaluate import worst_at_or_above
+from tidegauge.expectations.registry import CATALOGUE
+from tidegauge.expectations.verdicts import Breach, InvariantResult
+from tidegauge.runs.missing_evidence import kept, told_coverage
 
 CAPTURES = sorted(path.name.removesuffix(".tar.gz") for path in GOLDEN.glob("*.tar.gz"))
 _G08 = "G08 does not say what it lacks: {'nothing to check': 0}"

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from expectations.verdicts import InvariantResult
-from kafka_log import batch as layout
 from tests.conftest import Golden
 from tests.spark_jobs.coordinator_breaks import everywhere, flipped_marker, header
 from tests.spark_jobs.damage import batches, copy_of, segments
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import derived
+from tidegauge.expectations.verdicts import InvariantResult
+from tidegauge.kafka_log import batch as layout
 
 pytestmark = pytest.mark.slow
 

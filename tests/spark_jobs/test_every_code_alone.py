@@ -13,11 +13,6 @@ from typing import Final
 
 import pytest
 
-from expectations.implications import closure, direct
-from expectations.registry import CATALOGUE
-from expectations.verdicts import fold
-from sim_engine.scenarios.registry import SCENARIOS
-from snapshots.cluster_answers import ANSWERS_NAME, CapturedAnswers, to_json
 from tests.conftest import Golden
 from tests.expectations.test_cases import folder_of
 from tests.spark_jobs import test_missing_evidence, test_storage_breaks, test_transaction_breaks, test_upkeep_over_time
@@ -41,6 +36,11 @@ from tests.spark_jobs.pipeline import derived
 from tests.spark_jobs.small_cluster import Break, broken, small_world, taken, written
 from tests.spark_jobs.storage_breaks import only_what_is_there
 from tests.spark_jobs.test_metadata_damage import DAMAGED
+from tidegauge.expectations.implications import closure, direct
+from tidegauge.expectations.registry import CATALOGUE
+from tidegauge.expectations.verdicts import fold
+from tidegauge.sim_engine.scenarios.registry import SCENARIOS
+from tidegauge.snapshots.cluster_answers import ANSWERS_NAME, CapturedAnswers, to_json
 
 SCENES: Final[Mapping[tuple[str, str], str]] = {
     ("kip-101-divergence", "truncate-to-high-watermark"): "D04",
@@ -70,7 +70,7 @@ def proofs_in_folders() -> Iterator[tuple[Break, str]]:
     """The breaks of the small cluster that stand beside the invariant that they prove: `break_it` of its `proof.py`."""
     for code in CATALOGUE:
         if (folder_of(code) / "proof.py").exists():
-            yield import_module(f"expectations.invariants.{folder_of(code).name}.proof").break_it, code
+            yield import_module(f"tidegauge.expectations.invariants.{folder_of(code).name}.proof").break_it, code
 
 
 PROOFS: Final = dict(proofs_in_folders())

@@ -11,18 +11,23 @@ import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import create_engine, text
 
-from snapshots.adopt import adopt
-from snapshots.errors import AuditError, SnapshotError, StorageError
-from snapshots.manifest import Consistency
-from spark_jobs import derivation, derive, evaluate, failures, index, report_file, whole_snapshots
-from spark_jobs.errors import EvaluationError, OwnError, RefusedError, StoreError
-from spark_jobs.failures import Failures
-from spark_jobs.plan import segment_tasks
-from spark_jobs.run import Run, new_run
-from spark_jobs.survivors import failed_error, going_on
 from tests.spark_jobs.damage import copy_of
-from tidegauge import audit
-from tidegauge.cli import main
+from tidegauge.audit import evaluate
+from tidegauge.audit import steps as audit
+from tidegauge.cli.main import main
+from tidegauge.derivation import derive as derivation
+from tidegauge.derivation import index
+from tidegauge.derivation.plan import segment_tasks
+from tidegauge.runs import failures, report_file
+from tidegauge.runs.errors import EvaluationError, OwnError, RefusedError, StoreError
+from tidegauge.runs.failures import Failures
+from tidegauge.runs.run import Run, new_run
+from tidegauge.runs.survivors import failed_error, going_on
+from tidegauge.snapshots.adopt import adopt
+from tidegauge.snapshots.errors import AuditError, SnapshotError, StorageError
+from tidegauge.snapshots.manifest import Consistency
+from tidegauge.spark_jobs import by_partition as derive
+from tidegauge.spark_jobs import whole_snapshots
 
 BROKEN = "broken"
 

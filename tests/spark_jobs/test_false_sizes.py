@@ -9,16 +9,23 @@ from pathlib import Path
 import cramjam
 import pytest
 
-from kafka_log.allowance import MAX_INTERNAL_BYTES, Allowance
-from kafka_log.batch import ATTRIBUTES_AT, BATCH_LENGTH_AT, CRC_AT, RECORD_COUNT_AT, RECORDS_AT, CompressionType
-from kafka_log.corruption import Corruption, Damage
-from kafka_log.crc32c import crc32c
-from kafka_log.records import records_in
-from kafka_log.scan import scan_buffer
-from spark_jobs.segment_files import SegmentFile
 from tests.spark_jobs.damage import batches, copy_of, edit, place, segments
 from tests.spark_jobs.metadata_damage import at, metadata_logs, metadata_record, metadata_snapshots, records_of, rewrite
 from tests.spark_jobs.pipeline import derived
+from tidegauge.derivation.files.segment_files import SegmentFile
+from tidegauge.kafka_log.allowance import MAX_INTERNAL_BYTES, Allowance
+from tidegauge.kafka_log.batch import (
+    ATTRIBUTES_AT,
+    BATCH_LENGTH_AT,
+    CRC_AT,
+    RECORD_COUNT_AT,
+    RECORDS_AT,
+    CompressionType,
+)
+from tidegauge.kafka_log.corruption import Corruption, Damage
+from tidegauge.kafka_log.crc32c import crc32c
+from tidegauge.kafka_log.records import records_in
+from tidegauge.kafka_log.scan import scan_buffer
 
 MEGABYTE = 1 << 20
 

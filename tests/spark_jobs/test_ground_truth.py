@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.facts.epochs import UNDEFINED
 from tests.conftest import Golden
 from tests.kafka_log import captures
 from tests.spark_jobs.pipeline import Derived, derived_once, topic_partition
+from tidegauge.facts.replicas.epochs import UNDEFINED
 
 CAPTURES = (*captures.CAPTURES, *captures.LIVES)
 UNDER_LOAD = ("soak-01", "mirror", "shares")

@@ -12,17 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kafka_log.corruption import Corruption
-from kafka_log.headers_file import HeadersReader
-from kafka_log.internal_topics import INTERNAL_TOPICS
-from kafka_log.log_dir import is_headers_file
-from kafka_log.records import records_in
-from kafka_log.scan import scan_buffer
-from snapshots.adopt import open_snapshot
-from snapshots.manifest import MANIFEST_NAME
-from snapshots.topic_names import TopicNames
-from spark_jobs.facts.rows import Row
-from spark_jobs.relations import RELATIONS
 from tests.conftest import Golden
 from tests.sampling import one_in
 from tests.snapshots.headers_copies import headers_copy
@@ -30,6 +19,17 @@ from tests.spark_jobs import breaks
 from tests.spark_jobs.breaks import EXPECTED, PARTITIONS, Break
 from tests.spark_jobs.damage import copy_of, wrong
 from tests.spark_jobs.pipeline import Derived, derived, derived_once
+from tidegauge.facts.rows import Row
+from tidegauge.kafka_log.corruption import Corruption
+from tidegauge.kafka_log.headers_file import HeadersReader
+from tidegauge.kafka_log.internal_topics import INTERNAL_TOPICS
+from tidegauge.kafka_log.log_dir import is_headers_file
+from tidegauge.kafka_log.records import records_in
+from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.relations import RELATIONS
+from tidegauge.snapshots.adopt import open_snapshot
+from tidegauge.snapshots.manifest import MANIFEST_NAME
+from tidegauge.snapshots.topic_names import TopicNames
 
 CAPTURES = ("unclean-before", "healthy", "hanging-txn", "soak-01", "tiered")
 NAMES = TopicNames(b"a key that the tests know")

@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from expectations.registry import CATALOGUE
-from sim_engine.random_worlds.random_world import random_world
-from sim_engine.random_worlds.write_world import write
-from sim_engine.scenarios.registry import SCENARIOS
-from sim_engine.scenarios.write_moment import write_moment
-from snapshots.adopt import open_snapshot
-from snapshots.errors import SnapshotError
-from snapshots.listing import listing
-from spark_jobs.metadata_log import read_metadata
 from tests.conftest import Golden
 from tests.spark_jobs.apart import METADATA, whole_copy
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import derived, derived_once
 from tests.spark_jobs.test_captured_nodes import judged
-from tidegauge.latest import captured_at, resolve
+from tidegauge.audit.latest import captured_at, resolve
+from tidegauge.derivation.metadata.metadata_log import read_metadata
+from tidegauge.expectations.registry import CATALOGUE
+from tidegauge.sim_engine.random_worlds.random_world import random_world
+from tidegauge.sim_engine.random_worlds.write_world import write
+from tidegauge.sim_engine.scenarios.registry import SCENARIOS
+from tidegauge.sim_engine.scenarios.write_moment import write_moment
+from tidegauge.snapshots.adopt import open_snapshot
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.listing import listing
 
 NOT_KNOWN = "the instant of the capture is not known"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import java
-from spark_jobs.errors import SparkError
+from tidegauge.runs.errors import SparkError
+from tidegauge.spark_jobs import java
 
 
 def a_java(home: Path, release: str | None, prints: str = "") -> Path:

@@ -10,11 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from expectations.registry import CATALOGUE
-from expectations.verdicts import Breach, fold
-from kafka_log.metadata_records import MetadataRecord
-from snapshots.adopt import adopt
-from snapshots.manifest import Consistency
 from tests.conftest import Golden
 from tests.spark_jobs.damage import batches, copy_of, segments
 from tests.spark_jobs.judging import Judge
@@ -22,6 +17,11 @@ from tests.spark_jobs.metadata_damage import metadata_logs, metadata_record, rec
 from tests.spark_jobs.pipeline import Derived, derived
 from tests.spark_jobs.rejoined import truncate
 from tests.spark_jobs.storage_breaks import only_what_is_there
+from tidegauge.expectations.registry import CATALOGUE
+from tidegauge.expectations.verdicts import Breach, fold
+from tidegauge.kafka_log.metadata_records import MetadataRecord
+from tidegauge.snapshots.adopt import adopt
+from tidegauge.snapshots.manifest import Consistency
 
 PARTITIONS = ("__cluster_metadata-0", "live-0")
 ALL_STOPPED, ELECTED, EPOCH = 454, 460, 3

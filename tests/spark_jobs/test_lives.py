@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from expectations.registry import CATALOGUE
-from expectations.verdicts import Breach, fold
 from tests.conftest import Golden
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import Derived, derived, derived_once, topic_partition
 from tests.spark_jobs.test_ground_truth import Truth, truth_of
+from tidegauge.expectations.registry import CATALOGUE
+from tidegauge.expectations.verdicts import Breach, fold
 
 SOUND = (
     "controllers",

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from expectations.registry import CATALOGUE
-from snapshots.adopt import open_snapshot
-from snapshots.errors import SnapshotError
-from spark_jobs.derivation import restricted
-from spark_jobs.look import EVERYTHING, Look, check_there, look
-from spark_jobs.plan import segment_tasks
-from spark_jobs.relations import RELATIONS
-from spark_jobs.run import AuditedSnapshot, Run, load, new_run
 from tests.spark_jobs.pipeline import derived
+from tidegauge.derivation.derive import restricted
+from tidegauge.derivation.plan import segment_tasks
+from tidegauge.expectations.registry import CATALOGUE
+from tidegauge.relations import RELATIONS
+from tidegauge.runs.look import EVERYTHING, Look, check_there, look
+from tidegauge.runs.run import AuditedSnapshot, Run, load, new_run
+from tidegauge.snapshots.adopt import open_snapshot
+from tidegauge.snapshots.errors import SnapshotError
 
 
 def test_nothing_asked_for_is_everything():

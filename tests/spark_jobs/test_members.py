@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from expectations.verdicts import Breach
-from snapshots.adopt import adopt
-from snapshots.manifest import Consistency
 from tests.conftest import Golden
 from tests.spark_jobs.damage import batches, copy_of, segments, with_holes
 from tests.spark_jobs.judging import Judge, roots
 from tests.spark_jobs.pipeline import derived
 from tests.spark_jobs.rejoined import set_high_watermark, truncate
 from tests.spark_jobs.storage_breaks import only_what_is_there
+from tidegauge.expectations.verdicts import Breach
+from tidegauge.snapshots.adopt import adopt
+from tidegauge.snapshots.manifest import Consistency
 
 METADATA = "__cluster_metadata-0"
 LIVE_END = 977

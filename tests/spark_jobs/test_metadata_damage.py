@@ -9,12 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from expectations.evidence import Evidence
-from expectations.registry import CATALOGUE
-from expectations.verdicts import Breach, InvariantResult, fold
-from kafka_log.metadata_records import MetadataRecord
-from kafka_log.schemas import FieldValue
-from spark_jobs.facts.rows import Row
 from tests.conftest import Golden
 from tests.sampling import one_in
 from tests.spark_jobs.damage import batches, copy_of, edit, place, segments
@@ -29,6 +23,12 @@ from tests.spark_jobs.metadata_damage import (
     without_head,
 )
 from tests.spark_jobs.pipeline import Derived, derived
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.registry import CATALOGUE
+from tidegauge.expectations.verdicts import Breach, InvariantResult, fold
+from tidegauge.facts.rows import Row
+from tidegauge.kafka_log.metadata_records import MetadataRecord
+from tidegauge.kafka_log.schemas import FieldValue
 
 FAMILIES = "ABCDEFGHJKL"
 HOUR_MS = 3_600_000

@@ -6,16 +6,6 @@ from typing import Any
 
 import pytest
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.lacking import OLDER_COPY
-from expectations.verdicts import Breach, InvariantResult
-from sim_engine.scenarios.registry import SCENARIOS
-from sim_engine.scenarios.stage import ORDERS, A
-from sim_engine.scenarios.write_moment import write_moment
-from snapshots.adopt import adopt, open_snapshot
-from snapshots.errors import SnapshotError
-from spark_jobs.facts.replica import INDEXES_GONE
-from spark_jobs.pairs import check_pair
 from tests.conftest import Golden
 from tests.spark_jobs.apart import say
 from tests.spark_jobs.damage import batches, copy_of, with_holes
@@ -23,6 +13,16 @@ from tests.spark_jobs.judging import Judge, roots
 from tests.spark_jobs.metadata_damage import head_forgotten, metadata_logs, records_of
 from tests.spark_jobs.pipeline import Derived, derived
 from tests.spark_jobs.storage_breaks import only_what_is_there
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.lacking import OLDER_COPY
+from tidegauge.expectations.verdicts import Breach, InvariantResult
+from tidegauge.facts.replicas.replica import INDEXES_GONE
+from tidegauge.runs.pairs import check_pair
+from tidegauge.sim_engine.scenarios.registry import SCENARIOS
+from tidegauge.sim_engine.scenarios.stage import ORDERS, A
+from tidegauge.sim_engine.scenarios.write_moment import write_moment
+from tidegauge.snapshots.adopt import adopt, open_snapshot
+from tidegauge.snapshots.errors import SnapshotError
 
 ALL = "ABCDEFGHJKL"
 AT_STAKE = {("orders", 0): (800, 1500), ("payments", 0): (463, 713), ("payments", 1): (463, 713)}

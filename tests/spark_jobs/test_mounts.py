@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from snapshots.adopt import open_snapshot
-from spark_jobs import session
-from spark_jobs.derivation import derive_partition, snapshot_work
-from spark_jobs.errors import UnavailableError
-from spark_jobs.index import SegmentTask, index_rows
-from spark_jobs.mounts import handed_over, must_see, seen
-from spark_jobs.plan import segment_tasks
-from spark_jobs.run import AuditedSnapshot, Run
 from tests.conftest import Golden
 from tests.spark_jobs.apart import whole_copy
 from tests.spark_jobs.pipeline import derived
+from tidegauge.derivation.derive import derive_partition, snapshot_work
+from tidegauge.derivation.index import SegmentTask, index_rows
+from tidegauge.derivation.plan import segment_tasks
+from tidegauge.runs.errors import UnavailableError
+from tidegauge.runs.mounts import handed_over, must_see, seen
+from tidegauge.runs.run import AuditedSnapshot, Run
+from tidegauge.snapshots.adopt import open_snapshot
+from tidegauge.spark_jobs import session
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import inspect
 from types import FunctionType
 
-from expectations.registry import CATALOGUE
 from tests.spark_jobs.test_every_code_alone import APART, NEVER_ALONE, PROOFS, proven
+from tidegauge.expectations.registry import CATALOGUE
 
 
 def test_every_code_is_proven_in_files_or_is_never_alone() -> None:

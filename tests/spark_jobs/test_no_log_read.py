@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from snapshots.adopt import open_snapshot
-from snapshots.errors import SnapshotError
-from spark_jobs.coverage import coverage_of
-from spark_jobs.run import ReadSnapshot
 from tests.conftest import Golden
 from tests.spark_jobs.pipeline import derived
+from tidegauge.derivation.coverage import coverage_of
+from tidegauge.runs.run import ReadSnapshot
+from tidegauge.snapshots.adopt import open_snapshot
+from tidegauge.snapshots.errors import SnapshotError
 
 
 def piped(log: Path) -> None:

@@ -12,17 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kafka_log.batch_writer import write_batch
-from kafka_log.corruption import Corruption
-from kafka_log.old_formats import of_old_format
-from kafka_log.records import read_batch
-from kafka_log.scan import scan_buffer
-from spark_jobs.key_reading import key_reader
 from tests.conftest import Golden
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import Derived, derived, derived_once
 from tests.spark_jobs.test_ground_truth import truth_of
 from tests.spark_jobs.test_lives import cried, losses_found, losses_told, place_of, told
+from tidegauge.derivation.key_reading import key_reader
+from tidegauge.kafka_log.batch_writer import write_batch
+from tidegauge.kafka_log.corruption import Corruption
+from tidegauge.kafka_log.old_formats import of_old_format
+from tidegauge.kafka_log.records import read_batch
+from tidegauge.kafka_log.scan import scan_buffer
 
 Offsets = tuple[str, int, int, int]
 

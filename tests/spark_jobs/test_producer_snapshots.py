@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from expectations.verdicts import Breach, InvariantResult
 from tests.conftest import Golden
 from tests.spark_jobs.damage import (
     batches,
@@ -27,6 +26,7 @@ from tests.spark_jobs.judging import Judge, roots
 from tests.spark_jobs.pipeline import derived
 from tests.spark_jobs.rejoined import truncate
 from tests.spark_jobs.storage_breaks import BROKERS, only_what_is_there
+from tidegauge.expectations.verdicts import Breach, InvariantResult
 
 PARTITIONS = ("__cluster_metadata-0", "live-0", "txn-0", "livetx-0")
 DAY_MS = 86_400_000

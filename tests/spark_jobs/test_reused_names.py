@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from kafka_log.metadata_records import MetadataRecord
-from snapshots.manifest import FileEntry
-from spark_jobs.facts.metadata import MetadataHistory
-from spark_jobs.facts.metadata_replay import replay
-from spark_jobs.reused_names import is_of_this_log
-from tests.spark_jobs.facts.metadata_logs import TOPIC_ID, a_log, change, orders, record
+from tests.facts.metadata_logs import TOPIC_ID, a_log, change, orders, record
+from tidegauge.derivation.gathering.reused_names import is_of_this_log
+from tidegauge.facts.metadata.history import MetadataHistory
+from tidegauge.facts.metadata.replay import replay
+from tidegauge.kafka_log.metadata_records import MetadataRecord
+from tidegauge.snapshots.manifest import FileEntry
 
 SECOND_NS = 1_000_000_000
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.scratch import PREFIX, new_scratch, remove_abandoned
+from tidegauge.spark_jobs.scratch import PREFIX, new_scratch, remove_abandoned
 
 MAKES_ONE = """
 import os, sys
-from spark_jobs.scratch import new_scratch
+from tidegauge.spark_jobs.scratch import new_scratch
 scratch = new_scratch()
 print(scratch.directory, flush=True)
 if sys.argv[1] == "and a child holds it":

@@ -4,11 +4,11 @@ import io
 
 import pytest
 
-from kafka_log.corruption import Corruption, Damage
-from kafka_log.headers_file import write_headers
-from kafka_log.scan import BUFFER_BYTES
-from spark_jobs.segment_files import SegmentFile
 from tests.kafka_log.writing import batch, marker, record
+from tidegauge.derivation.files.segment_files import SegmentFile
+from tidegauge.kafka_log.corruption import Corruption, Damage
+from tidegauge.kafka_log.headers_file import write_headers
+from tidegauge.kafka_log.scan import BUFFER_BYTES
 
 LOG_NAME, HEADERS_NAME = "orders-0/00000000000000000000.log", "orders-0/00000000000000000000.headers"
 

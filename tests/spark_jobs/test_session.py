@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PythonException
 
-from spark_jobs import class_archive, session
-from spark_jobs.errors import SparkError
-from spark_jobs.java import Java
-from spark_jobs.spark_home import spark_home
+from tidegauge.runs.errors import SparkError
+from tidegauge.spark_jobs import class_archive, session
+from tidegauge.spark_jobs.java import Java
+from tidegauge.spark_jobs.spark_home import spark_home
 
 JAVA = Java(home=Path("/no/java"), version=17, found="test")
 
 READS_ROWS = """
 from spark_jobs import session
-from spark_jobs.rehearsal import Rows
+from tidegauge.spark_jobs.rehearsal import Rows
 spark = session.start("local[2]")
 spark.dataSource.register(Rows)
 print(spark.read.format("rehearsal").load().toArrow().num_rows, spark.conf.get("spark.sql.session.timeZone"))
@@ -29,7 +29,7 @@ spark.stop()
 KILLS_ITS_JVM = """
 from pyspark import SparkContext
 from spark_jobs import session
-from spark_jobs.errors import SparkError
+from tidegauge.runs.errors import SparkError
 spark = session.start("local[2]")
 SparkContext._gateway.proc.kill()
 try:

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from expectations.registry import CATALOGUE
-from expectations.verdicts import Breach, fold
 from tests.conftest import Golden
 from tests.spark_jobs.damage import batches, copy_of, edit, place, segments
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import Derived, derived
 from tests.spark_jobs.rejoined import truncate
 from tests.spark_jobs.storage_breaks import only_what_is_there
+from tidegauge.expectations.registry import CATALOGUE
+from tidegauge.expectations.verdicts import Breach, fold
 
 GROUPS = tuple(f"__consumer_offsets-{n}" for n in range(3))
 TRANSACTIONS = tuple(f"__transaction_state-{n}" for n in range(3))

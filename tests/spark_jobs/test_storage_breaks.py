@@ -8,10 +8,6 @@ from typing import Any
 
 import pytest
 
-from kafka_log.coordinator_records import RemoteLogRecord
-from kafka_log.records import RecordBatch
-from snapshots.adopt import adopt
-from snapshots.manifest import Consistency
 from tests.conftest import Golden
 from tests.sampling import one_in
 from tests.spark_jobs.damage import copy_of, edit, segments, with_holes
@@ -31,6 +27,10 @@ from tests.spark_jobs.storage_breaks import (
     two_log_dirs,
     without_batch,
 )
+from tidegauge.kafka_log.coordinator_records import RemoteLogRecord
+from tidegauge.kafka_log.records import RecordBatch
+from tidegauge.snapshots.adopt import adopt
+from tidegauge.snapshots.manifest import Consistency
 
 QUIET = ("__cluster_metadata-0", "live-0", "compacted-0", "compact-txn-0")
 TIERED = (

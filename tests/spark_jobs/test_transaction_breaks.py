@@ -8,13 +8,6 @@ from typing import Any
 
 import pytest
 
-from expectations.verdicts import Breach
-from kafka_log import batch as layout
-from kafka_log.coordinator_records import OtherCoordinatorRecord
-from sim_engine.rendering.write_snapshot import write_snapshot
-from sim_engine.scenarios.registry import SCENARIOS
-from snapshots.adopt import adopt
-from snapshots.manifest import Consistency
 from tests.conftest import Golden
 from tests.spark_jobs.coordinator_breaks import (
     BROKERS,
@@ -33,6 +26,13 @@ from tests.spark_jobs.damage import batches, copy_of, open_producer, segments, w
 from tests.spark_jobs.judging import Judge, roots
 from tests.spark_jobs.metadata_damage import at, metadata_logs, metadata_record, records_of, rewrite, without_head
 from tests.spark_jobs.pipeline import derived
+from tidegauge.expectations.verdicts import Breach
+from tidegauge.kafka_log import batch as layout
+from tidegauge.kafka_log.coordinator_records import OtherCoordinatorRecord
+from tidegauge.sim_engine.rendering.write_snapshot import write_snapshot
+from tidegauge.sim_engine.scenarios.registry import SCENARIOS
+from tidegauge.snapshots.adopt import adopt
+from tidegauge.snapshots.manifest import Consistency
 
 pytestmark = pytest.mark.slow
 

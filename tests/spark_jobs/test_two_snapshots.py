@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 
-from expectations.registry import CATALOGUE
-from expectations.verdicts import Breach, InvariantResult, fold
-from spark_jobs.facts.rows import Row
 from tests.conftest import Golden
 from tests.sampling import one_in
 from tests.spark_jobs.damage import batches, edit, place, sealed, segments
@@ -20,6 +17,9 @@ from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import Derived, derived, topic_partition
 from tests.spark_jobs.rejoined import CUTS, empty, later_copy, old_leader_rejoined, set_high_watermark, truncate
 from tests.spark_jobs.storage_breaks import rewritten
+from tidegauge.expectations.registry import CATALOGUE
+from tidegauge.expectations.verdicts import Breach, InvariantResult, fold
+from tidegauge.facts.rows import Row
 
 HISTORY = {"C07", "C08", "C09", "C10", "C11"}
 BROKERS = ("broker-1", "broker-2", "broker-3")

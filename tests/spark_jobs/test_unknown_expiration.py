@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from expectations.verdicts import InvariantResult
 from tests.conftest import Golden
 from tests.spark_jobs.damage import batches, copy_of, edit, place, sealed, segments
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import derived
 from tests.spark_jobs.storage_breaks import BROKERS, only_what_is_there, without_batch
+from tidegauge.expectations.verdicts import InvariantResult
 
 HOUR_MS = 3_600_000
 MANY = 5_001

@@ -9,23 +9,23 @@ from typing import Final
 
 import pytest
 
-from expectations.registry import CATALOGUE
-from expectations.verdicts import fold
-from kafka_log.records import RecordBatch, read_batch
-from sim_engine import actions
-from sim_engine.engine import run_for, step
-from sim_engine.log.stored_batch import NewRecord
-from sim_engine.rendering.snapshot import snapshot_of
-from sim_engine.rendering.write_snapshot import write_snapshot
-from sim_engine.scenarios.stage import CHECKPOINTED_MS, ORDERS, SETTLED_MS, cluster, with_producer
-from sim_engine.world import World
-from snapshots.manifest import Consistency
 from tests.sampling import one_in
 from tests.spark_jobs.damage import batches, edit, place, segments
 from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import derived
 from tests.spark_jobs.rejoined import truncate
 from tests.spark_jobs.storage_breaks import BROKERS, checkpointed, rewritten
+from tidegauge.expectations.registry import CATALOGUE
+from tidegauge.expectations.verdicts import fold
+from tidegauge.kafka_log.records import RecordBatch, read_batch
+from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.log.stored_batch import NewRecord
+from tidegauge.sim_engine.rendering.snapshot import snapshot_of
+from tidegauge.sim_engine.rendering.write_snapshot import write_snapshot
+from tidegauge.sim_engine.scenarios.stage import CHECKPOINTED_MS, ORDERS, SETTLED_MS, cluster, with_producer
+from tidegauge.sim_engine.world import World
+from tidegauge.snapshots.manifest import Consistency
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from sim_engine.scenarios.registry import SCENARIOS
-from sim_engine.scenarios.write_moment import write_moment
-from snapshots.adopt import open_snapshot
-from spark_jobs import whole_snapshots
-from spark_jobs.fact_files import read_relation
-from spark_jobs.look import Look
-from spark_jobs.relations import LOSSES, RELATIONS
-from spark_jobs.run import AuditedSnapshot, Run, new_run
-from spark_jobs.whole_snapshots import MANY, SMALL_BYTES, divided
+from tidegauge.derivation.fact_files import read_relation
+from tidegauge.relations import LOSSES, RELATIONS
+from tidegauge.runs.look import Look
+from tidegauge.runs.run import AuditedSnapshot, Run, new_run
+from tidegauge.sim_engine.scenarios.registry import SCENARIOS
+from tidegauge.sim_engine.scenarios.write_moment import write_moment
+from tidegauge.snapshots.adopt import open_snapshot
+from tidegauge.spark_jobs import whole_snapshots
+from tidegauge.spark_jobs.whole_snapshots import MANY, SMALL_BYTES, divided
 
 STORIES = (
     "unclean-election",
@@ -31,10 +31,10 @@ STORIES = (
 AUDITS = """
 import json, sys
 from pathlib import Path
-from snapshots.errors import SnapshotError
+from tidegauge.snapshots.errors import SnapshotError
 from spark_jobs import whole_snapshots
-from spark_jobs.run import NO_STORE
-from tidegauge.audit import audit
+from tidegauge.runs.run import NO_STORE
+from tidegauge.audit.steps import audit
 said = []
 for many, out, inputs, previous in json.loads(sys.argv[2]):
     whole_snapshots.MANY = many

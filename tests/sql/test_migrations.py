@@ -12,12 +12,11 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
 
-import sql
-from spark_jobs import store
-from spark_jobs.errors import StoreError
-from spark_jobs.fact_files import relation_table
-from spark_jobs.relations import COMMON, LOSSES, RELATIONS, Relation
-from tidegauge.postgres import EmbeddedPostgres
+from tidegauge import sql, store
+from tidegauge.derivation.fact_files import relation_table
+from tidegauge.embedded.postgres import EmbeddedPostgres
+from tidegauge.relations import COMMON, LOSSES, RELATIONS, Relation
+from tidegauge.runs.errors import StoreError
 
 SQL = Path(sql.__file__).parent
 TYPES = {

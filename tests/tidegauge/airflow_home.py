@@ -1,16 +1,16 @@
 """An Airflow for a test: our own DAGs, tasks as processes on this machine, Spark in two threads.
 
-In: a directory, the URL of an empty database. Out: the environment that `tidegauge.airflow.running` and Airflow's
-commands take; the database is migrated.
+In: a directory, the URL of an empty database. Out: the environment that `tidegauge.embedded.airflow.running` and
+Airflow's commands take; the database is migrated.
 """
 
 import importlib.metadata
 import os
 from pathlib import Path
 
-from spark_jobs import session
-from tidegauge import airflow
-from tidegauge.demo import shipped
+from tidegauge.cli.demo import shipped
+from tidegauge.embedded import airflow
+from tidegauge.spark_jobs import session
 
 
 def prepared(state: Path, database: str, settings: dict[str, str]) -> dict[str, str]:

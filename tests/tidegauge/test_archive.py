@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegauge.archive import unpack
+from tidegauge.embedded.archive import unpack
 
 
 @pytest.fixture

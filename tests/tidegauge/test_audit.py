@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import create_engine, text
 
-from spark_jobs import store
-from spark_jobs.evaluate import evaluate, publish
-from spark_jobs.fact_files import read_relation
-from spark_jobs.relations import RELATIONS
-from spark_jobs.run import load
 from tests.kafka_log.captures import CAPTURES
+from tidegauge import store
+from tidegauge.audit.evaluate import evaluate, publish
+from tidegauge.derivation.fact_files import read_relation
+from tidegauge.relations import RELATIONS
+from tidegauge.runs.run import load
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ Report = Mapping[str, Any]
 
 def tidegauge(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "TIDEGAUGE_HOME": str(home), "TIDEGAUGE_STORE_URL": ""}
-    command = [sys.executable, "-c", "from tidegauge.cli import run; run()", *arguments]
+    command = [sys.executable, "-c", "from tidegauge.cli.main import run; run()", *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=900)
 
 

@@ -17,7 +17,7 @@ from sqlalchemy import create_engine, text
 
 from tests.conftest import Golden
 from tests.tidegauge.airflow_home import prepared
-from tidegauge import airflow, postgres
+from tidegauge.embedded import airflow, postgres
 
 pytestmark = pytest.mark.slow
 

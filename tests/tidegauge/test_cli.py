@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tidegauge.cli import main
+from tidegauge.cli.main import main
 
 
 def run(*arguments: str | Path) -> Result:
@@ -124,7 +124,7 @@ def test_a_snapshot_of_another_cluster_than_the_one_named_is_refused(tmp_path, c
 
 def test_a_mistake_of_ours_is_never_exit_code_one(tmp_path, monkeypatch):
     make_broker(tmp_path / "copy", 1)
-    monkeypatch.setattr("tidegauge.audit.begin", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("tidegauge.audit.steps.begin", lambda *_, **__: 1 / 0)
     result = run("audit", tmp_path / "copy", "--out", tmp_path / "out")
     assert result.exit_code == 70
     assert "ZeroDivisionError" in result.output
@@ -138,7 +138,7 @@ def test_a_reader_that_has_left_is_no_refusal_of_the_system(tmp_path):
         (copy / f"strange-{n}").write_text("")
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-u", "-c", "from tidegauge.cli import run; run()", "snapshot", "verify", str(copy)]
+    command = [sys.executable, "-u", "-c", "from tidegauge.cli.main import run; run()", "snapshot", "verify", str(copy)]
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert done.returncode == 3
@@ -186,7 +186,7 @@ def test_salvage_takes_the_copy_that_alone_holds_the_records(golden, tmp_path):
 
 
 def test_salvaged_batches_are_a_log_that_reads_back(golden, tmp_path):
-    from kafka_log.scan import scan_buffer
+    from tidegauge.kafka_log.scan import scan_buffer
 
     run(
         "salvage",

@@ -6,21 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from kafka_log.types import BrokerId
-from snapshots.manifest import (
-    MANIFEST_NAME,
-    BrokerCapture,
-    Consistency,
-    Manifest,
-    Mode,
-    Source,
-    to_json,
-)
-from spark_jobs import store
-from tests.spark_jobs.store.helpers import report
-from tidegauge.already import not_yet
-from tidegauge.dated_ahead import Met
-from tidegauge.earlier import earlier_of
+from tests.store.helpers import report
+from tidegauge import store
+from tidegauge.audit.already import not_yet
+from tidegauge.audit.dated_ahead import Met
+from tidegauge.audit.earlier import earlier_of
+from tidegauge.kafka_log.types import BrokerId
+from tidegauge.snapshots.manifest import MANIFEST_NAME, BrokerCapture, Consistency, Manifest, Mode, Source, to_json
 
 
 def snapshot(root: Path, name: str, day: int, *, cluster: str = "", hashed: bool = False) -> Path:

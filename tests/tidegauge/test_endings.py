@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from spark_jobs.signals import held_back
+from tidegauge.runs.signals import held_back
 
 IN_A_COMMAND = """
 import os, signal, sys
 import click
-from spark_jobs.signals import held_back
+from tidegauge.runs.signals import held_back
 from tidegauge import endings
 endings.ends_by_signal()
 @click.command()

@@ -20,14 +20,14 @@ import pytest
 import yaml
 from sqlalchemy import create_engine, text
 
-from snapshots.adopt import adopt
-from snapshots.manifest import Consistency
-from spark_jobs import store
 from tests.conftest import Golden
 from tests.tidegauge.airflow_home import prepared
-from tidegauge import airflow, postgres
+from tidegauge import store
 from tidegauge.console import server as console
 from tidegauge.console.callers import Trust
+from tidegauge.embedded import airflow, postgres
+from tidegauge.snapshots.adopt import adopt
+from tidegauge.snapshots.manifest import Consistency
 
 pytestmark = pytest.mark.slow
 

@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.conftest import Golden
-from tidegauge.audit import audit
-from tidegauge.cli import main
-from tidegauge.explain import explain, lines
-from tidegauge.explained import Explained, from_store
+from tidegauge.audit.explained import Explained, from_store
+from tidegauge.audit.steps import audit
+from tidegauge.cli.explain import explain, lines
+from tidegauge.cli.main import main
 
 BREACH = {
     "breach_id": "D06-1", "code": "D06", "name": "NoCommittedTruncation", "severity": "critical",

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from expectations.registry import CATALOGUE
-from tidegauge.cli import main
+from tidegauge.cli.main import main
+from tidegauge.expectations.registry import CATALOGUE
 
 NOTE = "gx/TIDEGAUGE.json"
 

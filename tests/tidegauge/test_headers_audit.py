@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from snapshots.topic_names import TopicNames
 from tests.conftest import Golden
 from tests.tidegauge.test_audit import tidegauge
+from tidegauge.snapshots.topic_names import TopicNames
 
 pytestmark = pytest.mark.slow
 

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kafka_log.types import BrokerId
-from snapshots.errors import SnapshotError
-from snapshots.manifest import MANIFEST_NAME, BrokerCapture, Consistency, Manifest, Mode, Source, to_json
-from tidegauge.dated_ahead import Met
-from tidegauge.latest import When, resolve, resolve_all
+from tidegauge.audit.dated_ahead import Met
+from tidegauge.audit.latest import When, resolve, resolve_all
+from tidegauge.kafka_log.types import BrokerId
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.manifest import MANIFEST_NAME, BrokerCapture, Consistency, Manifest, Mode, Source, to_json
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from tests.conftest import Golden
 from tests.spark_jobs.damage import copy_of
 from tests.spark_jobs.metadata_damage import at, metadata_record, metadata_snapshots, records_of, rewrite, without_head
-from tidegauge.cli import main
+from tidegauge.cli.main import main
 
 
 def run(*arguments: object) -> Result:

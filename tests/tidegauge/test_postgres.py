@@ -12,8 +12,8 @@ import psycopg2
 import pytest
 from sqlalchemy import create_engine, text
 
-from spark_jobs.errors import StoreError
-from tidegauge import postgres, postgres_place
+from tidegauge.embedded import postgres, postgres_place
+from tidegauge.runs.errors import StoreError
 
 USES_IT_FOREVER = """
 import sys, time

@@ -6,9 +6,9 @@ import os
 import click
 import pytest
 
-from snapshots.errors import SnapshotError
-from tidegauge import present
-from tidegauge.explain import explain
+from tidegauge.cli import present
+from tidegauge.cli.explain import explain
+from tidegauge.snapshots.errors import SnapshotError
 
 WRITTEN = ("name", "subject", "explanation", "next")
 HOSTILE = "or\x1b[31mders\n\u202e"

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from kafka_log.types import BrokerId
-from snapshots.manifest import BrokerCapture, Consistency, Manifest, Mode, Source, to_json
-from snapshots.removal import removed
-from spark_jobs import store
 from tests.snapshots.test_removal import deep
-from tests.spark_jobs.store.helpers import audit
-from tidegauge.dated_ahead import Met
-from tidegauge.retention import retain
+from tests.store.helpers import audit
+from tidegauge import store
+from tidegauge.audit.dated_ahead import Met
+from tidegauge.cli.retention import retain
+from tidegauge.kafka_log.types import BrokerId
+from tidegauge.snapshots.manifest import BrokerCapture, Consistency, Manifest, Mode, Source, to_json
+from tidegauge.snapshots.removal import removed
 
 NOW = datetime.now(UTC)
 OLD = NOW - timedelta(days=30)

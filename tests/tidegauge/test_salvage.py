@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from kafka_log.batch_writer import write_batch
-from kafka_log.records import Record, RecordBatch
-from kafka_log.scan import scan_buffer
-from sim_engine.scenarios.registry import SCENARIOS
-from snapshots.errors import SnapshotError
 from tests.conftest import Golden
 from tests.java.libraries import classpath
 from tests.kafka_log.writing import marker
 from tests.oracle.kafka import running, tool
 from tests.snapshots.headers_copies import headers_copy
 from tests.spark_jobs.damage import copy_of, edit
-from tidegauge.salvage import salvage
-from tidegauge.simulate import simulate
+from tidegauge.cli.simulate import simulate
+from tidegauge.kafka_log.batch_writer import write_batch
+from tidegauge.kafka_log.records import Record, RecordBatch
+from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.recovery.salvage import salvage
+from tidegauge.sim_engine.scenarios.registry import SCENARIOS
+from tidegauge.snapshots.errors import SnapshotError
 
 TRANSACTIONAL = 0x10
 

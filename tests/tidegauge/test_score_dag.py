@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from tests.tidegauge.airflow_home import prepared
-from tidegauge import airflow, postgres
+from tidegauge.embedded import airflow, postgres
 
 pytestmark = pytest.mark.slow
 

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from snapshots.manifest import MANIFEST_NAME
-from snapshots.signing import Trusted, signature_name
-from spark_jobs.run import load
 from tests.snapshots.keys import key_pair
 from tests.tidegauge.test_capture import capture, data, of
 from tests.tidegauge.test_earlier import audited, snapshot
-from tidegauge.cli import main
-from tidegauge.earlier import earlier_of
+from tidegauge.audit.earlier import earlier_of
+from tidegauge.cli.main import main
+from tidegauge.runs.run import load
+from tidegauge.snapshots.manifest import MANIFEST_NAME
+from tidegauge.snapshots.signing import Trusted, signature_name
 
 __all__ = ["data"]  # a fixture
 
@@ -105,8 +105,8 @@ def test_a_key_that_cannot_be_used_is_said_before_anything_is_captured(data, key
 
 
 def test_what_nobody_signed_is_passed_over_as_the_earlier_one(store_url, keys, tmp_path, monkeypatch):
-    from snapshots.signing import Signer
-    from spark_jobs import store
+    from tidegauge import store
+    from tidegauge.snapshots.signing import Signer
 
     store.migrate(store_url)
     monkeypatch.setenv("TIDEGAUGE_SNAPSHOTS", str(tmp_path))

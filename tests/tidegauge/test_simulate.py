@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from sim_engine.random_worlds.fault_kinds import WorldFault
-from sim_engine.rendering import truth_schema
-from sim_engine.scenarios.registry import SCENARIOS
-from tidegauge.cli import main
+from tidegauge.cli.main import main
+from tidegauge.sim_engine.random_worlds.fault_kinds import WorldFault
+from tidegauge.sim_engine.rendering import truth_schema
+from tidegauge.sim_engine.scenarios.registry import SCENARIOS
 
 
 def run(*arguments: str | Path) -> Result:

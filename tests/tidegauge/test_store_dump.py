@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-import sql
-from spark_jobs import store
-from spark_jobs.errors import StoreError
-from tests.spark_jobs.store.helpers import LOSS, audit, breach, key, opened, rows
-from tidegauge import postgres, store_dump
-from tidegauge.postgres import EmbeddedPostgres
+from tests.store.helpers import LOSS, audit, breach, key, opened, rows
+from tidegauge import sql, store
+from tidegauge.cli import store_dump
+from tidegauge.embedded import postgres
+from tidegauge.embedded.postgres import EmbeddedPostgres
+from tidegauge.runs.errors import StoreError
 
 pytestmark = pytest.mark.slow
 

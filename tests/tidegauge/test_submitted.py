@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import session
 from tests.conftest import Golden
+from tidegauge.spark_jobs import session
 
 MAIN = Path(__file__).parents[2] / "tidegauge" / "__main__.py"
 
@@ -26,7 +26,7 @@ def test_the_newest_snapshot_is_audited_in_the_session_that_was_submitted(golden
     place = tmp_path / "snapshots" / "demo" / "one"
     shutil.copytree(golden("unclean-before"), place)
     if not (place / "MANIFEST.json").exists():
-        from snapshots.adopt import adopt
+        from tidegauge.snapshots.adopt import adopt
 
         adopt(place, cluster="demo")
     cluster = json.loads((place / "MANIFEST.json").read_text())["cluster"]

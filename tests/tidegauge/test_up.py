@@ -13,9 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from spark_jobs import store
-from tests.spark_jobs.store.helpers import audit, breach
-from tidegauge import postgres
+from tests.store.helpers import audit, breach
+from tidegauge import store
+from tidegauge.embedded import postgres
 
 pytestmark = pytest.mark.slow
 

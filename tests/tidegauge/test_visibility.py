@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from snapshots.errors import SnapshotError
 from tests.conftest import Golden
 from tests.snapshots.headers_copies import headers_copy
 from tests.spark_jobs.coordinator_breaks import without_index_entry
 from tests.spark_jobs.damage import batches, copy_of, segments
-from tidegauge.cli import main
-from tidegauge.visibility import ReplicaVisibility, replica_visibility
+from tidegauge.cli.main import main
+from tidegauge.cli.visibility import ReplicaVisibility, replica_visibility
+from tidegauge.snapshots.errors import SnapshotError
 
 
 def told(directory: Path, topic: str, partition: int, **more: int) -> ReplicaVisibility:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from spark_jobs import store
+from tidegauge import store
 from tidegauge.alerts import contradictions, risks
 from tidegauge.alerts.config import Alerting
 from tidegauge.alerts.model import NO_FRESH_AUDIT, Alert, AlertKey, Told, Word

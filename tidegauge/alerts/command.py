@@ -29,7 +29,7 @@ def send_command(config: Path | None, store: str | None, dry_run: bool) -> None:
     """Send each channel what is new for it: each breach once when it is found, and once when it is over."""
     from tidegauge.alerts.config import read
     from tidegauge.alerts.send import send
-    from tidegauge.store_in_use import store_at
+    from tidegauge.embedded.store_in_use import store_at
 
     alerting = read(_config(config))
     with store_at(store or settings.store_url()) as url:

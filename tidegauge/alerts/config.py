@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml
 
-from snapshots.errors import SnapshotError
+from tidegauge.snapshots.errors import SnapshotError
 
 SEVERITIES: Final = ("critical", "warning", "info")
 RISKS: Final = ("now", "single", "double")

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Final
 
-from spark_jobs.store.dated_ahead import settling_date
-from spark_jobs.store.identity import settling
 from tidegauge.alerts.model import DATED_AHEAD, OTHER_CLUSTER, Alert, AlertKey
+from tidegauge.store.dated_ahead import settling_date
+from tidegauge.store.identity import settling
 
 _OTHER_CLUSTERS: Final = """
 SELECT cluster, cluster_id, opening, known_cluster_id, snapshot_id, place, captured_at, refusals, began_at, settled_at

@@ -7,10 +7,10 @@ obeyed, and what a channel would read as markup is broken by who sends it (`deli
 from collections.abc import Sequence
 from typing import Final
 
-from expectations.data_docs import runbook_path
-from expectations.registry import CATALOGUE
+from tidegauge.addresses import Links
 from tidegauge.alerts.model import DATED_AHEAD, NO_FRESH_AUDIT, OTHER_CLUSTER, REFUSALS, RISK, Alert, Word
-from tidegauge.console.addresses import Links
+from tidegauge.expectations.data_docs import runbook_path
+from tidegauge.expectations.registry import CATALOGUE
 from tidegauge.terminal import unlinked
 
 MOST_IN_A_DIGEST: Final = 10

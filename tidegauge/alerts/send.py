@@ -7,12 +7,12 @@ keeps nobody else from being told, and is told everything when it is up again.
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from snapshots.errors import StorageError
 from tidegauge.alerts import book as books
 from tidegauge.alerts.config import Alerting
 from tidegauge.alerts.deliver import deliver, test_message
 from tidegauge.alerts.due import due
 from tidegauge.alerts.message import title
+from tidegauge.snapshots.errors import StorageError
 
 
 class ChannelError(StorageError):

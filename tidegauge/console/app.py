@@ -17,11 +17,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from spark_jobs.errors import StoreError
-from spark_jobs.store import schema_problem
 from tidegauge import __version__
+from tidegauge.addresses import Links
 from tidegauge.console import metrics, pages, security
-from tidegauge.console.addresses import Links
 from tidegauge.console.callers import Caller, Door, Trust, too_often
 from tidegauge.console.database import Store
 from tidegauge.console.docs import Docs
@@ -30,6 +28,8 @@ from tidegauge.console.mounted import Mounted
 from tidegauge.console.pages import acknowledgements, breaches, cluster, fleet, invariants, partition, runs
 from tidegauge.console.refusal import RefusalError, not_found
 from tidegauge.console.web import Page, asking, html_of
+from tidegauge.runs.errors import StoreError
+from tidegauge.store import schema_problem
 
 __all__ = ["create_app", "pages"]
 

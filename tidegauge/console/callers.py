@@ -19,11 +19,11 @@ from urllib.parse import unquote
 
 from starlette.requests import Request
 
-from spark_jobs.errors import UnavailableError
-from spark_jobs.store import Verification
 from tidegauge import settings
 from tidegauge.console.limits import Limit
 from tidegauge.console.refusal import RefusalError
+from tidegauge.runs.errors import UnavailableError
+from tidegauge.store import Verification
 
 AIRFLOW_TOKEN: Final = "x-tidegauge-airflow-token"  # noqa: S105 - a header's name
 AIRFLOW_USER: Final = "x-tidegauge-user"

@@ -12,9 +12,9 @@ from typing import Any, Final
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import URL, Connection, Engine
 
-from spark_jobs import store
-from spark_jobs.store.connection import CONNECT_TIMEOUT_SECONDS, store_errors
-from spark_jobs.store_address import normalised
+from tidegauge import store
+from tidegauge.runs.store_address import normalised
+from tidegauge.store.connection import CONNECT_TIMEOUT_SECONDS, store_errors
 
 Row = Mapping[str, Any]
 

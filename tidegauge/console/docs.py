@@ -13,8 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from snapshots.local_path import LocalPath
-from snapshots.location import local
+from tidegauge.snapshots.local_path import LocalPath
+from tidegauge.snapshots.location import local
 
 _DEPTH: Final = 5
 _FRESH_S: Final = 5.0

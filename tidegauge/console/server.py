@@ -15,9 +15,9 @@ from typing import Final
 
 import uvicorn
 
-from spark_jobs.errors import UnavailableError
 from tidegauge import settings
 from tidegauge.console.callers import Trust, trust_of_settings
+from tidegauge.runs.errors import UnavailableError
 
 STOP_PATIENCE_S: Final = 5
 DEFAULT_PORT: Final = 8137

@@ -18,8 +18,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
 from tidegauge import __version__
+from tidegauge.addresses import Links, name_of
 from tidegauge.console import wording
-from tidegauge.console.addresses import Links, name_of
 from tidegauge.console.callers import Caller
 from tidegauge.console.database import Reader
 from tidegauge.console.docs import Docs

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from expectations.verdicts import shown
 from tidegauge.console.figures import plain
+from tidegauge.expectations.verdicts import shown
 
 _DASH: Final = "–"
 

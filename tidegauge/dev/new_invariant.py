@@ -11,11 +11,11 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from expectations import invariants
-from expectations.data_docs import FAMILIES
-from expectations.model import SUBJECTS
-from expectations.registry import CATALOGUE, folder_name
 from tidegauge import __version__
+from tidegauge.expectations import invariants
+from tidegauge.expectations.data_docs import FAMILIES
+from tidegauge.expectations.model import SUBJECTS
+from tidegauge.expectations.registry import CATALOGUE, folder_name
 
 FILL_IN: Final = "FILL IN"
 """What stands where something is still to be said; a test finds it."""

@@ -10,15 +10,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from kafka_log.types import TopicPartition
-from sim_engine.random_worlds.expected import Injected, ToldLoss
-from sim_engine.random_worlds.fault_kinds import WorldFault
-from sim_engine.random_worlds.random_world import DEFAULT_HOURS, RandomMoment, random_world
-from sim_engine.random_worlds.write_world import write
-from sim_engine.scenarios.registry import SCENARIOS
-from sim_engine.scenarios.scenario import Finding, LostRange, Moment
-from sim_engine.scenarios.write_moment import write_moment
-from snapshots.whole_files import write_whole
+from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.random_worlds.expected import Injected, ToldLoss
+from tidegauge.sim_engine.random_worlds.fault_kinds import WorldFault
+from tidegauge.sim_engine.random_worlds.random_world import DEFAULT_HOURS, RandomMoment, random_world
+from tidegauge.sim_engine.random_worlds.write_world import write
+from tidegauge.sim_engine.scenarios.registry import SCENARIOS
+from tidegauge.sim_engine.scenarios.scenario import Finding, LostRange, Moment
+from tidegauge.sim_engine.scenarios.write_moment import write_moment
+from tidegauge.snapshots.whole_files import write_whole
 
 Kind = Literal["fault-free", "faults", "scenario"]
 

@@ -103,8 +103,8 @@ def score_command(
 
 
 def _batch(seeds: range | None, fault_free: range | None, scenarios: bool, hours: float | None) -> "Batch":
-    from sim_engine.random_worlds.random_world import DEFAULT_HOURS
     from tidegauge.scoring.run import Batch
+    from tidegauge.sim_engine.random_worlds.random_world import DEFAULT_HOURS
 
     return Batch(
         seeds=seeds or range(0), fault_free=fault_free or range(0), scenarios=scenarios, hours=hours or DEFAULT_HOURS

@@ -29,19 +29,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from expectations.registry import RULESET_VERSION
-from sim_engine.explore.layout import END, ENTRIES, HIGH_WATERMARK, QUORUM_ISR, Constants, Layout, layout_of
-from sim_engine.explore.render_state import STARTED_AT_MS, disks_of, image_of
-from sim_engine.explore.rules import Model, breaks_strong_isr
-from sim_engine.explore.search import Explorer
-from sim_engine.rendering.write_snapshot import write_snapshot
-from snapshots.manifest import Consistency
-from spark_jobs import store
-from spark_jobs.evaluate import judge
-from spark_jobs.fact_files import packed, unpacked
-from spark_jobs.in_process import derive_here
-from spark_jobs.relations import RELATIONS
-from spark_jobs.run import AuditedSnapshot
+from tidegauge import store
+from tidegauge.audit.evaluate import judge
+from tidegauge.derivation.fact_files import packed, unpacked
+from tidegauge.derivation.in_process import derive_here
+from tidegauge.expectations.registry import RULESET_VERSION
+from tidegauge.relations import RELATIONS
+from tidegauge.runs.run import AuditedSnapshot
+from tidegauge.sim_engine.explore.layout import END, ENTRIES, HIGH_WATERMARK, QUORUM_ISR, Constants, Layout, layout_of
+from tidegauge.sim_engine.explore.render_state import STARTED_AT_MS, disks_of, image_of
+from tidegauge.sim_engine.explore.rules import Model, breaks_strong_isr
+from tidegauge.sim_engine.explore.search import Explorer
+from tidegauge.sim_engine.rendering.write_snapshot import write_snapshot
+from tidegauge.snapshots.manifest import Consistency
 
 Fields = NDArray[np.int64]
 _Disks = tuple[Any, ...]

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim_engine.random_worlds.expected import matches
-from sim_engine.scenarios.scenario import Finding, LostRange
 from tidegauge.scoring.cases import Case, Fault, Loss
+from tidegauge.sim_engine.random_worlds.expected import matches
+from tidegauge.sim_engine.scenarios.scenario import Finding, LostRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ which reads what the one before it wrote, so that the command line and the DAG t
     audit      DIR/audits/…, score.json      one Spark run and one validation for all; marks
     publish    the store, score.md           the score becomes visible
 
-The rule that must hold: the worlds are audited as any snapshot is, by `tidegauge.audit`; what they have to say is
+The rule that must hold: the worlds are audited as any snapshot is, by `audit.steps`; what they have to say is
 looked at only afterwards. A world's snapshots and reports stay where something was missed or false.
 """
 
@@ -21,19 +21,19 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
-from expectations.registry import CATALOGUE, RULESET_VERSION
-from sim_engine.random_worlds.random_world import DEFAULT_HOURS
-from sim_engine.scenarios.registry import SCENARIOS
-from snapshots.errors import SnapshotError
-from snapshots.whole_files import write_whole
-from spark_jobs.run import NO_STORE
 from tidegauge import settings
-from tidegauge.audit import audit
+from tidegauge.audit.steps import audit
+from tidegauge.embedded.store_in_use import store_at
+from tidegauge.expectations.registry import CATALOGUE, RULESET_VERSION
+from tidegauge.runs.run import NO_STORE
 from tidegauge.scoring.cases import Case, load, save, scenario_cases, world_cases
 from tidegauge.scoring.marks import Marks, mark
 from tidegauge.scoring.score import Score, counted, from_json
 from tidegauge.scoring.table import tables
-from tidegauge.store_in_use import store_at
+from tidegauge.sim_engine.random_worlds.random_world import DEFAULT_HOURS
+from tidegauge.sim_engine.scenarios.registry import SCENARIOS
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.whole_files import write_whole
 
 Progress = Callable[[str], None]
 
@@ -196,8 +196,8 @@ def read_score(out: Path) -> Score:
 
 def publish(out: Path, *, store: str | None, progress: Progress) -> None:
     """Publishes the score of the directory; does nothing where the store is `none`."""
-    from spark_jobs.store import migrate
-    from spark_jobs.store.scores import publish_score
+    from tidegauge.store import migrate
+    from tidegauge.store.scores import publish_score
 
     found = read_score(out)
     batch = _read_batch(out)

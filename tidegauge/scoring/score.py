@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from expectations.model import Invariant
+from tidegauge.expectations.model import Invariant
 from tidegauge.scoring.marks import Marks
 
 

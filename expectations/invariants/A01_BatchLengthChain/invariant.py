@@ -1,9 +1,9 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.diagnoses import ROTTED_TOO, TORN_ALONE
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.diagnoses import ROTTED_TOO, TORN_ALONE
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _TAIL_NOT_YET_FLUSHED: Final = line("""
     is_active AND NOT clean_shutdown AND coalesce(last_offset + 1, base_offset) >= coalesce(recovery_point_offset, 0)

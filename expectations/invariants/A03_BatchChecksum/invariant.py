@@ -1,10 +1,10 @@
 from typing import Final
 
-from expectations.causes import Believe, Rule
-from expectations.evidence import Evidence
-from expectations.invariants.shared.batches import DAMAGED_TAIL, HALF_COPIED
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.causes import Believe, Rule
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.batches import DAMAGED_TAIL, HALF_COPIED
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _ROTTED_ALONE: Final = Rule(
     on="one",

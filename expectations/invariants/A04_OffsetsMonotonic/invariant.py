@@ -1,9 +1,9 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.diagnoses import OFFSETS_LOST_ALONE
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.diagnoses import OFFSETS_LOST_ALONE
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _COPIED_DURING_A_SWAP: Final = "NOT broker_quiet AND ever_compacted"
 """The cleaner replaces segments by renaming files: a copy that takes a while may hold old and new ones side by side."""

@@ -1,8 +1,8 @@
-from expectations.evidence import Evidence
-from expectations.invariants.shared.batches import HALF_COPIED
-from expectations.invariants.shared.diagnoses import HEADER_ROTTED_ALONE
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.batches import HALF_COPIED
+from tidegauge.expectations.invariants.shared.diagnoses import HEADER_ROTTED_ALONE
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="A09",

@@ -1,6 +1,6 @@
-from expectations.invariants.shared.batches import NO_PAYLOAD, OTHER_BYTES
-from expectations.model import Invariant, Severity
-from expectations.prose import line, lines
+from tidegauge.expectations.invariants.shared.batches import NO_PAYLOAD, OTHER_BYTES
+from tidegauge.expectations.model import Invariant, Severity
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="A10",

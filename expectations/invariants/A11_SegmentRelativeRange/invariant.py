@@ -1,8 +1,8 @@
 from typing import Final
 
-from expectations.causes import Believe, Rule
-from expectations.model import Invariant, Severity
-from expectations.prose import line, lines
+from tidegauge.expectations.causes import Believe, Rule
+from tidegauge.expectations.model import Invariant, Severity
+from tidegauge.expectations.prose import line, lines
 
 _BASE_OFFSET_ROTTED: Final = Rule(
     less=(("first_offset", "base_offset"),),

@@ -1,8 +1,8 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _TOO_LARGE: Final = line("""
     size_bytes > segment_limit_bytes AND batch_count > 1 AND NOT ever_compacted

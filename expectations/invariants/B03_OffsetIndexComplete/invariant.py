@@ -1,8 +1,8 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _WIDE: Final = "widest_index_gap_bytes > 4 * index_interval_bytes + largest_batch_bytes"
 """A broker counts anew from zero when it loads or truncates a log, so several intervals may pass without an entry."""

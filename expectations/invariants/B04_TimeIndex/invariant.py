@@ -1,6 +1,6 @@
-from expectations.invariants.shared.derived_files import POINTERS_COPIED_LATER, POINTERS_IN_A_DAMAGED_LOG
-from expectations.model import Invariant, Severity
-from expectations.prose import line, lines
+from tidegauge.expectations.invariants.shared.derived_files import POINTERS_COPIED_LATER, POINTERS_IN_A_DAMAGED_LOG
+from tidegauge.expectations.model import Invariant, Severity
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="B04",

@@ -1,11 +1,11 @@
-from expectations.evidence import Evidence
-from expectations.invariants.shared.lacking import (
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.lacking import (
     INDEXES_GONE,
     NO_TRANSACTION_INDEX_COPIED,
     TRANSACTION_INDEXES_NOT_COPIED,
 )
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="B05",

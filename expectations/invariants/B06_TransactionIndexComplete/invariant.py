@@ -1,10 +1,10 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.derived_files import MAY_DIFFER_IN_A_COPY
-from expectations.invariants.shared.lacking import INDEXES_GONE, TRANSACTION_INDEXES_NOT_COPIED
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.derived_files import MAY_DIFFER_IN_A_COPY
+from tidegauge.expectations.invariants.shared.lacking import INDEXES_GONE, TRANSACTION_INDEXES_NOT_COPIED
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _ABORTED_DIFFER: Final = "(missing_entries > 0 OR extra_entries > 0)"
 

@@ -1,9 +1,9 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.lacking import CLEANED_END
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.lacking import CLEANED_END
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _CONTENT_DIFFERS: Final = "(missing_entries > 0 OR extra_entries > 0 OR wrong_entries > 0)"
 _ONLY_MISSING: Final = "missing_entries > 0 AND extra_entries = 0 AND wrong_entries = 0"

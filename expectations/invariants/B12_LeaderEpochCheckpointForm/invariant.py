@@ -1,5 +1,5 @@
-from expectations.model import Invariant, Severity
-from expectations.prose import line, lines
+from tidegauge.expectations.model import Invariant, Severity
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="B12",

@@ -1,6 +1,6 @@
-from expectations.invariants.shared.derived_files import EPOCH_CHECKPOINT_NOT_COPIED
-from expectations.model import Invariant, Severity
-from expectations.prose import line, lines
+from tidegauge.expectations.invariants.shared.derived_files import EPOCH_CHECKPOINT_NOT_COPIED
+from tidegauge.expectations.model import Invariant, Severity
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="B13",

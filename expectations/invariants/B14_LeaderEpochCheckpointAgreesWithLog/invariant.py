@@ -1,10 +1,10 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.derived_files import LOG_START_MAY_LAG
-from expectations.invariants.shared.diagnoses import HEADER_ROTTED_ALONE, WRONG_AT_THE_LEADER
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.derived_files import LOG_START_MAY_LAG
+from tidegauge.expectations.invariants.shared.diagnoses import HEADER_ROTTED_ALONE, WRONG_AT_THE_LEADER
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _ENTRY_WITHOUT_BATCHES: Final = line("""
     start_offset IS NULL AND NOT ever_compacted AND checkpoint_start_offset >= log_start_offset

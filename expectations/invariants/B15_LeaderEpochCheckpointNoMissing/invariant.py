@@ -1,9 +1,9 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.derived_files import EPOCH_CHECKPOINT_NOT_COPIED, LOG_START_MAY_LAG
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.derived_files import EPOCH_CHECKPOINT_NOT_COPIED, LOG_START_MAY_LAG
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _UNLISTED: Final = "checkpoint_start_offset IS NULL AND later_checkpoint_start_offset IS NULL"
 """A live capture reads leader-epoch-checkpoint before the log and again behind it: an epoch may begin in between."""

@@ -1,8 +1,8 @@
-from expectations.evidence import Evidence
-from expectations.invariants.shared.derived_files import MAY_BE_NEWER_THAN_THE_LOG
-from expectations.invariants.shared.diagnoses import CUT_OR_LOST, DISK_OF_ANOTHER_MOMENT, LOST_ITS_TAIL
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.derived_files import MAY_BE_NEWER_THAN_THE_LOG
+from tidegauge.expectations.invariants.shared.diagnoses import CUT_OR_LOST, DISK_OF_ANOTHER_MOMENT, LOST_ITS_TAIL
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="B17",

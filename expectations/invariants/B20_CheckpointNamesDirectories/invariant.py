@@ -1,8 +1,8 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _OFFSET_FILES: Final = line("""
     kind IN ('replication-offset-checkpoint', 'recovery-point-offset-checkpoint', 'log-start-offset-checkpoint',

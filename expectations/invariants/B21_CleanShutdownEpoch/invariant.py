@@ -1,10 +1,10 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.diagnoses import WORD_OF_ITS_BROKER_IS_OLDER
-from expectations.invariants.shared.lacking import NO_METADATA_LOG
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.diagnoses import WORD_OF_ITS_BROKER_IS_OLDER
+from tidegauge.expectations.invariants.shared.lacking import NO_METADATA_LOG
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _OTHER_EPOCH: Final = "clean_shutdown_broker_epoch <> broker_epoch"
 

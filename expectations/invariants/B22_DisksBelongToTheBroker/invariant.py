@@ -1,10 +1,10 @@
 from typing import Final
 
-from expectations.causes import Rule
-from expectations.evidence import Evidence
-from expectations.invariants.shared.diagnoses import IDENTITY_OF_ANOTHER
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.causes import Rule
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.diagnoses import IDENTITY_OF_ANOTHER
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _OTHER_CLUSTER: Final = "cardinality(cluster_ids) > 1 OR coalesce(cluster_ids[1] <> expected_cluster_id, false)"
 _OTHER_NODE: Final = "cardinality(node_ids) > 1 OR coalesce(node_ids[1] <> broker_id, false)"

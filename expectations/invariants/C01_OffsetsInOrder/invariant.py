@@ -1,10 +1,10 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.diagnoses import CUT_OR_LOST, LOST_ITS_TAIL
-from expectations.invariants.shared.lacking import LOG_START_UNTOLD
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.diagnoses import CUT_OR_LOST, LOST_ITS_TAIL
+from tidegauge.expectations.invariants.shared.lacking import LOG_START_UNTOLD
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _SKEWED: Final = "NOT broker_quiet AND NOT coalesce(checkpoint_older_than_log, false)"
 """The checkpoint may be younger than the copy of the log, which then ends too early."""

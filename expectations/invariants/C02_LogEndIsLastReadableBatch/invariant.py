@@ -1,6 +1,6 @@
-from expectations.invariants.shared.diagnoses import ROTTED_TOO, TORN_ALONE
-from expectations.model import Invariant, Severity
-from expectations.prose import line, lines
+from tidegauge.expectations.invariants.shared.diagnoses import ROTTED_TOO, TORN_ALONE
+from tidegauge.expectations.model import Invariant, Severity
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="C02",

@@ -1,10 +1,10 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.history import STOPPED
-from expectations.invariants.shared.lacking import POLICY_UNTOLD
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.history import STOPPED
+from tidegauge.expectations.invariants.shared.lacking import POLICY_UNTOLD
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _UNTOLD: Final = "overdue_segments IS NULL AND cleanup_policy LIKE '%delete%'"
 _WHEN_NOT_KNOWN: Final = f"({_UNTOLD} AND captured_at_ms IS NULL)"

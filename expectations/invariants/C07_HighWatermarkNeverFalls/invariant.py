@@ -1,5 +1,5 @@
-from expectations.evidence import Evidence
-from expectations.invariants.shared.diagnoses import (
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.diagnoses import (
     CUT_OR_LOST,
     DISK_OF_ANOTHER_MOMENT,
     DISK_REPLACED,
@@ -7,10 +7,16 @@ from expectations.invariants.shared.diagnoses import (
     UNCLEAN_ELECTION_BESIDE,
     UNCLEAN_ELECTION_NAMED,
 )
-from expectations.invariants.shared.elections import GIVEN_UP_BY, NOT_ALL_ON_RECORD
-from expectations.invariants.shared.history import LOST, NOT_IN_THE_EARLIER_COPY, ON_RECORD, OTHER_DISK, SAME_REPLICA
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.invariants.shared.elections import GIVEN_UP_BY, NOT_ALL_ON_RECORD
+from tidegauge.expectations.invariants.shared.history import (
+    LOST,
+    NOT_IN_THE_EARLIER_COPY,
+    ON_RECORD,
+    OTHER_DISK,
+    SAME_REPLICA,
+)
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="C07",

@@ -1,8 +1,8 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.commands import SALVAGE_FROM_EARLIER
-from expectations.invariants.shared.diagnoses import (
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.commands import SALVAGE_FROM_EARLIER
+from tidegauge.expectations.invariants.shared.diagnoses import (
     CUT_OR_LOST,
     DISK_OF_ANOTHER_MOMENT,
     DISK_REPLACED,
@@ -10,8 +10,8 @@ from expectations.invariants.shared.diagnoses import (
     UNCLEAN_ELECTION_BESIDE,
     UNCLEAN_ELECTION_NAMED,
 )
-from expectations.invariants.shared.elections import GIVEN_UP_BY, NOT_ALL_ON_RECORD
-from expectations.invariants.shared.history import (
+from tidegauge.expectations.invariants.shared.elections import GIVEN_UP_BY, NOT_ALL_ON_RECORD
+from tidegauge.expectations.invariants.shared.history import (
     LOST,
     NOT_IN_THE_EARLIER_COPY,
     NOTHING_TO_COMPARE,
@@ -19,9 +19,9 @@ from expectations.invariants.shared.history import (
     OTHER_DISK,
     SAME_REPLICA,
 )
-from expectations.invariants.shared.lacking import CLEANED_END
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.invariants.shared.lacking import CLEANED_END
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _NOT_IN_THE_COPY: Final = Unknown(
     reason="replica not in the copy", evidence=Evidence.REPLICA, when=f"continuity = 'missing' AND NOT {LOST}"

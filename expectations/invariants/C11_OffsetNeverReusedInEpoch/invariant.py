@@ -1,15 +1,15 @@
-from expectations.evidence import Evidence
-from expectations.invariants.shared.commands import DUMP_BATCHES
-from expectations.invariants.shared.diagnoses import (
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.commands import DUMP_BATCHES
+from tidegauge.expectations.invariants.shared.diagnoses import (
     CUT_OR_LOST,
     DISK_OF_ANOTHER_MOMENT,
     LOST_ITS_TAIL,
     UNCLEAN_ELECTION_BESIDE,
 )
-from expectations.invariants.shared.history import NOT_IN_THE_EARLIER_COPY, NOTHING_TO_COMPARE, SAME_REPLICA
-from expectations.invariants.shared.lacking import CLEANED_END_UNTOLD
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.invariants.shared.history import NOT_IN_THE_EARLIER_COPY, NOTHING_TO_COMPARE, SAME_REPLICA
+from tidegauge.expectations.invariants.shared.lacking import CLEANED_END_UNTOLD
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="C11",

@@ -1,7 +1,7 @@
-from expectations.invariants.shared.commands import DUMP_LOG_OF_BROKER
-from expectations.invariants.shared.diagnoses import HEADER_ROTTED_ALONE, WRONG_AT_THE_LEADER
-from expectations.model import Invariant, Severity
-from expectations.prose import line, lines
+from tidegauge.expectations.invariants.shared.commands import DUMP_LOG_OF_BROKER
+from tidegauge.expectations.invariants.shared.diagnoses import HEADER_ROTTED_ALONE, WRONG_AT_THE_LEADER
+from tidegauge.expectations.model import Invariant, Severity
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="D01",

@@ -1,12 +1,16 @@
 from typing import Final
 
-from expectations.causes import Believe, Rule
-from expectations.evidence import Evidence
-from expectations.invariants.shared.commands import DUMP_BATCHES
-from expectations.invariants.shared.diagnoses import HEADER_OF_ONE_ROTTED, NO_TRUNCATION_REPAIRS_IT, ONE_OF_TWO_ROTTED
-from expectations.invariants.shared.divergences import COMPACTED, HIDDEN, SOMETHING_TO_COMPARE
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.causes import Believe, Rule
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.commands import DUMP_BATCHES
+from tidegauge.expectations.invariants.shared.diagnoses import (
+    HEADER_OF_ONE_ROTTED,
+    NO_TRUNCATION_REPAIRS_IT,
+    ONE_OF_TWO_ROTTED,
+)
+from tidegauge.expectations.invariants.shared.divergences import COMPACTED, HIDDEN, SOMETHING_TO_COMPARE
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _TRUNCATION_WAS_DUE: Final = Rule(
     less=(("divergence_offset", "first_differing_committed_offset"),),

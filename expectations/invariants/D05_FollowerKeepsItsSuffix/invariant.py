@@ -1,12 +1,12 @@
 from typing import Final
 
-from expectations.causes import Rule
-from expectations.evidence import Evidence
-from expectations.invariants.shared.commands import SALVAGE_FROM_DIVERGENCE
-from expectations.invariants.shared.divergences import LACKING, ONLY_THE_END_DIFFERS, POSSIBLE
-from expectations.invariants.shared.lacking import NO_METADATA_LOG, OLDER_COPY
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.causes import Rule
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.commands import SALVAGE_FROM_DIVERGENCE
+from tidegauge.expectations.invariants.shared.divergences import LACKING, ONLY_THE_END_DIFFERS, POSSIBLE
+from tidegauge.expectations.invariants.shared.lacking import NO_METADATA_LOG, OLDER_COPY
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _COMMITMENT_OPEN: Final = Rule(
     known=("commitment_lacks",),

@@ -1,14 +1,14 @@
 from typing import Final
 
-from expectations.causes import Believe, Rule
-from expectations.evidence import Evidence
-from expectations.invariants.shared.commands import SALVAGE_FROM_DIVERGENCE
-from expectations.invariants.shared.diagnoses import DISK_OF_ANOTHER_MOMENT, UNCLEAN_ELECTION_NAMED
-from expectations.invariants.shared.divergences import LACKING, ONLY_THE_END_DIFFERS, POSSIBLE
-from expectations.invariants.shared.elections import GIVEN_UP_BY, IN_SYNC_THEN, NOT_ALL_ON_RECORD
-from expectations.invariants.shared.lacking import OLDER_COPY
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.causes import Believe, Rule
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.commands import SALVAGE_FROM_DIVERGENCE
+from tidegauge.expectations.invariants.shared.diagnoses import DISK_OF_ANOTHER_MOMENT, UNCLEAN_ELECTION_NAMED
+from tidegauge.expectations.invariants.shared.divergences import LACKING, ONLY_THE_END_DIFFERS, POSSIBLE
+from tidegauge.expectations.invariants.shared.elections import GIVEN_UP_BY, IN_SYNC_THEN, NOT_ALL_ON_RECORD
+from tidegauge.expectations.invariants.shared.lacking import OLDER_COPY
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _LEADER_LOST_ITS_TAIL: Final = Rule(
     true=("elections_on_record",),

@@ -1,7 +1,7 @@
-from expectations.evidence import Evidence
-from expectations.invariants.shared.commands import SALVAGE_FROM_DIVERGENCE
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.commands import SALVAGE_FROM_DIVERGENCE
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="D08",

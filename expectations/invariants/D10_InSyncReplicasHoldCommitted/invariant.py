@@ -1,14 +1,14 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.commands import DESCRIBE_TOPIC
-from expectations.invariants.shared.diagnoses import (
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.commands import DESCRIBE_TOPIC
+from tidegauge.expectations.invariants.shared.diagnoses import (
     CUT_OR_LOST,
     DISK_OF_ANOTHER_MOMENT,
     LOST_ITS_TAIL,
     UNCLEAN_ELECTION_BESIDE,
 )
-from expectations.invariants.shared.isr_members import (
+from tidegauge.expectations.invariants.shared.isr_members import (
     EVIDENCE,
     GONE,
     KNOWN_ELSEWHERE,
@@ -17,8 +17,8 @@ from expectations.invariants.shared.isr_members import (
     NOT_AT_HAND,
     SHORT,
 )
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _DIFFERS: Final = "first_differing_offset < known_high_watermark"
 

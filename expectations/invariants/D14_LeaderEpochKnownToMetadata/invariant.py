@@ -1,9 +1,9 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.diagnoses import DISK_OF_ANOTHER_MOMENT, IDENTITY_OF_ANOTHER
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.diagnoses import DISK_OF_ANOTHER_MOMENT, IDENTITY_OF_ANOTHER
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _ABOVE_METADATA: Final = line("""
     (last_leader_epoch > metadata_leader_epoch OR checkpoint_last_leader_epoch > metadata_leader_epoch)

@@ -1,10 +1,10 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.commands import DUMP_LOG_OF_BROKER
-from expectations.invariants.shared.lacking import NO_METADATA_LOG
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.commands import DUMP_LOG_OF_BROKER
+from tidegauge.expectations.invariants.shared.lacking import NO_METADATA_LOG
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _NEVER_GIVEN_OUT: Final = line("""
     (elected_leader_id IS NULL AND election_known IS NOT TRUE

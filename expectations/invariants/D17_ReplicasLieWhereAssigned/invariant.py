@@ -1,9 +1,9 @@
 from typing import Final
 
-from expectations.causes import Rule
-from expectations.evidence import Evidence
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.causes import Rule
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _OFFLINE: Final = "coalesce(cardinality(offline_replicas) > 0, false)"
 _LOG_DIR_OFFLINE: Final = Rule(

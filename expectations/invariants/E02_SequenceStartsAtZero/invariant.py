@@ -1,8 +1,8 @@
-from expectations.invariants.shared.commands import FIND_PRODUCER
-from expectations.invariants.shared.diagnoses import BATCH_LOST_ALONE, SAME_ON_ALL
-from expectations.invariants.shared.producers import CLEANED
-from expectations.model import Invariant, Severity
-from expectations.prose import line, lines
+from tidegauge.expectations.invariants.shared.commands import FIND_PRODUCER
+from tidegauge.expectations.invariants.shared.diagnoses import BATCH_LOST_ALONE, SAME_ON_ALL
+from tidegauge.expectations.invariants.shared.producers import CLEANED
+from tidegauge.expectations.model import Invariant, Severity
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="E02",

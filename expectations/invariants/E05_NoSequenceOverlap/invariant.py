@@ -1,10 +1,10 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.commands import FIND_PRODUCER
-from expectations.invariants.shared.diagnoses import SAME_ON_ALL
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.commands import FIND_PRODUCER
+from tidegauge.expectations.invariants.shared.diagnoses import SAME_ON_ALL
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _OVERLAPPING: Final = Unknown(
     reason="setting not known", evidence=Evidence.SETTINGS, when="unsettled_batches > 0 AND overlapping_batches = 0"

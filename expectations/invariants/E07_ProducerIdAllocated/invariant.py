@@ -1,8 +1,8 @@
-from expectations.evidence import Evidence
-from expectations.invariants.shared.diagnoses import IDENTITY_OF_ANOTHER
-from expectations.invariants.shared.lacking import NO_METADATA_LOG
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.diagnoses import IDENTITY_OF_ANOTHER
+from tidegauge.expectations.invariants.shared.lacking import NO_METADATA_LOG
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="E07",

@@ -1,9 +1,9 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.commands import DESCRIBE_PRODUCERS
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.commands import DESCRIBE_PRODUCERS
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _LIVE_LIMIT: Final = 5_000
 """Producers of one partition whose state a broker keeps; each costs it a few hundred bytes of heap, and room in every

@@ -1,8 +1,8 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _COPY_SKEW_MS: Final = 3_600_000
 _CLOCKS_APART_MS: Final = 300_000

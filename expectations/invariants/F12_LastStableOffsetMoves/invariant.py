@@ -1,10 +1,10 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.commands import DESCRIBE_PRODUCERS
-from expectations.invariants.shared.diagnoses import MARKER_LOST, NOBODY_ENDS_IT, PARTITION_NEVER_ADDED
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.commands import DESCRIBE_PRODUCERS
+from tidegauge.expectations.invariants.shared.diagnoses import MARKER_LOST, NOBODY_ENDS_IT, PARTITION_NEVER_ADDED
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _LATE_MS: Final = 300_000
 """A transaction is late this long after the longest timeout that a client may ask for."""

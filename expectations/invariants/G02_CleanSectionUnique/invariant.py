@@ -1,9 +1,9 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.compaction import NO_PAYLOAD, UNREADABLE
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.compaction import NO_PAYLOAD, UNREADABLE
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _DUMP: Final = line("""
     kafka-dump-log.sh --deep-iteration --files <log.dir of broker {broker_id}>/{topic}-{partition}/<segment>.log

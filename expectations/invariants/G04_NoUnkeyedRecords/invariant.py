@@ -1,10 +1,10 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.compaction import NO_PAYLOAD, UNREADABLE
-from expectations.invariants.shared.lacking import POLICY_UNTOLD
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.compaction import NO_PAYLOAD, UNREADABLE
+from tidegauge.expectations.invariants.shared.lacking import POLICY_UNTOLD
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _BEFORE_THE_POLICY: Final = "coalesce(policy_changed_at_ms + 60000 >= first_unkeyed_at_ms, FALSE)"
 """By the controller's clock and the record's, which are not the same."""

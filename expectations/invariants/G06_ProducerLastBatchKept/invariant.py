@@ -1,9 +1,9 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.lacking import POLICY_UNTOLD
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.lacking import POLICY_UNTOLD
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _WITHOUT: Final = "producers_without_batch > 0"
 

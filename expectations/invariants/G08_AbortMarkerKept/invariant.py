@@ -1,9 +1,9 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.lacking import INDEXES_GONE, TRANSACTION_INDEXES_NOT_COPIED
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.lacking import INDEXES_GONE, TRANSACTION_INDEXES_NOT_COPIED
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _ABORTS_WRONG: Final = "(aborted_unlisted > 0 OR aborted_unmarked > 0)"
 

@@ -1,8 +1,8 @@
 from typing import Final
 
-from expectations.invariants.shared.commands import READ_REMOTE_METADATA
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.invariants.shared.commands import READ_REMOTE_METADATA
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _FIRST_RECORD_GONE: Final = Unknown(reason="its first record is gone", evidence=None, when="start_offset IS NULL")
 

@@ -1,6 +1,6 @@
-from expectations.invariants.shared.commands import READ_REMOTE_METADATA
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.invariants.shared.commands import READ_REMOTE_METADATA
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="H02",

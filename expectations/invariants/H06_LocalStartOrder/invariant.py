@@ -1,9 +1,9 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.remote_tier import NO_METADATA
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.remote_tier import NO_METADATA
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _DELETED_TOO_FAR: Final = "first_base_offset > log_start_offset AND first_base_offset > coalesce(remote_end_offset, 0)"
 

@@ -1,8 +1,8 @@
-from expectations.evidence import Evidence
-from expectations.invariants.shared.commands import READ_REMOTE_METADATA
-from expectations.invariants.shared.remote_tier import COPIED
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.commands import READ_REMOTE_METADATA
+from tidegauge.expectations.invariants.shared.remote_tier import COPIED
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="H07",

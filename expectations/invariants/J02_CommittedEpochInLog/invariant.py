@@ -1,10 +1,10 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.diagnoses import CUT_OR_LOST, LOST_ITS_TAIL, UNCLEAN_ELECTION_BESIDE
-from expectations.invariants.shared.lacking import OLD_LINEAGE, UNTOLD_LINEAGE
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.diagnoses import CUT_OR_LOST, LOST_ITS_TAIL, UNCLEAN_ELECTION_BESIDE
+from tidegauge.expectations.invariants.shared.lacking import OLD_LINEAGE, UNTOLD_LINEAGE
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _NEVER_GIVEN_OUT: Final = "coalesce(epoch_never_given_out, FALSE)"
 

@@ -1,7 +1,7 @@
 from typing import Final
 
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _FELL: Final = "coalesce(falls > 0, FALSE)"
 _BELOW_EARLIER: Final = "coalesce(committed_offset < previous_committed_offset, FALSE)"

@@ -1,8 +1,8 @@
-from expectations.evidence import Evidence
-from expectations.invariants.shared.commands import DUMP_SHARE_STATES
-from expectations.invariants.shared.coordinators import SHARE_SUBJECT
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.commands import DUMP_SHARE_STATES
+from tidegauge.expectations.invariants.shared.coordinators import SHARE_SUBJECT
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="J06",

@@ -1,11 +1,11 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.commands import DUMP_SHARE_STATES
-from expectations.invariants.shared.coordinators import SHARE_SUBJECT
-from expectations.invariants.shared.lacking import LOG_START_UNTOLD, OLD_LINEAGE, UNTOLD_LINEAGE
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.commands import DUMP_SHARE_STATES
+from tidegauge.expectations.invariants.shared.coordinators import SHARE_SUBJECT
+from tidegauge.expectations.invariants.shared.lacking import LOG_START_UNTOLD, OLD_LINEAGE, UNTOLD_LINEAGE
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _OUT_OF_RANGE: Final = line("""
     (start_offset < log_start_offset OR start_offset > coalesce(high_watermark_upper, log_end_offset))

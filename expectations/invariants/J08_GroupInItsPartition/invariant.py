@@ -1,8 +1,8 @@
-from expectations.invariants.shared.commands import DUMP_OFFSETS_LOG
-from expectations.invariants.shared.coordinators import COUNT_NOT_KNOWN, MISPLACED, NAMES_HASHED
-from expectations.invariants.shared.lacking import NO_METADATA_LOG
-from expectations.model import Invariant, Severity
-from expectations.prose import line, lines
+from tidegauge.expectations.invariants.shared.commands import DUMP_OFFSETS_LOG
+from tidegauge.expectations.invariants.shared.coordinators import COUNT_NOT_KNOWN, MISPLACED, NAMES_HASHED
+from tidegauge.expectations.invariants.shared.lacking import NO_METADATA_LOG
+from tidegauge.expectations.model import Invariant, Severity
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="J08",

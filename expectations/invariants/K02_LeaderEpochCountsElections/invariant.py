@@ -1,9 +1,16 @@
 from typing import Final
 
-from expectations.invariants.shared.commands import DUMP_METADATA_RECORD
-from expectations.invariants.shared.metadata import DAMAGED, DELETED, EVIDENCED, RECORD_STANDS, alone, several
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.invariants.shared.commands import DUMP_METADATA_RECORD
+from tidegauge.expectations.invariants.shared.metadata import (
+    DAMAGED,
+    DELETED,
+    EVIDENCED,
+    RECORD_STANDS,
+    alone,
+    several,
+)
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _OTHER_LEADER_EPOCH: Final = "snapshot_leader_epoch <> leader_epoch"
 

@@ -1,7 +1,7 @@
-from expectations.invariants.shared.commands import DESCRIBE_TOPIC
-from expectations.invariants.shared.metadata import RECORD_STANDS
-from expectations.model import Invariant, Severity
-from expectations.prose import lines
+from tidegauge.expectations.invariants.shared.commands import DESCRIBE_TOPIC
+from tidegauge.expectations.invariants.shared.metadata import RECORD_STANDS
+from tidegauge.expectations.model import Invariant, Severity
+from tidegauge.expectations.prose import lines
 
 INVARIANT = Invariant(
     code="K05",

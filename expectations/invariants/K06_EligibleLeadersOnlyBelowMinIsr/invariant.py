@@ -1,10 +1,10 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.commands import DESCRIBE_TOPIC
-from expectations.invariants.shared.metadata import DAMAGED, DELETED, RECORD_STANDS
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.commands import DESCRIBE_TOPIC
+from tidegauge.expectations.invariants.shared.metadata import DAMAGED, DELETED, RECORD_STANDS
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _EFFECTIVE_MIN_ISR: Final = "least(min_insync_replicas, cardinality(replicas))"
 

@@ -1,9 +1,9 @@
-from expectations.evidence import Evidence
-from expectations.invariants.shared.commands import DESCRIBE_TOPIC
-from expectations.invariants.shared.diagnoses import OUT_OF_SYNC_ELECTED
-from expectations.invariants.shared.metadata import RECORD_STANDS
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.commands import DESCRIBE_TOPIC
+from tidegauge.expectations.invariants.shared.diagnoses import OUT_OF_SYNC_ELECTED
+from tidegauge.expectations.invariants.shared.metadata import RECORD_STANDS
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="K07",

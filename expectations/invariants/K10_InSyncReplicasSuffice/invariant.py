@@ -1,7 +1,7 @@
 from typing import Final
 
-from expectations.model import Invariant, Severity
-from expectations.prose import line, lines
+from tidegauge.expectations.model import Invariant, Severity
+from tidegauge.expectations.prose import line, lines
 
 _EFFECTIVE_MIN_ISR: Final = line("""
     CASE WHEN min_insync_replicas > cardinality(replicas) THEN cardinality(replicas) ELSE min_insync_replicas END

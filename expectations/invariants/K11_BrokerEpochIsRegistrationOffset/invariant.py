@@ -1,8 +1,8 @@
-from expectations.invariants.shared.commands import DUMP_METADATA_RECORD
-from expectations.invariants.shared.diagnoses import WORD_OF_ITS_BROKER_IS_OLDER
-from expectations.invariants.shared.metadata import RECORD_STANDS
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.invariants.shared.commands import DUMP_METADATA_RECORD
+from tidegauge.expectations.invariants.shared.diagnoses import WORD_OF_ITS_BROKER_IS_OLDER
+from tidegauge.expectations.invariants.shared.metadata import RECORD_STANDS
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="K11",

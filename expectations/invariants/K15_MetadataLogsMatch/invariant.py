@@ -1,8 +1,8 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _QUORUM: Final = "bin/kafka-metadata-quorum.sh --bootstrap-server <host:port> describe --replication"
 _SOMETHING_TO_COMPARE: Final = "coalesce(incomparable_reason, '') NOT IN ('no batches', 'no common range')"

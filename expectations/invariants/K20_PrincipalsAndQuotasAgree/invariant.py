@@ -1,6 +1,6 @@
-from expectations.invariants.shared.metadata import RECORD_STANDS
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.invariants.shared.metadata import RECORD_STANDS
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="K20",

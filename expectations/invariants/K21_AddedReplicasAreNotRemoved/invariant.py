@@ -1,7 +1,7 @@
-from expectations.invariants.shared.commands import DUMP_METADATA_RECORD
-from expectations.invariants.shared.metadata import DAMAGED, DELETED, RECORD_STANDS
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.invariants.shared.commands import DUMP_METADATA_RECORD
+from tidegauge.expectations.invariants.shared.metadata import DAMAGED, DELETED, RECORD_STANDS
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="K21",

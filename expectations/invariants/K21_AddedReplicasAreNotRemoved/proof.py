@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from kafka_log.metadata_records import MetadataRecord
 from tests.spark_jobs.metadata_damage import at, metadata_logs, records_of, rewrite
+from tidegauge.kafka_log.metadata_records import MetadataRecord
 
 
 def break_it(directory: Path) -> None:

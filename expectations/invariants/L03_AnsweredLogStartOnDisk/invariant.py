@@ -1,6 +1,6 @@
-from expectations.invariants.shared.answers import LEADERSHIP, OUTSIDE, unless_sound
-from expectations.model import Invariant, Severity
-from expectations.prose import line, lines
+from tidegauge.expectations.invariants.shared.answers import LEADERSHIP, OUTSIDE, unless_sound
+from tidegauge.expectations.model import Invariant, Severity
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="L03",

@@ -1,9 +1,9 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.answers import OTHER_VALUE, unless_sound
-from expectations.model import Invariant, Severity
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.answers import OTHER_VALUE, unless_sound
+from tidegauge.expectations.model import Invariant, Severity
+from tidegauge.expectations.prose import line, lines
 
 _ELECTED_LATER: Final = f"{OTHER_VALUE} OR answered_before > recomputed_highest"
 

@@ -1,7 +1,7 @@
-from expectations.evidence import Evidence
-from expectations.invariants.shared.answers import OTHER_VALUE, unless_sound
-from expectations.model import Invariant, Severity
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.answers import OTHER_VALUE, unless_sound
+from tidegauge.expectations.model import Invariant, Severity
+from tidegauge.expectations.prose import line, lines
 
 INVARIANT = Invariant(
     code="L07",

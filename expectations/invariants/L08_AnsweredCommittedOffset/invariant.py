@@ -1,9 +1,9 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.answers import NO_COORDINATOR, unless_sound
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.answers import NO_COORDINATOR, unless_sound
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _COMMIT_OUTSIDE: Final = line("""
     CASE WHEN recomputed_lowest IS NULL THEN answered_before IS NOT NULL AND answered_after IS NOT NULL

@@ -1,9 +1,9 @@
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.answers import LEADERSHIP, OUTSIDE, unless_sound
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import line, lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.answers import LEADERSHIP, OUTSIDE, unless_sound
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import line, lines
 
 _PRODUCER_OUTSIDE: Final = line(f"""
     CASE WHEN cardinality(recomputed_values) = 0 THEN answered_before IS NOT NULL ELSE coalesce({OUTSIDE}, false)

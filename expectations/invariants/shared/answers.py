@@ -7,9 +7,9 @@ unless the files agree with the answers all the same.
 
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.model import Unknown
-from expectations.prose import line
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.model import Unknown
+from tidegauge.expectations.prose import line
 
 OUTSIDE: Final = "(answered_before > recomputed_highest OR answered_after < recomputed_lowest)"
 OTHER_VALUE: Final = line("""

@@ -6,8 +6,8 @@ forced to disk; only the latter are lost. A snapshot of headers has no records, 
 
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.model import Unknown
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.model import Unknown
 
 DAMAGED_TAIL: Final = "crc_errors_in_tail AND NOT clean_shutdown AND last_offset >= coalesce(recovery_point_offset, 0)"
 """The log's last batch fails its checksum, and nothing says that it had ever been forced to disk."""

@@ -5,7 +5,7 @@ In: the columns that name their subjects. Out: templates for `Invariant.next`.
 
 from typing import Final
 
-from expectations.prose import line
+from tidegauge.expectations.prose import line
 
 DUMP_TRANSACTION_LOG: Final = (
     "bin/kafka-dump-log.sh --transaction-log-decoder --files {topic}-{partition}/00000000000000000000.log"

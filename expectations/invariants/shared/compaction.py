@@ -6,8 +6,8 @@ differ in every byte and mean the same.
 
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.model import Unknown
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.model import Unknown
 
 KEYS_COMPARED: Final = "coalesce(key_incomparable_reason, '') NOT IN ('not compacted', 'no common range')"
 NO_TIME: Final = Unknown(

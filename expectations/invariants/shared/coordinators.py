@@ -6,8 +6,8 @@ in a history.
 
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.model import Unknown
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.model import Unknown
 
 NAMES_HASHED: Final = Unknown(
     reason="names were hashed when the snapshot was taken, so that nobody can tell the key's hash",

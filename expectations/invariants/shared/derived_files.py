@@ -7,8 +7,8 @@ preallocated, and not cut when the log is, and what that leaves behind is no bre
 
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.model import Unknown
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.model import Unknown
 
 MAY_BE_NEWER_THAN_THE_LOG: Final = "NOT broker_quiet AND NOT coalesce(checkpoint_older_than_log, false)"
 """A checkpoint read before the log cannot exceed it; read after it, or at an unknown time, it can."""

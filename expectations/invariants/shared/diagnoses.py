@@ -5,8 +5,8 @@ In: the causes there are. Out: `Rule`s, for `Invariant.diagnosis`. Who names one
 
 from typing import Final
 
-from expectations.causes import Believe, Rule
-from expectations.prose import line
+from tidegauge.expectations.causes import Believe, Rule
+from tidegauge.expectations.prose import line
 
 _UNCLEAN: Final = ("K07", "D18")
 ROTTED_TOO: Final = Rule(

@@ -7,9 +7,9 @@ is unknown there when it looks wrong.
 
 from typing import Final
 
-from expectations.invariants.shared.lacking import CLEANED_END_UNTOLD
-from expectations.model import Unknown
-from expectations.prose import line
+from tidegauge.expectations.invariants.shared.lacking import CLEANED_END_UNTOLD
+from tidegauge.expectations.model import Unknown
+from tidegauge.expectations.prose import line
 
 SOMETHING_TO_COMPARE: Final = "coalesce(incomparable_reason, '') NOT IN ('no batches', 'no common range')"
 COMPACTED: Final = (

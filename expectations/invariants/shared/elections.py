@@ -7,7 +7,7 @@ broker.
 
 from typing import Final
 
-from expectations.prose import line
+from tidegauge.expectations.prose import line
 
 IN_SYNC_THEN: Final = (
     ("isr_then", "CASE WHEN cardinality(isr_before_election) > 0 THEN isr_before_election END"),

@@ -6,10 +6,10 @@ copied anew is not.
 
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.invariants.shared.elections import IN_SYNC_THEN
-from expectations.model import Unknown
-from expectations.prose import line
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.invariants.shared.elections import IN_SYNC_THEN
+from tidegauge.expectations.model import Unknown
+from tidegauge.expectations.prose import line
 
 _UNTOLD_BEFORE: Final = "continuity IN ('missing before', 'unread before', 'not captured before')"
 SAME_REPLICA: Final = f"(continuity IN ('same', 'missing', 'unread', 'not captured') OR {_UNTOLD_BEFORE})"

@@ -6,9 +6,9 @@ whose directory is gone not excepted.
 
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.model import Unknown
-from expectations.prose import line
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.model import Unknown
+from tidegauge.expectations.prose import line
 
 SHORT: Final = "follower_log_end_offset < known_high_watermark"
 GONE: Final = "NOT present AND known_high_watermark > coalesce(log_start_offset, 0)"

@@ -6,8 +6,8 @@ of an older run, says nothing, and is no reason.
 
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.model import Unknown
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.model import Unknown
 
 NO_METADATA_LOG: Final = Unknown(
     reason="metadata log not in the copy", evidence=Evidence.METADATA_LOG, when="metadata_log_captured IS FALSE"

@@ -6,7 +6,7 @@ partition's first record and the metadata snapshots say what it must come to.
 
 from typing import Final
 
-from expectations.model import Severity
+from tidegauge.expectations.model import Severity
 
 RECORD_STANDS: Final = "Record {metadata_offset} stands in {path}, node {node_id}'s copy of the metadata log."
 DELETED: Final = ((Severity.INFO, "topic_deleted"),)

@@ -6,8 +6,8 @@ sound.
 
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.model import Unknown
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.model import Unknown
 
 CLEANED: Final = Unknown(reason="compacted", evidence=None, when="ever_compacted AND explained_gaps > 0")
 """The cleaner removes batches, and with them the evidence whether others were lost before it came."""

@@ -5,8 +5,8 @@ In: the columns of `remote_segments`. Segments may overlap and wait for their de
 
 from typing import Final
 
-from expectations.evidence import Evidence
-from expectations.model import Unknown
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.model import Unknown
 
 COPIED: Final = "state = 'COPY_SEGMENT_FINISHED'"
 NO_METADATA: Final = Unknown(

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-OURS = ("expectations", "kafka_log", "sim_engine", "snapshots", "spark_jobs", "sql", "tests", "tidegauge")
+OURS = ("tests", "tidegauge")
 
 
 class _Absent(importlib.abc.MetaPathFinder):

@@ -4,8 +4,8 @@ import subprocess
 import sys
 
 EVERYDAY = (
-    "tidegauge.cli", "tidegauge.audit", "spark_jobs.evaluate", "expectations.agreement", "expectations.data_docs",
-    "expectations.verdicts", "expectations.gx",
+    "tidegauge.cli.main", "tidegauge.audit.steps", "tidegauge.audit.evaluate", "tidegauge.expectations.agreement",
+    "tidegauge.expectations.data_docs", "tidegauge.expectations.verdicts", "tidegauge.expectations.gx",
 )  # fmt: skip
 
 
@@ -16,6 +16,6 @@ def test_what_does_not_judge_does_not_import_the_library() -> None:
 
 
 def test_what_judges_is_imported_without_a_word() -> None:
-    program = "import expectations.gx.validation, sys; print('great_expectations' in sys.modules)"
+    program = "import tidegauge.expectations.gx.validation, sys; print('great_expectations' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300)
     assert (done.stdout, done.stderr) == ("True\n", "")

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from expectations.gx.project import write
-from expectations.gx.suites import plain_suites, suites
-from expectations.registry import CATALOGUE
-from spark_jobs import store
 from tests.conftest import Golden
 from tests.console.filling import publish_capture
-from tidegauge.postgres import EmbeddedPostgres
+from tidegauge import store
+from tidegauge.embedded.postgres import EmbeddedPostgres
+from tidegauge.expectations.gx.project import write
+from tidegauge.expectations.gx.suites import plain_suites, suites
+from tidegauge.expectations.registry import CATALOGUE
 
 STRANGER = Path(__file__).with_name("strangers_process.py")
 CLUSTER = "it's: {odd}, 100% :name $HOME \\ ü"

@@ -7,9 +7,9 @@ from typing import Any
 import great_expectations as gx
 import pytest
 
-from expectations.errors import EvaluationError
-from expectations.gx.suites import plain_suites, suites
-from expectations.registry import CATALOGUE, by_relation
+from tidegauge.expectations.errors import EvaluationError
+from tidegauge.expectations.gx.suites import plain_suites, suites
+from tidegauge.expectations.registry import CATALOGUE, by_relation
 
 
 @pytest.mark.parametrize(

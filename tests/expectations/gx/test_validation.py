@@ -8,11 +8,11 @@ import great_expectations as gx
 import pytest
 import sqlalchemy as sa
 
-from expectations.agreement import Validation
-from expectations.errors import EvaluationError
-from expectations.gx import validation
-from expectations.gx.validation import validate
-from expectations.model import Invariant, Severity
+from tidegauge.expectations.agreement import Validation
+from tidegauge.expectations.errors import EvaluationError
+from tidegauge.expectations.gx import validation
+from tidegauge.expectations.gx.validation import validate
+from tidegauge.expectations.model import Invariant, Severity
 
 INVARIANT = Invariant(
     code="X01",

@@ -9,7 +9,11 @@ import sqlalchemy as sa
 from click.testing import CliRunner
 from numpy.typing import NDArray
 
-from sim_engine.explore.layout import (
+from tests.sim_engine.explore.plain_model import PlainModel, Replica, State, breaks_strong_isr, reachable
+from tests.spark_jobs.judging import Judge
+from tests.spark_jobs.pipeline import derived
+from tidegauge.cli.main import main
+from tidegauge.sim_engine.explore.layout import (
     END,
     ENTRIES,
     EPOCH,
@@ -24,19 +28,15 @@ from sim_engine.explore.layout import (
     Constants,
     Layout,
 )
-from sim_engine.explore.render_state import disks_of
-from sim_engine.explore.rules import Action, Model
-from sim_engine.explore.search import Exploration, Explorer
-from sim_engine.explore.state_truth import violations
-from sim_engine.explore.story import portrait, tell
-from sim_engine.rendering import truth_schema
-from sim_engine.rendering.write_snapshot import write_snapshot
-from snapshots.errors import SnapshotError
-from snapshots.manifest import Consistency
-from tests.sim_engine.explore.plain_model import PlainModel, Replica, State, breaks_strong_isr, reachable
-from tests.spark_jobs.judging import Judge
-from tests.spark_jobs.pipeline import derived
-from tidegauge.cli import main
+from tidegauge.sim_engine.explore.render_state import disks_of
+from tidegauge.sim_engine.explore.rules import Action, Model
+from tidegauge.sim_engine.explore.search import Exploration, Explorer
+from tidegauge.sim_engine.explore.state_truth import violations
+from tidegauge.sim_engine.explore.story import portrait, tell
+from tidegauge.sim_engine.rendering import truth_schema
+from tidegauge.sim_engine.rendering.write_snapshot import write_snapshot
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.manifest import Consistency
 
 
 def constants(replicas: int, log_size: int, records: int, epochs: int) -> Constants:

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from snapshots.errors import SnapshotError
-from spark_jobs import store
-from tests.spark_jobs.store.test_dated_ahead import claim
-from tests.spark_jobs.store.test_identity import OTHER, OURS, audited
+from tests.store.test_dated_ahead import claim
+from tests.store.test_identity import OTHER, OURS, audited
 from tests.tidegauge.alerts.receivers import Web, web
 from tests.tidegauge.alerts.test_send import NOW, alerting, hook, words
+from tidegauge import store
 from tidegauge.alerts.send import send
+from tidegauge.snapshots.errors import SnapshotError
 
 
 @pytest.fixture(scope="module")

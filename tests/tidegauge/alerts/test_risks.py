@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from spark_jobs import store
-from spark_jobs.fact_files import relation_table
 from tests.tidegauge.alerts.receivers import Web, web
 from tests.tidegauge.alerts.test_send import NOW, alerting, told
+from tidegauge import store
 from tidegauge.alerts.config import AlertsFileError
+from tidegauge.derivation.fact_files import relation_table
 
 Audit = Callable[..., datetime]
 FAILING = {"now": [], "broker": [1], "brokers": [1, 2]}

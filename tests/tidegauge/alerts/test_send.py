@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import requests
 
-from spark_jobs import store
 from tests.console.filling import publish_capture
 from tests.tidegauge.alerts.receivers import Mail, Web, mail, web
+from tidegauge import store
 from tidegauge.alerts.config import Alerting, parsed
 from tidegauge.alerts.send import ChannelError, send
 from tidegauge.alerts.send import test as tell_all

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from expectations.registry import CATALOGUE
 from tests.expectations.test_cases import FOLDERS
-from tidegauge.cli import main
+from tidegauge.cli.main import main
 from tidegauge.dev.new_invariant import FILL_IN, SKELETON
+from tidegauge.expectations.registry import CATALOGUE
 
 ROOT = Path(__file__).parents[3]
 # Put together, since no code may be named that nobody judges (tests/repo).
@@ -23,9 +23,9 @@ CODE, NAME = "D" + "99", "LeaderHoldsRecords"
 FOLDER = f"expectations/invariants/{CODE}_{NAME}"
 
 INVARIANT = '''
-from expectations.evidence import Evidence
-from expectations.model import Invariant, Severity, Unknown
-from expectations.prose import lines
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.model import Invariant, Severity, Unknown
+from tidegauge.expectations.prose import lines
 
 INVARIANT = Invariant(
     code="CODE",
@@ -65,8 +65,8 @@ RENDERED = """
 import json
 import great_expectations as gx
 import invariant_pages
-from expectations.registry import CATALOGUE
-from expectations.gx.suites import suites
+from tidegauge.expectations.registry import CATALOGUE
+from tidegauge.expectations.gx.suites import suites
 
 gx.get_context(mode="ephemeral")
 members = suites()["replicas"].expectations

@@ -7,11 +7,11 @@ import os
 
 import pytest
 
-from sim_engine.explore.layout import Constants
-from sim_engine.explore.rules import Model
-from sim_engine.explore.search import Explorer
-from spark_jobs.store import migrate
 from tidegauge.scoring.explored import Explored, explored, table
+from tidegauge.sim_engine.explore.layout import Constants
+from tidegauge.sim_engine.explore.rules import Model
+from tidegauge.sim_engine.explore.search import Explorer
+from tidegauge.store import migrate
 
 pytestmark = pytest.mark.slow
 

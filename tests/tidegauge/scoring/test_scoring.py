@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from expectations.registry import CATALOGUE
-from kafka_log.types import TopicPartition
-from sim_engine.scenarios.registry import SCENARIOS
-from sim_engine.scenarios.scenario import Finding, LostRange
-from snapshots.errors import SnapshotError
-from tidegauge.cli import main
+from tidegauge.cli.main import main
+from tidegauge.expectations.registry import CATALOGUE
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.scoring.cases import Case, Fault, Loss, load, save, scenario_cases
 from tidegauge.scoring.marks import Marks, mark
 from tidegauge.scoring.run import Batch
 from tidegauge.scoring.score import Score, counted, from_json
 from tidegauge.scoring.table import tables
+from tidegauge.sim_engine.scenarios.registry import SCENARIOS
+from tidegauge.sim_engine.scenarios.scenario import Finding, LostRange
+from tidegauge.snapshots.errors import SnapshotError
 
 ORDERS = TopicPartition("orders", 0)
 ROT = Fault(kind="bit-flip", findings=(Finding(code="A03", partition=ORDERS, broker_id=2),))

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
-from snapshots.errors import SnapshotError
 from tidegauge.scoring.cases import load
 from tidegauge.scoring.run import CASES, SCORE, TABLE, Batch, audited, publish, score, simulate
 from tidegauge.scoring.score import Score
+from tidegauge.snapshots.errors import SnapshotError
 
 pytestmark = pytest.mark.slow
 

@@ -5,13 +5,13 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from expectations.causes import CAUSES
 from tidegauge.console.callers import LONGEST_NAME, Caller
 from tidegauge.console.database import Row, Store
 from tidegauge.console.figures import Figure, figure
 from tidegauge.console.reading import breaches
 from tidegauge.console.refusal import RefusalError, not_found
 from tidegauge.console.web import Asked, Page, add_page
+from tidegauge.expectations.causes import CAUSES
 
 BREACH_COLUMNS: Final = (
     "cluster", "breach_id", "state", "code", "name", "severity", "subject", "start_offset", "end_offset", "records",

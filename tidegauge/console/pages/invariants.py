@@ -5,8 +5,6 @@ from typing import Any
 from fastapi import APIRouter
 from markupsafe import Markup
 
-from expectations.data_docs import FAMILIES, runbook_html
-from expectations.registry import CATALOGUE
 from tidegauge.console.database import Row
 from tidegauge.console.figures import figure
 from tidegauge.console.pages.breaches import BREACH_COLUMNS
@@ -14,6 +12,8 @@ from tidegauge.console.pages.charts import over_time
 from tidegauge.console.reading import breaches
 from tidegauge.console.refusal import not_found
 from tidegauge.console.web import Asked, Page, add_page
+from tidegauge.expectations.data_docs import FAMILIES, runbook_html
+from tidegauge.expectations.registry import CATALOGUE
 
 _STATUS_COLUMNS = (
     "code", "cluster", "captured_at", "run_id", "verdict", "severity", "checked", "breached", "unknown", "reasons",

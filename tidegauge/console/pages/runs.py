@@ -2,12 +2,12 @@
 
 from fastapi import APIRouter
 
-from expectations.registry import CATALOGUE
 from tidegauge.console.figures import figure
 from tidegauge.console.pages.cluster import LOSS_COLUMNS
 from tidegauge.console.reading import clusters, runs
 from tidegauge.console.refusal import not_found
 from tidegauge.console.web import Asked, Page, add_page
+from tidegauge.expectations.registry import CATALOGUE
 
 _RUN_COLUMNS = (
     "cluster", "run_id", "snapshot_id", "captured_at", "ruleset_version", "is_current", "critical", "warning", "info",

@@ -1,0 +1,397 @@
+"""The evaluate and publish steps: facts into the store, verdicts out of it, a report, and one switch at the end.
+
+In: `facts/` and `coverage.json` of each snapshot of a run directory. Out: a `report.json`, `data_docs/` and a published
+run of each. The rule that must hold: nobody sees a run before `publish`; Great Expectations and the counting queries
+must agree on every run, or there is no verdict.
+
+Snapshots are judged together: one counting query a relation and one validation, over the rows of all their runs. Of a
+small snapshot what takes time is asking, not counting.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+
+from tidegauge import store
+from tidegauge.derivation.fact_files import batches_of, read_relation
+from tidegauge.expectations import errors as expectation_errors
+from tidegauge.expectations.agreement import Validation, confirm
+from tidegauge.expectations.data_docs import pages_of
+from tidegauge.expectations.diagnosis import Copies, Place, diagnose
+from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.model import Invariant, Severity
+from tidegauge.expectations.registry import CATALOGUE, RULESET_VERSION, by_relation
+from tidegauge.expectations.verdicts import Breach, InvariantResult, breach_query, count_query, explain, fold, results
+from tidegauge.relations import LOSSES, RELATIONS
+from tidegauge.runs import report_file
+from tidegauge.runs.errors import EvaluationError, StoreError
+from tidegauge.runs.failures import is_its_own
+from tidegauge.runs.look import Look
+from tidegauge.runs.missing_evidence import missing_in, told_coverage
+from tidegauge.runs.run import AuditedSnapshot, Run
+from tidegauge.runs.survivors import going_on
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.manifest import Source
+from tidegauge.snapshots.whole_files import write_whole
+
+SCHEMA_VERSION: Final = 1
+JUDGED_TOGETHER: Final = 2500
+"""Runs that are counted and validated at once. Each holds a lock, and a store has room for some 7,000."""
+
+Progress = Callable[[str], None]
+
+NOTHING_MISSING: Final[Mapping[str, Mapping[Evidence, int]]] = {}
+_STAGED: Final = "staged.json"
+_OPEN_TRANSACTIONS_TOLD: Final = 1000
+_RISKS_TOLD: Final = 2000
+_OPEN_TRANSACTION: Final = (
+    "topic",
+    "partition",
+    "producer_id",
+    "producer_epoch",
+    "transactional_id",
+    "first_offset",
+    "last_offset",
+    "first_timestamp_ms",
+    "coordinator_state",
+    "hanging",
+)
+_SEVERITIES: Final = tuple(s.value for s in Severity)
+_CAPTURED: Final = """
+SELECT run_id, topic, partition, captured_replicas FROM tidegauge.partitions WHERE run_id = ANY(:run_ids)
+"""
+
+
+def evaluate(run: Run, url: str, *, progress: Progress = lambda _: None) -> None:
+    """Stages the facts, judges them in Postgres, writes reports and data docs. Raises StoreError; and what the
+    snapshots failed of, EvaluationError among it, where none is left.
+    """
+    store.migrate(url)
+    run.failures.begin("evaluate")
+    left = going_on(run)
+    for at in range(0, len(left.snapshots), JUDGED_TOGETHER):
+        together = left.snapshots[at : at + JUDGED_TOGETHER]
+        progress(f"evaluate: {_named(together)}")
+        _evaluate_or_note(together, run, url)
+    going_on(run)
+
+
+def _evaluate_or_note(snapshots: Sequence[AuditedSnapshot], run: Run, url: str) -> None:
+    """Judges snapshots together; where that fails, by halves, until it is known which of them it is."""
+    try:
+        _evaluate(snapshots, run, url)
+    except Exception as error:
+        if not is_its_own(error, None):
+            raise
+        if len(snapshots) == 1:
+            run.failures.note("evaluate", snapshots[0].key, error)
+            return
+        middle = len(snapshots) // 2
+        for half in (snapshots[:middle], snapshots[middle:]):
+            _evaluate_or_note(half, run, url)
+
+
+def _named(snapshots: Sequence[AuditedSnapshot]) -> str:
+    return snapshots[0].key if len(snapshots) == 1 else f"{len(snapshots)} snapshots"
+
+
+def _evaluate(snapshots: Sequence[AuditedSnapshot], run: Run, url: str) -> None:
+    """Snapshots judged together: each staged under its own run, all counted by the same queries, one validation."""
+    _forget_earlier_try(snapshots, url)
+    run_ids = store.open_runs(url, [_new_run(snapshot, run) for snapshot in snapshots])
+    by_run = dict(zip(run_ids, snapshots, strict=True))
+    try:
+        for name in RELATIONS:
+            if name in run.look.relations():
+                store.stage_together(url, name, {i: batches_of(s.target / "facts", name) for i, s in by_run.items()})
+        missing = {run_id: missing_in(_coverage(snapshot)) for run_id, snapshot in by_run.items()}
+        judged = judge(url, run_ids, run.look.judged(), missing=missing)
+        for run_id, snapshot in by_run.items():
+            report = _report(snapshot, run, run_id, judged[run_id])
+            report_file.keep_judged(snapshot.target, report)
+            if run.data_docs:
+                _write_pages(snapshot.target / "data_docs", pages_of(report, judged[run_id].validations))
+            report_file.write(snapshot.target / _STAGED, {"run_id": run_id})
+        store.mark_judged(url, *run_ids)
+    except BaseException:
+        store.discard(url, *run_ids)
+        raise
+
+
+def _write_pages(folder: Path, pages: Iterable[tuple[str, str]]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, page in pages:
+        write_whole(folder / name, page)
+
+
+def _forget_earlier_try(snapshots: Sequence[AuditedSnapshot], url: str) -> None:
+    """Gives up what this very step left when it ran here before: nobody would ever publish it."""
+    left = [snapshot for snapshot in snapshots if (snapshot.target / _STAGED).exists()]
+    store.discard(url, *(_staged_run(snapshot) for snapshot in left))
+    for snapshot in left:
+        (snapshot.target / _STAGED).unlink()
+    for snapshot in snapshots:
+        report_file.forget(snapshot.target)
+
+
+def _new_run(snapshot: AuditedSnapshot, run: Run) -> store.NewRun:
+    manifest = snapshot.manifest
+    captured = _coverage(snapshot)["captured_at_ms"]
+    return store.NewRun(
+        key=store.RunKey(cluster=manifest.cluster, snapshot_id=manifest.snapshot_id, ruleset_version=RULESET_VERSION),
+        consistency=manifest.consistency.value,
+        source=manifest.source.value,
+        started_at=datetime.fromtimestamp(run.started_at_ms / 1000, UTC),
+        captured_at=datetime.fromtimestamp(captured / 1000, UTC) if captured is not None else None,
+        previous_snapshot_id=_previous_id(snapshot),
+        place=str(snapshot.root.absolute() if isinstance(snapshot.root, Path) else snapshot.root),
+        cluster_id=manifest.cluster_id or None,
+    )
+
+
+def _coverage(snapshot: AuditedSnapshot) -> dict[str, Any]:
+    """What the derive step read of it, and what it did not."""
+    coverage: dict[str, Any] = json.loads((snapshot.target / "coverage.json").read_text(encoding="utf-8"))
+    return coverage
+
+
+def _previous_id(snapshot: AuditedSnapshot) -> str | None:
+    return snapshot.previous.manifest.snapshot_id if snapshot.previous is not None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What Great Expectations and our own queries say of one run: the same."""
+
+    verdicts: tuple[InvariantResult, ...]
+    breaches: tuple[Breach, ...]
+    validations: Mapping[str, Validation]
+
+
+def judge(
+    url: str,
+    run_ids: Sequence[str],
+    invariants: Sequence[Invariant] = tuple(CATALOGUE.values()),
+    *,
+    missing: Mapping[str, Mapping[Evidence, int]] = NOTHING_MISSING,
+) -> Mapping[str, Judged]:
+    """Judges what is staged under runs, by our own queries and by Great Expectations. Raises StoreError, and
+    EvaluationError where the two do not agree. `missing`: by run, the evidence that its snapshot lacks.
+    """
+    from tidegauge.expectations.gx.validation import (
+        validate,
+    )  # seconds; whoever wants no verdict does not wait for them
+
+    try:
+        validations = validate(url, run_ids, invariants=invariants)
+        judged = _judge(url, run_ids, invariants, validations, missing)
+        for run_id in run_ids:
+            confirm(judged[run_id].verdicts, validations[run_id])
+    except expectation_errors.EvaluationError as error:
+        raise EvaluationError(str(error)) from error
+    except ConnectionError as error:  # Great Expectations' word for a store that went away
+        raise StoreError(f"The store went away while the invariants were evaluated: {error}. Try again.") from error
+    return judged
+
+
+def _judge(
+    url: str,
+    run_ids: Sequence[str],
+    judged: Sequence[Invariant],
+    validations: Mapping[str, Mapping[str, Validation]],
+    missing: Mapping[str, Mapping[Evidence, int]],
+) -> Mapping[str, Judged]:
+    verdicts: dict[str, list[InvariantResult]] = {run_id: [] for run_id in run_ids}
+    breaches: dict[str, list[Breach]] = {run_id: [] for run_id in run_ids}
+    with store.connect(url, "evaluate the invariants") as connection:
+        for relation, invariants in by_relation(judged).items():
+            counts = {row["run_id"]: row for row in _rows(connection, count_query(relation, invariants), run_ids)}
+            breached = set()
+            for run_id in run_ids:
+                found = results(invariants, counts.get(run_id), missing.get(run_id, {}))
+                verdicts[run_id] += found
+                breached |= {r.code for r in found if r.breached}
+            for invariant in invariants:
+                if invariant.code in breached:
+                    for row in _rows(connection, breach_query(invariant), run_ids):
+                        breaches[row["run_id"]].append(explain(invariant, row))
+        copies = _copies(connection, [run_id for run_id in run_ids if breaches[run_id]])
+    return {
+        run_id: Judged(
+            verdicts=tuple(sorted(verdicts[run_id], key=lambda r: r.code)),
+            breaches=diagnose(fold(breaches[run_id], CATALOGUE), copies.get(run_id, {})),
+            validations=validations[run_id],
+        )
+        for run_id in run_ids
+    }
+
+
+def _copies(connection: Any, run_ids: Sequence[str]) -> Mapping[str, Mapping[Place, Copies]]:
+    """Which replicas of each partition were captured, by run."""
+    found: dict[str, dict[Place, Copies]] = {run_id: {} for run_id in run_ids}
+    if run_ids:
+        for row in _rows(connection, _CAPTURED, run_ids):
+            copies = Copies(captured=frozenset(row["captured_replicas"] or ()))
+            found[row["run_id"]][row["topic"], row["partition"]] = copies
+    return found
+
+
+def _rows(connection: Any, query: str, run_ids: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    """The rows of one query, by column. `:run_ids` is the queries' only parameter; psycopg2 minds every other %."""
+    with connection.cursor() as cursor:
+        cursor.execute(query.replace("%", "%%").replace(":run_ids", "%(run_ids)s"), {"run_ids": list(run_ids)})
+        names = [column.name for column in cursor.description]
+        for values in cursor:
+            yield dict(zip(names, values, strict=True))
+
+
+def _report(snapshot: AuditedSnapshot, run: Run, run_id: str, judged: Judged) -> dict[str, Any]:
+    manifest = snapshot.manifest
+    facts = snapshot.target / "facts"
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run": {
+            "run_id": run_id,
+            "cluster": manifest.cluster,
+            "snapshot_id": manifest.snapshot_id,
+            "previous_snapshot_id": _previous_id(snapshot),
+            "ruleset_version": RULESET_VERSION,
+            "started_at": _instant(run.started_at_ms),
+            "finished_at": _instant(time.time_ns() // 1_000_000),
+            "consistency": manifest.consistency.value,
+            "source": manifest.source.value,
+            **_restriction(run.look),
+        },
+        "coverage": told_coverage(_coverage(snapshot), judged.verdicts),
+        "invariants": [asdict(v) for v in judged.verdicts],
+        "breaches": [asdict(b) for b in judged.breaches],
+        "losses": _told(facts, LOSSES.name),
+        "open_transactions": _open_transactions(facts),
+        "postures": _told(facts, "postures"),
+        "risks": _risks(facts),
+    }
+
+
+def _restriction(look: Look) -> dict[str, Any]:
+    """What a restricted audit was asked for; nothing of one that looked at everything."""
+    if not look.is_restricted:
+        return {}
+    partitions = [f"{topic}-{partition}" for topic, partition in sorted(look.partitions)]
+    return {"restricted_to": {"partitions": partitions, "invariants": list(look.invariants)}}
+
+
+def _told(facts: Path, relation: str) -> list[dict[str, Any]]:
+    """A relation's rows as a report has them."""
+    common = {"cluster", "snapshot_id"}
+    return [
+        {name: value for name, value in row.items() if name not in common}
+        for row in read_relation(facts, relation).to_pylist()
+    ]
+
+
+def _risks(facts: Path) -> list[dict[str, Any]]:
+    """What failures would cost, the worst first: what is so now, then losses before refusals, one broker before two."""
+    rows = sorted(_told(facts, "risks"), key=_weight)
+    return rows[:_RISKS_TOLD]
+
+
+def _weight(risk: Mapping[str, Any]) -> tuple[object, ...]:
+    return (
+        risk["failure"] != "now",
+        not risk["losing"],
+        len(risk["brokers"]),
+        -risk["losing"],
+        -risk["unavailable"],
+        -risk["refusing"],
+        risk["topic"],
+        risk["brokers"],
+        risk["racks"],
+    )
+
+
+def _open_transactions(facts: Path) -> list[dict[str, Any]]:
+    """Open transactions: first those that their coordinator does not know, then the oldest. Consumers wait for them."""
+    rows = pq.read_table(facts / "transactions", columns=list(_OPEN_TRANSACTION), filters=[("outcome", "=", "open")])
+    found = sorted(rows.to_pylist(), key=lambda r: (not r["hanging"], r["first_timestamp_ms"] or 0))
+    return found[:_OPEN_TRANSACTIONS_TOLD]
+
+
+def _instant(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def publish(run: Run, url: str, *, progress: Progress = lambda _: None) -> None:
+    """Makes the evaluated runs visible, one by one. Each report then names the run that is: an equal one published
+    before stays.
+    """
+    run.failures.begin("publish")
+    staged = [(snapshot, _staged_run(snapshot)) for snapshot in going_on(run).snapshots]
+    store.keep(url, *(run_id for _, run_id in staged))
+    for snapshot, run_id in staged:
+        progress(f"publish: {snapshot.key}")
+        try:
+            _publish(snapshot, run_id, url)
+        except store.UnidentifiedError as error:
+            progress(f"not published: {error}")
+            report_file.keep_with(snapshot.target, "not_published", str(error))
+        except Exception as error:
+            run.failures.take("publish", snapshot.key, error)
+            store.discard(url, run_id)
+    _tell_other_names(going_on(run), url, progress)
+
+
+def _publish(snapshot: AuditedSnapshot, run_id: str, url: str) -> None:
+    report = report_file.read(report_file.at(snapshot.target))
+    visible = store.publish(
+        url,
+        run_id,
+        store.Report(
+            finished_at=datetime.fromisoformat(report["run"]["finished_at"]),
+            invariants=report["invariants"],
+            breaches=report["breaches"],
+            losses=report["losses"],
+            coverage=report["coverage"],
+        ),
+    )
+    report["run"]["run_id"] = visible
+    report_file.keep(snapshot.target, report)
+
+
+def _tell_other_names(run: Run, url: str, progress: Progress) -> None:
+    """A test copy may have a name of its own; whoever looks for all that is known of a cluster must know of both."""
+    captured = [s for s in run.snapshots if s.manifest.source is Source.CAPTURED]  # a seed's worlds share a cluster.id
+    others = store.shared_names(url, {s.manifest.cluster for s in captured})
+    for snapshot in captured:
+        if names := others.get(snapshot.manifest.cluster):
+            progress(f"publish: Warning: {snapshot.key} is of a cluster that is published as {', '.join(names)} too")
+            report_file.keep_with(snapshot.target, "same_cluster_as", list(names))
+
+
+def discard(run: Run, url: str) -> None:
+    """Gives up the staged runs, where nothing is to be published: the reports are all there is."""
+    left = going_on(run).snapshots
+    store.discard(url, *(_staged_run(snapshot) for snapshot in left))
+    for snapshot in left:
+        report_file.keep_as_judged(snapshot.target)
+
+
+def _staged_run(snapshot: AuditedSnapshot) -> str:
+    path = snapshot.target / _STAGED
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["run_id"])
+    except (OSError, ValueError, KeyError) as error:
+        raise SnapshotError(f"{path} is not there or not whole ({error}). Run the step evaluate first.") from error
+
+
+def worst_at_or_above(report: Mapping[str, Any], fail_on: str) -> bool:
+    """Whether any breach is as severe as `fail_on`, or more, or records may be lost; "never" is never reached."""
+    if fail_on not in _SEVERITIES:
+        return False
+    severe = _SEVERITIES[: _SEVERITIES.index(fail_on) + 1]
+    return any(b["severity"] in severe for b in report["breaches"]) or bool(report["losses"])

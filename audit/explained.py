@@ -1,0 +1,193 @@
+"""A breach with all that is known about it: from an audit's directory, or from a store.
+
+In: a breach id. Out: `Explained`. The rule that must hold: both ways give the same, but for what a store does not keep.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from tidegauge.expectations.model import Severity
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.location import local
+
+_SEVERITIES: Final = frozenset(severity.value for severity in Severity)
+Row = Mapping[str, Any]
+
+_BREACH: Final = """
+SELECT b.breach_id, b.code, b.name, b.severity, b.subject, b.start_offset, b.end_offset, b.records, b.explanation,
+       b.evidence, b.implied_by, b.next, b.points_to, coalesce(b.believe, '{}') AS believe, b.diagnosis,
+       b.last_seen_run
+FROM tidegauge.v_breach b WHERE b.breach_id = %s ORDER BY b.last_seen_at DESC LIMIT 1
+"""
+_CONSEQUENCES: Final = """
+SELECT breach_id, code, name, subject FROM tidegauge.finding
+WHERE run_id = %s AND implied_by = %s
+"""
+
+
+_TEXT_OR_NONE: Final = (str, type(None))
+_WHOLE_OR_NONE: Final = (int, type(None))
+_FIELDS: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "breach_id": str, "code": str, "name": str, "severity": str, "subject": dict, "explanation": str, "evidence": dict,
+    "implied_by": _TEXT_OR_NONE, "next": _TEXT_OR_NONE, "points_to": _TEXT_OR_NONE, "diagnosis": _TEXT_OR_NONE,
+    "believe": list,
+}  # fmt: skip
+"""What is told of a breach, as a report has it (`expectations.verdicts.Breach`)."""
+_OF_LATER: Final = frozenset({"points_to", "diagnosis", "believe"})
+"""Of which an older report has none."""
+_ANCHORS: Final = (
+    "metadata_offset", "unclean_election_offset", "newer_epoch", "leader_last_leader_epoch", "last_leader_epoch",
+)  # fmt: skip
+"""Numbers, of subject or evidence, by which a breach is found in the metadata log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """A breach with a report's keys, what follows from it, the metadata log on its partition and its brokers."""
+
+    breach: Row
+    consequences: Sequence[Row]
+    partition_changes: Sequence[Row] = ()
+    broker_changes: Sequence[Row] = ()
+
+
+def from_report(breach_id: str, directory: Path) -> Explained:
+    """The breach of that id in any report below the directory. Raises `SnapshotError` if there is none."""
+    reports = sorted(directory.glob("**/report.json"))
+    if not reports:
+        raise SnapshotError(f"{directory} holds no report.json. Name the --out directory of an audit.")
+    for path in reports:
+        breaches = _breaches_of(path)
+        for breach in breaches:
+            if breach["breach_id"] == breach_id:
+                return _with_facts(breach, breaches, path.parent / "facts")
+    raise SnapshotError(
+        f"{directory} holds no breach {breach_id}. Breach ids stand in brackets in what an audit prints, "
+        "and as breach_id in report.json."
+    )
+
+
+def _breaches_of(path: Path) -> Sequence[Row]:
+    """The breaches of a report. Raises `SnapshotError` for a file that is no report of ours."""
+    try:
+        report = json.loads(local(path.parent).joinpath(path.name).read_text(encoding="utf-8"))
+        breaches = report["breaches"]
+        if not isinstance(breaches, list):
+            raise TypeError("breaches must be a list")
+        for breach in breaches:
+            _check(breach)
+    except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise SnapshotError(
+            f"{path} is not a report that can be used ({type(error).__name__}: {error}). Name the --out directory of "
+            "an audit that went to its end, or audit the snapshot again."
+        ) from error
+    return breaches
+
+
+def _check(breach: Row) -> None:
+    """Raises `KeyError`, `TypeError` or `ValueError` for what is no breach as `expectations.verdicts.Breach` has it."""
+    told = {name: breach[name] for name in _FIELDS if name in breach or name not in _OF_LATER}
+    for name, value in told.items():
+        if not isinstance(value, _FIELDS[name]):
+            raise TypeError(f"{name} of a breach must not be a {type(value).__name__}")
+    if "points_to" in told:
+        _ = breach["believe"]
+    if breach["severity"] not in _SEVERITIES:
+        raise ValueError(f"{breach['severity']!r} is no severity")
+    for name in _ANCHORS:
+        for value in (breach["subject"].get(name), breach["evidence"].get(name)):
+            if not isinstance(value, _WHOLE_OR_NONE):
+                raise TypeError(f"{name} of a breach must not be a {type(value).__name__}")
+    _partition(breach["subject"])
+    _brokers(breach)
+
+
+def in_order(consequences: Iterable[Row]) -> list[Row]:
+    """By code, then by id: the same wherever they come from."""
+    return sorted(consequences, key=lambda b: (b["code"], b["breach_id"]))
+
+
+def _with_facts(breach: Row, breaches: Sequence[Row], facts: Path) -> Explained:
+    consequences = in_order(b for b in breaches if b["implied_by"] == breach["breach_id"])
+    place = _partition(breach["subject"])
+    if place is None:
+        return Explained(breach=breach, consequences=consequences, broker_changes=_of_brokers(facts, _brokers(breach)))
+    of_partition = (pc.field("topic") == place[0]) & (pc.field("partition") == place[1])
+    changes = _facts(facts, "partition_changes", of_partition)
+    concerned = {b for c in changes for b in c["replicas"]} | _brokers(breach)
+    return Explained(
+        breach=breach,
+        consequences=consequences,
+        partition_changes=changes,
+        broker_changes=_of_brokers(facts, concerned),
+    )
+
+
+def _of_brokers(facts: Path, brokers: Collection[int]) -> list[Row]:
+    return _facts(facts, "broker_changes", pc.field("broker_id").isin(sorted(brokers)))
+
+
+def _facts(facts: Path, relation: str, condition: pc.Expression) -> list[Row]:
+    """Rows of a relation; none where the facts were not kept beside the report."""
+    folder = facts / relation
+    if not folder.is_dir():
+        return []
+    try:
+        rows: list[Row] = ds.dataset(str(folder), format="parquet").to_table(filter=condition).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise SnapshotError(f"{folder} cannot be read ({error}). Audit the snapshot again.") from error
+    return rows
+
+
+def from_store(breach_id: str, url: str) -> Explained:
+    """The breach as the last run that saw it put it. Raises `SnapshotError` if no run has, `StoreError`."""
+    from tidegauge.store import by_column, connect, migrate
+
+    migrate(url)
+    with connect(url, f"explain {breach_id}") as connection, connection.cursor() as cursor:
+
+        def rows(query: str, *values: object) -> Sequence[Row]:
+            cursor.execute(query, values)
+            return by_column(cursor)
+
+        found = rows(_BREACH, breach_id)
+        if not found:
+            raise SnapshotError(
+                f"The store holds no breach {breach_id}. Breach ids stand in brackets in what an audit prints; "
+                "--report DIR looks in an audit's directory instead."
+            )
+        breach, run = found[0], found[0]["last_seen_run"]
+        changes: Sequence[Row] = ()
+        concerned = _brokers(breach)
+        if (place := _partition(breach["subject"])) is not None:
+            changes = rows(
+                "SELECT * FROM tidegauge.partition_changes WHERE run_id = %s AND topic = %s AND partition = %s",
+                *(run, *place),
+            )
+            concerned |= {b for c in changes for b in c["replicas"]}
+        return Explained(
+            breach=breach,
+            consequences=in_order(rows(_CONSEQUENCES, run, breach_id)),
+            partition_changes=changes,
+            broker_changes=rows(
+                "SELECT * FROM tidegauge.broker_changes WHERE run_id = %s AND broker_id = ANY(%s)",
+                *(run, sorted(concerned)),
+            ),
+        )
+
+
+def _partition(subject: Mapping[str, Any]) -> tuple[str, int] | None:
+    topic, partition = subject.get("topic"), subject.get("partition")
+    return (topic, int(partition)) if topic is not None and partition is not None else None
+
+
+def _brokers(breach: Row) -> set[int]:
+    named = (breach["subject"].get(name) for name in ("broker_id", "leader_id", "follower_id"))
+    return {int(broker) for broker in named if broker is not None}

@@ -1,0 +1,307 @@
+"""An audit from snapshots to a report: the five steps, in one process or one by one.
+
+In: snapshots and options. Out: report.json, facts/ and data_docs/ per snapshot, and a published run per snapshot. The
+rule that must hold: each step reads only what the one before it wrote to the run directory, so `tidegauge audit` and
+the Airflow DAG take the same road.
+
+    snapshot -> index -> derive -> evaluate -> publish
+"""
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tidegauge import settings
+from tidegauge.audit.dated_ahead import Met, kept
+from tidegauge.embedded.store_in_use import store_at
+from tidegauge.runs.look import EVERYTHING, Look
+from tidegauge.runs.run import NO_STORE, Run, load, new_run
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.signing import Trusted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AUTO: Final = "auto"
+BEFORE: Final = "before"
+SUBMITTED: Final = "submitted"
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditResult:
+    """The reports written, and the exit code they come to. `several`: more than one snapshot was to be audited."""
+
+    reports: tuple[Path, ...]
+    exit_code: int
+    several: bool = False
+
+
+def begin(
+    inputs: tuple[str, ...],
+    *,
+    out: Path,
+    fail_on: str,
+    store: str | None,
+    cluster: str | None = None,
+    previous: str | Mapping[str, str] | None = None,
+    data_docs: bool = True,
+    look: Look = EVERYTHING,
+    snapshots_root: str | None = None,
+    since: datetime | None = None,
+    trusted: Trusted | None = None,
+    progress: Progress = lambda _: None,
+    met: Met | None = None,
+) -> Run:
+    """The snapshot step: opens the snapshots and makes the run directory.
+
+    `previous` AUTO: each snapshot is compared with the one that was audited last before it, if any; BEFORE: with the
+    one that was captured last before `since`. A restricted `look` is published nowhere. `trusted`: by whose keys
+    snapshots have to be signed. `met` hears of snapshots that are dated in the future.
+    """
+    heard = met or Met(progress)
+    if previous == BEFORE and since is None:
+        raise SnapshotError("--previous before means before an interval: say where it begins, with --since INSTANT.")
+    if previous in (AUTO, BEFORE):
+        from tidegauge.audit.earlier import earlier_of
+
+        with store_at(store or settings.store_url()) as url:
+            previous = earlier_of(
+                inputs,
+                url=url,
+                cluster=cluster,
+                root=snapshots_root,
+                say=progress,
+                since=since if previous == BEFORE else None,
+                trusted=trusted,
+                met=heard,
+            )
+    run = new_run(
+        out,
+        inputs,
+        store_url=store or settings.store_url(),
+        fail_on=fail_on,
+        started_at_ms=time.time_ns() // 1_000_000,
+        cluster=cluster,
+        previous=previous,
+        data_docs=data_docs,
+        look=look,
+        trusted=trusted,
+        met=heard.add,
+    )
+    _say_failures(run, "snapshot", progress)
+    return run
+
+
+def step(name: str, run_dir: Path, *, progress: Progress) -> AuditResult | None:
+    """One later step of a run, in this process. A snapshot that fails is said, and raised by the last step, `publish`,
+    when the others are done.
+    """
+    run = load(run_dir)
+    match name:
+        case "index" | "derive":
+            with kept(_as_given(run.store_url), met_by=str(run_dir.absolute()), say=progress) as met:
+                _spark_step(name, run, settings.spark_master(), progress, met)
+            return None
+        case "evaluate":
+            with store_at(_as_given(run.store_url)) as url:
+                return _evaluate(run, url, progress)
+        case _:
+            with store_at(_as_given(run.store_url)) as url:
+                result = _publish(run, url, progress)
+            raise_failures(run)
+            return result
+
+
+def _as_given(address: str | None) -> str | None:
+    """The store of a run that another process began: `run.json` has no password, the environment may."""
+    from tidegauge.runs.store_address import with_secrets
+
+    return address if address is None or address == NO_STORE else with_secrets(address, settings.store_url())
+
+
+def raise_failures(run: Run) -> None:
+    """Raises what snapshots of a run failed of, or parts of them, if any did."""
+    from tidegauge.runs.survivors import failed_error, partly_failed_error
+
+    if run.failures.all():
+        raise failed_error(run)
+    if run.failures.parts():
+        raise partly_failed_error(run)
+
+
+def audit(
+    inputs: tuple[str, ...],
+    *,
+    out: Path,
+    fail_on: str,
+    store: str | None,
+    master: str | None,
+    progress: Progress,
+    cluster: str | None = None,
+    previous: str | Mapping[str, str] | None = None,
+    data_docs: bool = True,
+    look: Look = EVERYTHING,
+    snapshots_root: str | None = None,
+    since: datetime | None = None,
+    trusted: Trusted | None = None,
+    show: Callable[[AuditResult], None] = lambda _: None,
+    met: Met | None = None,
+) -> AuditResult:
+    """All steps in one process. Postgres and Great Expectations get ready while Spark starts and works.
+
+    `previous`: an earlier snapshot to compare with, or one for each of the inputs that it names. `master` SUBMITTED:
+    the session that spark-submit started for this very process. `show` gets the result, also where some of several
+    snapshots failed; what they failed of is raised then, when the others are published.
+    `met` hears of snapshots that are dated in the future.
+    """
+    from tidegauge.store import migrate
+
+    heard = met or Met(progress)
+    run = begin(
+        inputs,
+        out=out,
+        fail_on=fail_on,
+        store=store,
+        cluster=cluster,
+        previous=previous,
+        data_docs=data_docs,
+        look=look,
+        snapshots_root=snapshots_root,
+        since=since,
+        trusted=trusted,
+        progress=progress,
+        met=heard,
+    )
+    warm = _Warm()
+    with store_at(run.store_url) as url:
+        migrate(url)  # First: a store that cannot be reached is said before anything is read.
+        warm.start()
+        _spark_steps(run, master or settings.spark_master(), progress, heard)
+        warm.join()
+        _evaluate(run, url, progress)
+        result = _publish(run, url, progress)
+    show(result)
+    raise_failures(run)
+    return result
+
+
+class _Warm(threading.Thread):
+    """Imports what the later steps need while Spark works: Great Expectations alone takes seconds to import.
+
+    An import that fails is not hidden: the step that needs it imports again and fails there.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(name="warm-imports", daemon=True)
+
+    def run(self) -> None:
+        """Imports the evaluation."""
+        from contextlib import suppress
+
+        with suppress(ImportError):
+            import tidegauge.expectations.gx.validation  # noqa: F401
+
+
+def _spark_steps(run: Run, master: str, progress: Progress, met: Met) -> None:
+    with _session(master) as session:
+        _index(session, run, progress)
+        _derive(session, run, progress, met)
+
+
+def _spark_step(name: str, run: Run, master: str, progress: Progress, met: Met) -> None:
+    with _session(master) as session:
+        if name == "index":
+            _index(session, run, progress)
+        else:
+            _derive(session, run, progress, met)
+
+
+@contextmanager
+def _session(master: str) -> "Iterator[SparkSession]":
+    from tidegauge.spark_jobs.session import attach, start, stop
+
+    session = attach() if master == SUBMITTED else start(master)
+    try:
+        yield session
+    except Exception:
+        stop(session)
+        raise
+    # What is no Exception is a signal. It broke off a call to the JVM, whose answer the next call would take for its
+    # own: nothing is asked any more, the JVM ends with the process.
+    stop(session)
+
+
+def _index(session: "SparkSession", run: Run, progress: Progress) -> None:
+    from tidegauge.spark_jobs.jobs import index
+    from tidegauge.spark_jobs.session import spark_errors
+
+    progress(f"index: {sum(1 for _ in run.snapshots)} snapshot(s)")
+    with spark_errors("read the segments"):
+        index(session, run)
+    _say_failures(run, "index", progress)
+
+
+def _derive(session: "SparkSession", run: Run, progress: Progress, met: Met) -> None:
+    from tidegauge.spark_jobs.jobs import derive
+    from tidegauge.spark_jobs.session import spark_errors
+
+    progress("derive: facts")
+    try:
+        with spark_errors("derive the facts"):
+            derive(session, run)
+    finally:  # Where no snapshot is left, that is an error.
+        for failure in run.failures.all():
+            if failure.claim is not None:
+                met.add(failure.claim)
+    _say_failures(run, "derive", progress)
+
+
+def _evaluate(run: Run, url: str, progress: Progress) -> AuditResult:
+    from tidegauge.audit.evaluate import evaluate
+
+    evaluate(run, url, progress=progress)
+    _say_failures(run, "evaluate", progress)
+    return _result(run)
+
+
+def _publish(run: Run, url: str, progress: Progress) -> AuditResult:
+    from tidegauge.audit.evaluate import discard, publish
+
+    if run.look.is_restricted:
+        progress("not published: a look at some partitions or invariants is no verdict on the cluster")
+    if run.store_url == NO_STORE or run.look.is_restricted:
+        discard(run, url)
+    else:
+        publish(run, url, progress=progress)
+    shutil.rmtree(run.work, ignore_errors=True)
+    return _result(run)
+
+
+def _say_failures(run: Run, step: str, progress: Progress) -> None:
+    """Says at once which snapshots a step lost: the error comes when the others are done."""
+    for failure in run.failures.all():
+        if failure.step == step:
+            progress(f"{step}: {failure.snapshot} is left out: {failure.text}")
+    for failure in run.failures.parts():
+        if failure.step == step:
+            progress(f"{step}: {failure.part} of {failure.snapshot} counts as unread: {failure.text}")
+
+
+def _result(run: Run) -> AuditResult:
+    from tidegauge.audit.evaluate import worst_at_or_above
+    from tidegauge.runs import report_file
+    from tidegauge.runs.survivors import failed_snapshots, surviving
+
+    for snapshot in failed_snapshots(run):  # What an earlier run left there is not this one's.
+        report_file.forget(snapshot.target)
+    reports = tuple(report_file.at(s.target) for s in surviving(run).snapshots)
+    breached = any(worst_at_or_above(report_file.read(path), run.fail_on) for path in reports)
+    several = len(run.snapshots) > 1 or bool(run.failures.all())
+    return AuditResult(reports=reports, exit_code=1 if breached else 0, several=several)

@@ -1,0 +1,186 @@
+"""The coordinators' logs of a snapshot: each partition read from one broker's copy, and what all of them tell.
+
+In: the index step's rows of Kafka's internal topics, the metadata history. Out: `Coordinators`. The rule that must
+hold: one copy speaks for a partition: its leader's, or where there is none the one that goes furthest in the newest
+leader epoch. That is the last leader's, unless its disk was exchanged for an older one.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow.dataset as ds
+
+from tidegauge.facts.coordinators.commit_falls import CommitCourse
+from tidegauge.facts.coordinators.rows import CoordinatorLog, Decided, decisions_by_partition, reached_by_partition
+from tidegauge.facts.coordinators.share_history import PlacedShare
+from tidegauge.facts.coordinators.tables import CoordinatorTable, commit_courses, merge_tables, transaction_states
+from tidegauge.facts.metadata.history import MetadataHistory
+from tidegauge.facts.metadata.settings import Settings
+from tidegauge.facts.partitions.share_rows import LARGEST_DELIVERY_COUNT_LIMIT, share_row
+from tidegauge.facts.rows import PartitionKey, Row
+from tidegauge.kafka_log.coordinator_records import TransactionState
+from tidegauge.kafka_log.internal_topics import (
+    CONSUMER_OFFSETS,
+    REMOTE_LOG_METADATA,
+    SHARE_GROUP_STATE,
+    TRANSACTION_STATE,
+)
+from tidegauge.runs import own_pickles
+from tidegauge.runs.run import ReadSnapshot
+
+TOPICS: Final = (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, REMOTE_LOG_METADATA)
+_NO_EPOCH: Final = -1
+_DELIVERY_COUNT_LIMIT: Final = "group.share.max.delivery.count.limit"
+_ISOLATION_LEVEL: Final = ("share.isolation.level", "read_uncommitted")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinators:
+    """Every coordinator's log in one snapshot, and what they tell of each partition."""
+
+    logs: Sequence[CoordinatorLog]
+    transactions: Mapping[int, TransactionState]
+    decisions: Mapping[PartitionKey, tuple[Decided, ...]]
+    reached: Mapping[PartitionKey, Mapping[str, Mapping[int, int]]]
+    courses: Mapping[PartitionKey, Mapping[str, CommitCourse]]
+    shares: Mapping[PartitionKey, tuple[PlacedShare, ...]]
+    unplaced_shares: Sequence[PlacedShare]
+    """Of topics that the metadata log does not have."""
+
+    def tables(self, topic: str) -> list[CoordinatorTable]:
+        """The tables of a topic's partitions."""
+        return [log.table for log in self.logs if log.topic == topic]
+
+    def unreadable(self) -> set[str]:
+        """Topics of which a batch could not be read."""
+        return {log.topic for log in self.logs if log.table.unreadable}
+
+    def rows(self, *, snapshot_quiet: bool) -> Mapping[str, list[Row]]:
+        """The relations that no partition's task writes."""
+        known = bool(self._of(TRANSACTION_STATE))
+        groups = [r for log in self._of(CONSUMER_OFFSETS) for r in log.group_rows(self.transactions, known=known)]
+        shares = [share_row(s, snapshot_quiet=snapshot_quiet) for s in self.unplaced_shares]
+        return {"groups": groups, "share_states": shares}
+
+    def replaced_transaction_states(self) -> Mapping[str, TransactionState]:
+        """By transactional id, the state that its last record replaced, where the log still has that."""
+        histories = (log.table.history.transactional_ids for log in self._of(TRANSACTION_STATE))
+        return {name: h.replaced for each in histories for name, h in each.items() if h.replaced is not None}
+
+    def transactional_id_rows(self) -> tuple[Row, ...]:
+        """Of every transactional id; what only the partitions can tell of it is not there yet."""
+        return tuple(r for log in self._of(TRANSACTION_STATE) for r in log.transactional_id_rows())
+
+    def _of(self, topic: str) -> list[CoordinatorLog]:
+        return [log for log in self.logs if log.topic == topic]
+
+
+def read_coordinators(
+    snapshot: ReadSnapshot,
+    summaries: ds.Dataset,
+    history: MetadataHistory,
+    settings: Settings,
+    *,
+    epochs: Mapping[PartitionKey, Mapping[int, int]],
+    quiet_brokers: frozenset[int],
+    snapshot_quiet: bool,
+) -> Coordinators:
+    """Reads the coordinators' logs. `epochs`: the newest leader epoch of each copy that has one, by broker."""
+    logs = list(
+        _logs(snapshot, summaries, history, epochs=epochs, quiet_brokers=quiet_brokers, snapshot_quiet=snapshot_quiet)
+    )
+    states = [log for log in logs if log.topic == TRANSACTION_STATE]
+    limit = settings.of_brokers(_DELIVERY_COUNT_LIMIT, LARGEST_DELIVERY_COUNT_LIMIT)
+    names = {t.topic_id: t.name for t in history.topics.values() if not t.deleted}
+    placed: dict[PartitionKey, list[PlacedShare]] = defaultdict(list)
+    unplaced: list[PlacedShare] = []
+    for share in _shares([log for log in logs if log.topic == SHARE_GROUP_STATE], limit, settings):
+        topic = names.get(share.topic_id)
+        (unplaced if topic is None else placed[topic, share.partition]).append(share)
+    return Coordinators(
+        logs=logs,
+        transactions=transaction_states(log.table for log in states),
+        decisions=decisions_by_partition(states),
+        reached=reached_by_partition(log for log in logs if log.topic == CONSUMER_OFFSETS),
+        courses=commit_courses(log.table for log in logs if log.topic == CONSUMER_OFFSETS),
+        shares={key: tuple(of_partition) for key, of_partition in placed.items()},
+        unplaced_shares=unplaced,
+    )
+
+
+def _shares(logs: Iterable[CoordinatorLog], limit: int, settings: Settings) -> Iterator[PlacedShare]:
+    for log in logs:
+        for (group, topic_id, partition), history in sorted(log.table.history.shares.items()):
+            isolation = settings.of_group(group, *_ISOLATION_LEVEL)
+            yield PlacedShare(
+                group=group,
+                topic_id=topic_id,
+                partition=partition,
+                state_partition=log.partition,
+                expected_state_partition=log.place_of(f"{group}:{topic_id}:{partition}"),
+                names_hashed=log.names_hashed,
+                delivery_count_limit=limit,
+                read_committed=isolation.ever("read_committed") or (None if not isolation.reaches() else False),
+                broker_quiet=log.broker_quiet,
+                history=history,
+            )
+
+
+def _logs(
+    snapshot: ReadSnapshot,
+    summaries: ds.Dataset,
+    history: MetadataHistory,
+    *,
+    epochs: Mapping[PartitionKey, Mapping[int, int]],
+    quiet_brokers: frozenset[int],
+    snapshot_quiet: bool,
+) -> Iterator[CoordinatorLog]:
+    found = summaries.to_table(
+        columns=["topic", "partition", "broker_id", "base_offset", "valid_end_offset", "coordinator_records"],
+        filter=(ds.field("snapshot") == snapshot.key) & ds.field("topic").isin(list(TOPICS)),
+    ).to_pylist()
+    copies: dict[PartitionKey, dict[int, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for row in found:
+        if row["coordinator_records"] is not None:
+            copies[row["topic"], row["partition"]][row["broker_id"]].append(row)
+    for (name, partition), by_broker in sorted(copies.items()):
+        topic = history.topic_named(name)
+        state = topic.partitions.get(partition) if topic is not None else None
+        broker_id = speaker(
+            {b: max(r["valid_end_offset"] or 0 for r in rows) for b, rows in by_broker.items()},
+            epochs=epochs.get((name, partition), {}),
+            leader_id=state.leader_id if state is not None else None,
+            last_leader_id=state.last_leader_id if state is not None else None,
+        )
+        ordered = sorted(by_broker[broker_id], key=lambda r: r["base_offset"])
+        yield CoordinatorLog(
+            topic=name,
+            partition=partition,
+            broker_id=broker_id,
+            table=merge_tables(_table(snapshot, r["coordinator_records"]) for r in ordered),
+            partition_count=len(topic.partitions) if topic is not None else None,
+            names_hashed=snapshot.manifest.hashed_topics,
+            broker_quiet=snapshot_quiet or broker_id in quiet_brokers,
+            snapshot_quiet=snapshot_quiet,
+            metadata_log_captured=history.captured,
+        )
+
+
+def _table(snapshot: ReadSnapshot, kept: bytes) -> CoordinatorTable:
+    table: CoordinatorTable = own_pickles.loads(kept, where=f"What the step index kept of {snapshot.key}")
+    return table
+
+
+def speaker(
+    ends: Mapping[int, int], *, epochs: Mapping[int, int], leader_id: int | None, last_leader_id: int | None
+) -> int:
+    """The broker whose copy speaks for a partition. `ends`: where each copy ends; `epochs`: its newest leader epoch.
+
+    Without a leader it is the copy that goes furthest in the newest epoch, and of equals the last leader's. A last
+    leader whose log lacks the epoch that it led in has not the disk any more with which it was elected.
+    """
+    if leader_id is not None and leader_id in ends:
+        return leader_id
+    return max(sorted(ends), key=lambda b: (epochs.get(b, _NO_EPOCH), ends[b], b == last_leader_id))

@@ -1,0 +1,266 @@
+"""The index step: every segment of the snapshots read once, where Spark puts the task, into one row of summaries.
+
+In: `SegmentTask`s. Out: rows of `INDEX_SCHEMA`. The rule that must hold: a segment that cannot be read gives a row
+that says so; nothing is skipped silently; where the whole snapshot is not to be seen, no row is right. The bytes are
+read in one pass with bounded memory, but for Kafka's internal topics, whose records are decoded on the way.
+"""
+
+import json
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from tidegauge.runs import own_pickles
+from tidegauge.runs.failures import Failures
+from tidegauge.runs.mounts import must_see
+from tidegauge.snapshots.holes import read_written
+from tidegauge.snapshots.location import Location, location, open_bytes
+
+TARGET_PARTITION_BYTES: Final = 128 << 20
+"""Bytes that one Spark task reads, about."""
+
+INDEX_SCHEMA: Final = pa.schema(
+    [
+        ("snapshot", pa.string()),
+        ("broker_id", pa.int32()),
+        ("directory", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("path", pa.string()),
+        ("stored_path", pa.string()),
+        ("base_offset", pa.int64()),
+        ("size_bytes", pa.int64()),
+        ("valid_bytes", pa.int64()),
+        ("valid_end_offset", pa.int64()),
+        ("bytes_read", pa.int64()),
+        ("max_timestamp_ms", pa.int64()),
+        ("range_offsets", pa.list_(pa.int64())),
+        ("summaries", pa.list_(pa.binary())),
+        ("corruptions", pa.string()),
+        ("indexes", pa.string()),
+        ("records", pa.string()),
+        ("index_spacing", pa.string()),
+        ("coordinator_records", pa.binary()),
+        ("error", pa.string()),
+    ]
+)
+"""One row a segment. `snapshot` is the key among those audited together; `error` says why it could not be read.
+
+`path` is the log's and `stored_path` that of the file at hand, which is another one for a headers file. Sizes are the
+log's; `bytes_read` tells how much of the log is accounted for. `records` is null where there are none at hand.
+"""
+
+_LOG: Final = logging.getLogger(__name__)
+_LARGEST_ENTRY: Final = 12
+"""Bytes of an entry of .timeindex, which are more than one of .index has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentTask:
+    """One segment to read. Paths are below `root`; `cuts` are the producer snapshots' offsets inside it.
+
+    `path` and `size_bytes` are the log's; what is at hand is `stored_path` with its `stored_bytes`. `indexes_open`: the
+    broker was still appending to the indexes, and `clean_shutdown`: until it was stopped cleanly.
+    """
+
+    snapshot: str
+    root: str
+    broker_id: int
+    directory: str
+    topic: str
+    partition: int
+    path: str
+    stored_path: str
+    base_offset: int
+    size_bytes: int
+    stored_bytes: int
+    index_path: str | None
+    time_index_path: str | None
+    cuts: tuple[int, ...]
+    indexes_open: bool
+    clean_shutdown: bool
+    ignore_sequences: bool
+    with_records: bool
+
+
+def by_bytes(tasks: Iterable[SegmentTask], *, at_least: int) -> list[list[SegmentTask]]:
+    """Tasks in groups of about equal bytes: the largest first, each to the lightest group."""
+    ordered = sorted(tasks, key=lambda t: (-t.stored_bytes, t.snapshot, t.path))
+    total = sum(t.stored_bytes for t in ordered)
+    count = max(1, min(len(ordered), max(at_least, -(-total // TARGET_PARTITION_BYTES))))
+    groups: list[list[SegmentTask]] = [[] for _ in range(count)]
+    weights = [0] * count
+    for task in ordered:
+        lightest = weights.index(min(weights))
+        groups[lightest].append(task)
+        # An empty segment costs about as much as a few pages: opening it and its indexes.
+        weights[lightest] += task.stored_bytes + 65536
+    return groups
+
+
+def index_rows(tasks: Iterable[SegmentTask], *, failures: Failures | None = None) -> Iterator[pa.RecordBatch]:
+    """Reads segments, one record batch per segment. `failures`: where to note which segment made us fail; it counts as
+    unread. Without it, what is raised is the caller's.
+    """
+    for task in tasks:
+        try:
+            row = _index_segment(task)
+        except OSError as error:
+            must_see(task.root)
+            row = _unreadable(task, error)
+        except Exception as error:
+            if failures is None:
+                raise
+            error.add_note(f"in {task.path}")
+            reason = failures.take_part("index", task.snapshot, task.path, (task.path,), error)
+            row = {**_identity(task), "error": reason, "bytes_read": 0}
+        yield pa.RecordBatch.from_pylist([row], schema=INDEX_SCHEMA)
+
+
+def _unreadable(task: SegmentTask, error: OSError) -> dict[str, Any]:
+    _LOG.warning("segment %s cannot be read: %s", task.path, error)
+    return {**_identity(task), "error": f"cannot be read: {error.strerror or error}", "bytes_read": 0}
+
+
+def _identity(task: SegmentTask) -> dict[str, Any]:
+    return {
+        "snapshot": task.snapshot,
+        "broker_id": task.broker_id,
+        "directory": task.directory,
+        "topic": task.topic,
+        "partition": task.partition,
+        "path": task.path,
+        "stored_path": task.stored_path,
+        "base_offset": task.base_offset,
+        "size_bytes": task.size_bytes,
+    }
+
+
+def _index_segment(task: SegmentTask) -> dict[str, Any]:
+    # Imported where the bytes are: the planner that lists partitions needs neither numba nor the kernels.
+    from tidegauge.derivation.files.segment_files import SegmentFile
+    from tidegauge.facts.replicas.derived_files import SegmentIndexCheck
+    from tidegauge.facts.replicas.replica import CHAIN_DAMAGE
+    from tidegauge.facts.segments.fold import SummaryFold
+    from tidegauge.facts.segments.record_check import RecordChecker
+    from tidegauge.facts.segments.summary_codec import encode_summary
+    from tidegauge.kafka_log.corruption import Corruption, damage_values
+    from tidegauge.kafka_log.indexes import parse_offset_index, parse_time_index
+
+    root = location(task.root)
+    offsets = times = None
+    paths = (task.index_path, task.time_index_path)
+    found = [_index_bytes(root, path, may_have_room=task.indexes_open) for path in paths]
+    preallocated = _preallocated(task, found)
+    trimmed = task.indexes_open and not preallocated
+    if found[0] is not None:
+        data, zeros = found[0]
+        offsets = parse_offset_index(
+            data,
+            base_offset=task.base_offset,
+            log_size_bytes=None if trimmed else task.size_bytes,
+            active=preallocated,
+            zeros_behind=zeros,
+        )
+    if found[1] is not None:
+        data, zeros = found[1]
+        times = parse_time_index(data, base_offset=task.base_offset, active=preallocated, zeros_behind=zeros)
+    check = SegmentIndexCheck(offsets, times, tail_may_be_stale=preallocated, log_may_be_cut=trimmed)
+    records = RecordChecker(log_size_bytes=task.size_bytes)
+    fold = SummaryFold(ignore_sequences=task.ignore_sequences)
+    cuts = sorted(c for c in task.cuts if c > task.base_offset)
+    starts, summaries = [task.base_offset], []
+    corruptions: list[Corruption] = []
+    break_position: int | None = None
+    valid_end: int | None = None
+    newest: int | None = None
+    with open_bytes(root / task.stored_path) as file:
+        source = SegmentFile(task.stored_path, file, task.stored_bytes)
+        for block in source.blocks(records.take):
+            corruptions.extend(block.corruptions)
+            if break_position is None:
+                break_position = next((c.position for c in block.corruptions if c.kind in CHAIN_DAMAGE), None)
+            headers = block.headers
+            if len(headers):
+                check.add(headers)
+                newest = max(newest or 0, int(headers["max_timestamp"].max()))
+                prefix = headers if break_position is None else headers[headers["position"] < break_position]
+                if len(prefix):
+                    valid_end = int(prefix[-1]["last_offset"]) + 1
+                while cuts and int(headers[-1]["last_offset"]) >= cuts[0]:
+                    split = int((headers["base_offset"] < cuts[0]).sum())
+                    fold.add(headers[:split])
+                    summaries.append(encode_summary(fold.summary()))
+                    fold = SummaryFold(ignore_sequences=task.ignore_sequences)
+                    starts.append(cuts.pop(0))
+                    headers = headers[split:]
+                    if not len(headers):
+                        break
+                fold.add(headers)
+    if source.broken is not None:
+        return {**_identity(task), "error": source.broken, "bytes_read": 0}
+    summaries.append(encode_summary(fold.summary()))
+    indexes = check.finish(sealed=not preallocated)
+    return {
+        **_identity(task),
+        "valid_bytes": break_position if break_position is not None else source.log_bytes,
+        "valid_end_offset": valid_end,
+        "bytes_read": source.log_bytes,
+        "max_timestamp_ms": newest,
+        "range_offsets": starts,
+        "summaries": summaries,
+        "corruptions": json.dumps([damage_values(c) for c in corruptions]),
+        "indexes": json.dumps(
+            [
+                {"path": path, "size_bytes": (root / path).stat().st_size, "facts": asdict(facts)}
+                for path, facts in zip((task.index_path, task.time_index_path), indexes, strict=True)
+                if path is not None and facts is not None
+            ]
+        ),
+        "records": json.dumps(asdict(records.found)) if source.has_records else None,
+        "index_spacing": json.dumps(asdict(check.spacing())),
+        "coordinator_records": _coordinator_records(task) if task.with_records else None,
+        "error": None,
+    }
+
+
+def _preallocated(task: SegmentTask, found: Iterable[tuple[bytes, int] | None]) -> bool:
+    """Whether the indexes are as a broker has them in memory: with room at the end, in which stale entries may stand.
+
+    A clean stop trims them to their entries (LogSegment#close, AbstractIndex#trimToValidSize); since 4.4 it leaves out
+    the metadata log's. So what has no room at its end after one was closed.
+    """
+    if not task.indexes_open or not task.clean_shutdown:
+        return task.indexes_open
+    return any(zeros or not any(data[-_LARGEST_ENTRY:]) for data, zeros in filter(None, found) if data or zeros)
+
+
+def _index_bytes(root: Location, path: str | None, *, may_have_room: bool) -> tuple[bytes, int] | None:
+    """An index file, and how many zeros follow what was read: one that was not closed ends in preallocated room.
+
+    None if it is not there or cannot be read, which the gathering of small files has told of.
+    """
+    if path is None:
+        return None
+    file = root / path
+    try:
+        return read_written(file) if may_have_room and isinstance(file, Path) else (file.read_bytes(), 0)
+    except OSError as error:
+        _LOG.warning("index %s cannot be read: %s", path, error)
+        return None
+
+
+def _coordinator_records(task: SegmentTask) -> bytes:
+    """Newest value per key in this segment of a coordinator's topic, pickled values of our own types."""
+    from tidegauge.derivation.files.segment_files import SegmentFile
+    from tidegauge.facts.coordinators.tables import latest_records
+    from tidegauge.kafka_log.allowance import of_internal_topic
+
+    with open_bytes(location(task.root) / task.stored_path) as file:
+        allowance = of_internal_topic()
+        batches = SegmentFile(task.stored_path, file, task.stored_bytes).records(allowance)
+        return own_pickles.dumps(latest_records(task.topic, batches, allowance))

@@ -1,0 +1,1 @@
+"""What a running cluster answered, and when it was asked."""

@@ -1,0 +1,1 @@
+"""What retention, the cleaner and the remote tier do to a log."""

@@ -1,0 +1,1 @@
+"""One partition: everything known of it, as rows of the relations."""

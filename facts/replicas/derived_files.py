@@ -1,0 +1,325 @@
+"""Derived files against the log they were derived from: offset, time and transaction indexes, producer snapshots.
+
+In: parsed files (`kafka_log.indexes`, …), batch headers as they are scanned, and the replayed producers. Out: one
+`IndexFileFacts` per file, a row of `index_files`. The rule that must hold: what a live broker soundly leaves behind
+(preallocated zeros, stale entries after a truncation, snapshots at former log ends, expired producers) is no error.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegauge.facts.producers.state import Transaction
+from tidegauge.facts.segments.index_file_facts import IndexFileFacts, with_form
+from tidegauge.kafka_log.indexes import OffsetIndex, TimeIndex
+from tidegauge.kafka_log.transaction_index import AbortedTransaction, TransactionIndex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexSpacing:
+    """How closely a segment's offset index follows its log; `entries` is None where there is no such file.
+
+    `widest_gap_bytes`: the most that a reader has to pass between one entry, or the start, and the next, or the end.
+    """
+
+    entries: int | None
+    widest_gap_bytes: int
+    largest_batch_bytes: int
+
+
+class SegmentIndexCheck:
+    """Checks a segment's offset and time index while its batches go by, block by block.
+
+    `tail_may_be_stale`: the segment is active and its broker was not stopped cleanly, so entries behind the last right
+    one may be left over from before a truncation (the index file is memory-mapped and not cut). `log_may_be_cut`: it
+    was stopped cleanly; entries of batches that lie wholly behind the end of the log are right, and the log is not,
+    which is told of it.
+    """
+
+    def __init__(
+        self,
+        offsets: OffsetIndex | None,
+        times: TimeIndex | None,
+        *,
+        tail_may_be_stale: bool,
+        log_may_be_cut: bool = False,
+    ) -> None:
+        self._offsets = offsets
+        self._times = times
+        self._tail_may_be_stale = tail_may_be_stale
+        self._log_may_be_cut = log_may_be_cut
+        self._offset_state = np.zeros(len(offsets.offsets) if offsets else 0, dtype=np.int8)
+        self._time_state = np.zeros(len(times.offsets) if times else 0, dtype=np.int8)
+        self._pending: list[int] = []
+        self._running_max = np.iinfo(np.int64).min
+        self._timestamps_doubtful = False
+        self._end_position = 0
+        self._last_offset = -1
+        self._largest_batch = 0
+
+    def add(self, headers: NDArray[Any]) -> None:
+        """One block of the segment's batch headers, in file order."""
+        if len(headers) == 0:
+            return
+        last_offsets = headers["last_offset"]
+        self._end_position = int(headers["position"][-1] + headers["size_bytes"][-1])
+        self._last_offset = int(last_offsets[-1])
+        self._largest_batch = max(self._largest_batch, int(headers["size_bytes"].max()))
+        if self._offsets is not None and len(self._offset_state):
+            self._check_offsets(headers, last_offsets)
+        if self._times is not None and len(self._time_state):
+            self._check_times(headers, last_offsets)
+
+    def _check_offsets(self, headers: NDArray[Any], last_offsets: NDArray[Any]) -> None:
+        assert self._offsets is not None
+        positions = headers["position"]
+        low = int(np.searchsorted(self._offsets.positions, positions[0]))
+        high = int(np.searchsorted(self._offsets.positions, positions[-1], side="right"))
+        # Writers before 4.1 wrote one entry an append: the last offset of its last batch, the position of its first.
+        still: list[int] = []
+        for at in self._pending:
+            if self._offsets.offsets[at] in last_offsets:
+                self._offset_state[at] = 1
+            elif self._offsets.offsets[at] > last_offsets[-1]:
+                still.append(at)
+        self._pending = still
+        for at in range(low, high):
+            found = int(np.searchsorted(positions, self._offsets.positions[at]))
+            offset = int(self._offsets.offsets[at])
+            if found == len(positions) or positions[found] != self._offsets.positions[at]:
+                continue
+            if offset == last_offsets[found] or (
+                offset > last_offsets[found] and bool(np.any(last_offsets[found:] == offset))
+            ):
+                self._offset_state[at] = 1
+            elif not headers["crc_valid"][found]:
+                self._offset_state[at] = 1  # Where a batch with a wrong checksum ends is not known.
+            elif offset > last_offsets[-1]:
+                self._pending.append(at)
+
+    def _check_times(self, headers: NDArray[Any], last_offsets: NDArray[Any]) -> None:
+        assert self._times is not None
+        # What the header of a batch with a wrong checksum says of its timestamps may be what rotted.
+        sound = headers["crc_valid"] != 0
+        known = np.where(sound, headers["max_timestamp"], np.iinfo(np.int64).min)
+        running = np.maximum.accumulate(np.maximum(known, self._running_max))
+        doubtful = np.logical_or.accumulate(~sound) | self._timestamps_doubtful
+        self._running_max = int(running[-1])
+        self._timestamps_doubtful = bool(doubtful[-1])
+        low = int(np.searchsorted(self._times.offsets, headers["base_offset"][0]))
+        high = int(np.searchsorted(self._times.offsets, last_offsets[-1], side="right"))
+        for at in range(low, high):
+            found = int(np.searchsorted(last_offsets, self._times.offsets[at]))
+            if found < len(running) and (
+                running[found] == self._times.timestamps[at]
+                or (doubtful[found] and running[found] < self._times.timestamps[at])
+            ):
+                self._time_state[at] = 1
+
+    def spacing(self) -> IndexSpacing:
+        """How far the entries of .index lie apart, once all blocks have been added."""
+        positions = self._offsets.positions if self._offsets is not None else np.zeros(0, dtype=np.int64)
+        inside = positions[positions < self._end_position]
+        places = np.concatenate([[0], inside, [self._end_position]])
+        return IndexSpacing(
+            entries=len(positions) if self._offsets is not None else None,
+            widest_gap_bytes=int(np.max(np.diff(places))),
+            largest_batch_bytes=self._largest_batch,
+        )
+
+    def finish(self, *, sealed: bool) -> tuple[IndexFileFacts | None, IndexFileFacts | None]:
+        """The facts of .index and .timeindex, None for a file that is not there."""
+        index = time_index = None
+        if self._offsets is not None:
+            index = with_form(IndexFileFacts(kind="index", entries=len(self._offset_state)), self._offsets.corruptions)
+            index.stale_tail = self._offsets.stale_entries > 0
+            if self._log_may_be_cut:
+                behind = (self._offsets.positions >= self._end_position) & (self._offsets.offsets > self._last_offset)
+                self._offset_state[behind] = 1
+                index.stale_tail = bool(behind.any())
+            for at in self._wrong(self._offset_state, index):
+                index.pointer_errors += 1
+                index.note(
+                    "pointer",
+                    at * 8,
+                    f"entry {at} says offset {self._offsets.offsets[at]} is reached from position "
+                    f"{self._offsets.positions[at]}; no batch there leads to it",
+                )
+        if self._times is not None:
+            time_index = with_form(
+                IndexFileFacts(kind="timeindex", entries=len(self._time_state)), self._times.corruptions
+            )
+            time_index.stale_tail = self._times.stale_entries > 0
+            for at in self._wrong(self._time_state, time_index):
+                time_index.pointer_errors += 1
+                time_index.note(
+                    "pointer",
+                    at * 12,
+                    f"entry {at} says {self._times.timestamps[at]} is the largest timestamp up to offset "
+                    f"{self._times.offsets[at]}; the batches say otherwise",
+                )
+            if (
+                sealed
+                and len(self._time_state)
+                and not time_index.pointer_errors
+                and int(self._times.timestamps[-1]) != self._running_max
+                and not self._timestamps_doubtful
+            ):
+                time_index.pointer_errors += 1
+                time_index.note(
+                    "pointer",
+                    (len(self._time_state) - 1) * 12,
+                    f"the last entry says {self._times.timestamps[-1]}; "
+                    f"the segment's largest timestamp is {self._running_max}",
+                )
+        return index, time_index
+
+    def _wrong(self, state: NDArray[Any], facts: IndexFileFacts) -> list[int]:
+        wrong: list[int] = np.nonzero(state == 0)[0].tolist()
+        if not wrong or not self._tail_may_be_stale:
+            return wrong
+        last_right = int(np.max(np.nonzero(state)[0])) if state.any() else -1
+        if wrong[-1] > last_right:
+            facts.stale_tail = True
+        return [at for at in wrong if at < last_right]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaterAppends:
+    """What a log holds behind an end marker. `begun`: first offset and producer id of each transaction, ascending."""
+
+    begun: Sequence[tuple[int, int]]
+    epoch_starts: Sequence[int]
+    log_end_offset: int
+
+    def explain(self, entry: AbortedTransaction, next_base_offset: int | None) -> bool:
+        """Whether a broker may have written an entry whose last stable offset is above its marker's next one.
+
+        A follower appends what it fetched in one go, and knows of all transactions that begin in there before it
+        completes the first: the last stable offset is where the next one of another producer begins
+        (UnifiedLog#append, ProducerStateManager#lastStableOffset). In the same segment, but perhaps in records that it
+        cut off since, or that are not in the copy.
+        """
+        stable = entry.last_stable_offset
+        if stable >= self.log_end_offset:
+            return True
+        following = bisect_right(self.epoch_starts, entry.last_offset)
+        if following < len(self.epoch_starts) and self.epoch_starts[following] <= stable:
+            return True
+        at = bisect_left(self.begun, (entry.last_offset + 1, -1))
+        while at < len(self.begun) and self.begun[at][1] == entry.producer_id:
+            at += 1
+        inside = next_base_offset is None or stable < next_base_offset
+        return inside and at < len(self.begun) and self.begun[at][0] == stable
+
+
+def check_transaction_index(
+    index: TransactionIndex | None,
+    *,
+    aborted: Iterable[Transaction],
+    later: LaterAppends | None,
+    base_offset: int,
+    next_base_offset: int | None,
+    head_gone: bool,
+    log_first_offset: int | None,
+    log_start_offset: int,
+    doubtful_offsets: Sequence[int] = (),
+) -> IndexFileFacts | None:
+    """`.txnindex` of one segment against the aborted transactions whose marker lies in it; None where neither has any.
+
+    An entry is (producer id, first offset, offset of the marker, last stable offset when it was written). Nobody reads
+    below the log start: a transaction that began there need not be named, or not from its first record on. `later` is
+    None where the log does not tell any more what was appended behind a marker: it was cleaned, or is damaged.
+    `doubtful_offsets`: where batches stand that cannot be read; of a transaction that one may be part of nothing is
+    said.
+    """
+    expected = {
+        (t.producer_id, t.first_offset, t.marker_offset): t
+        for t in aborted
+        if t.marker_offset is not None
+        and t.marker_offset >= base_offset
+        and (next_base_offset is None or t.marker_offset < next_base_offset)
+    }
+    entries = index.entries if index is not None else ()
+    if not entries and not expected and index is None:
+        return None
+    facts = with_form(
+        IndexFileFacts(kind="txnindex", entries=len(entries), readable=True), index.corruptions if index else ()
+    )
+    previous_last = -1
+    for at, entry in enumerate(entries):
+        bad = []
+        if entry.first_offset >= entry.last_offset:
+            bad.append(f"first offset {entry.first_offset} is not below last offset {entry.last_offset}")
+        if entry.last_offset <= previous_last:
+            bad.append(f"last offset {entry.last_offset} does not rise above {previous_last}")
+        if entry.last_offset < base_offset or (next_base_offset is not None and entry.last_offset >= next_base_offset):
+            bad.append(f"last offset {entry.last_offset} lies outside the segment")
+        above = entry.last_stable_offset > entry.last_offset + 1
+        if above and later is not None and not later.explain(entry, next_base_offset):
+            bad.append(f"last stable offset {entry.last_stable_offset} lies above the marker {entry.last_offset}")
+        previous_last = max(previous_last, entry.last_offset)
+        if bad:
+            facts.form_errors += 1
+            facts.note("form", at * 34, f"entry {at}: {'; '.join(bad)}")
+    found: Counter[tuple[int, int, int]] = Counter()
+    markers = {(producer_id, marker): key for key in expected for producer_id, _, marker in [key]}
+    for at, entry in enumerate(entries):
+        key = (entry.producer_id, entry.first_offset, entry.last_offset)
+        transaction = expected.get((key[0], key[1], key[2]))
+        if transaction is None and head_gone and log_first_offset is not None and entry.first_offset < log_first_offset:
+            # Its data began below the log start: the log can only confirm the marker.
+            known = markers.get((entry.producer_id, entry.last_offset))
+            if known is not None:
+                found[known] += 1
+            continue
+        if transaction is None and _any_within(doubtful_offsets, entry.first_offset, entry.last_offset):
+            doubted = markers.get((entry.producer_id, entry.last_offset))
+            found[doubted or key] += 1
+            continue
+        began = markers.get((entry.producer_id, entry.last_offset))
+        if transaction is None and began is not None and began[1] < min(log_start_offset, entry.first_offset):
+            # A broker that had died made the index anew from its log start on: the data below were none for it.
+            found[began] += 1
+            continue
+        if transaction is None:
+            facts.extra_entries += 1
+            facts.note(
+                "extra",
+                at * 34,
+                f"entry {at}: producer {entry.producer_id} [{entry.first_offset}, {entry.last_offset}] "
+                "was not aborted in the log",
+            )
+            continue
+        found[key] += 1
+        # What is above the marker was judged as the entry's form.
+        differs = min(entry.last_stable_offset, entry.last_offset + 1) != transaction.last_stable_offset
+        if differs and not head_gone and not _any_within(doubtful_offsets, 0, entry.last_offset):
+            facts.last_stable_offset_errors += 1
+            facts.note(
+                "last_stable_offset",
+                at * 34,
+                f"entry {at}: last stable offset {entry.last_stable_offset}, "
+                f"recomputed {transaction.last_stable_offset}",
+            )
+    for key, transaction in expected.items():
+        if not found[key] and transaction.first_offset >= log_start_offset:
+            facts.missing_entries += 1
+            facts.note(
+                "missing",
+                None,
+                f"producer {transaction.producer_id} aborted [{transaction.first_offset}, "
+                f"{transaction.marker_offset}]: no entry",
+            )
+    return facts
+
+
+def _any_within(offsets: Sequence[int], first: int, last: int) -> bool:
+    """Whether any of these offsets, which rise, lies between two, both inclusive."""
+    at = bisect_left(offsets, first)
+    return at < len(offsets) and offsets[at] <= last

@@ -1,0 +1,151 @@
+"""Committed records that nobody at hand holds, told by somebody else: by groups that had read them, by the remote tier.
+
+In: a partition's replicas, what is known of its groups and its remote segments. Out: rows of `losses`. The rule that
+must hold: what a group had read was committed, for nobody reads above the high watermark; it is lost where every
+replica that may hold it was read, and possibly lost where one is missing. No row where what is missing may only be
+copied later.
+
+Sources: KIP-320 (a commit bears the leader epoch of the last record read), KIP-405.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from tidegauge.facts.cleanup.remote_tier import holes
+from tidegauge.facts.metadata.upkeep_context import UpkeepContext
+from tidegauge.facts.replicas.epochs import EpochVector
+from tidegauge.facts.replicas.readers import read_to, readers_of
+from tidegauge.facts.replicas.replica import ReplicaFacts
+from tidegauge.facts.replicas.replica_set import ReplicaSet
+from tidegauge.facts.risk.losses import loss_row
+from tidegauge.facts.rows import Row
+
+
+def unheld_losses(present: ReplicaSet, told: Sequence[Row]) -> list[Row]:
+    """Losses beside those that the replicas themselves tell of (`told`)."""
+    if present.reference is None or present.context.assignment.topic_deleted:
+        return []
+    return [
+        *_read_and_gone(present, present.reference, told),
+        *_read_without_epochs(present),
+        *_holes_in_the_tier(present, present.reference),
+    ]
+
+
+def _missing(present: ReplicaSet) -> tuple[int, ...]:
+    """Brokers whose replicas may hold what nobody at hand does: they are not in the copy, or as they were before."""
+    return tuple(sorted(set(present.context.assignment.replicas) - present.brokers_at_hand))
+
+
+def _state(present: ReplicaSet) -> str:
+    """Lost, where every assigned replica was read to its end; else possible. Who is assigned must be on record."""
+    known = present.context.assignment.told
+    return "lost" if known and not _missing(present) else "possible"
+
+
+def _read_and_gone(present: ReplicaSet, reference: ReplicaFacts, told: Sequence[Row]) -> Iterable[Row]:
+    """What groups had read under a leader epoch beyond where that ends in every log at hand."""
+    context = present.context
+    for epoch, end in sorted(read_to(context).items()):
+        own = reference.vector.end_offset_for(epoch)
+        if own.leader_epoch is None or own.end_offset is None or own.end_offset >= end:
+            continue
+        settled = epoch != reference.vector.latest_epoch
+        if not settled and not context.cluster.snapshot_quiet:
+            continue  # In a log that was copied before the commit it proves nothing.
+        start = max(int(own.end_offset), reference.log_start_offset, *(_end_of(f.vector, epoch) for f in present.live))
+        cause = (
+            f"groups had committed offsets up to {end} that they read under leader epoch {epoch}; in every log at hand "
+            f"that epoch ends at {start} or before"
+        )
+        for low, high in _not_told(start, end, epoch, told):
+            yield _row(present, low, high, epoch, cause)
+
+
+def _read_without_epochs(present: ReplicaSet) -> Iterable[Row]:
+    """What groups had read beyond every log at hand, of message formats without leader epochs.
+
+    A log that was copied before the commit proves nothing, so it must hold records that were written after it. That is
+    what clients' clocks say: the loss is possible, and only where another replica may be.
+    """
+    if _state(present) == "lost" or any(f.vector.entries for f in present.live):
+        return
+    start = max(f.log_end_offset for f in present.live)
+    written_at_ms = max(f.summary.max_timestamp_ms for f in present.live)
+    gone = [
+        c.offset
+        for c in present.context.coordinators.commits
+        if c.offset > start
+        and (c.topic_id is None or c.topic_id == present.context.topic_id)
+        and (present.context.cluster.snapshot_quiet or (c.commit_timestamp_ms or written_at_ms) < written_at_ms)
+    ]
+    if gone:
+        cause = (
+            f"groups had committed offsets up to {max(gone)}; every log at hand ends at {start} or before, though it "
+            "holds records that were written after that"
+        )
+        yield _row(present, start, max(gone), None, cause)
+
+
+def _not_told(start: int, end: int, epoch: int, told: Sequence[Row]) -> Iterable[tuple[int, int]]:
+    """What is left of a range of records that nobody holds, without those of which an earlier copy told already.
+
+    What some replica holds at these offsets is of another leader epoch: other records.
+    """
+    same = [r for r in told if not r["held_by"] and (r["leader_epoch"] is None or r["leader_epoch"] >= epoch)]
+    for row in sorted(same, key=lambda r: int(r["start_offset"])):
+        if start < min(row["start_offset"], end):
+            yield start, min(row["start_offset"], end)
+        start = max(start, row["end_offset"])
+    if start < end:
+        yield start, end
+
+
+def _end_of(vector: EpochVector, epoch: int) -> int:
+    """Where an epoch ends in a log that has it; 0 in one that has not."""
+    if vector.start_of(epoch) is None:
+        return 0
+    end = vector.end_offset_for(epoch).end_offset
+    return int(end) if end is not None else 0
+
+
+def _holes_in_the_tier(present: ReplicaSet, reference: ReplicaFacts) -> Iterable[Row]:
+    """What the remote tier does not hold, and no replica's local log either."""
+    context, known = present.context, present.context.upkeep or UpkeepContext()
+    logs = [f for f in present.live if f.segments]
+    if not context.settings.remote_storage_enable or not known.remote_known or not logs:
+        return
+    if reference.checkpointed.log_start_offset is None:
+        return  # Where the log starts is written once a minute, and not at all before the first.
+    local_start = min(f.segments[0].segment.base_offset for f in logs)
+    for start, end in holes(
+        known.remote, reference.vector, log_start_offset=reference.log_start_offset, local_start_offset=local_start
+    ):
+        if end == local_start and not context.cluster.snapshot_quiet:
+            continue  # The tier's metadata may have been read before the segment was copied there.
+        epoch = reference.vector.epoch_at(start)
+        cause = "neither the remote tier nor the local log of any replica has these offsets above the log start"
+        yield _row(present, start, end, int(epoch) if epoch is not None else None, cause)
+
+
+def _row(present: ReplicaSet, start: int, end: int, epoch: int | None, cause: str) -> Row:
+    state, missing = _state(present), _missing(present)
+    if missing:
+        cause += (
+            f". Whether they are lost is not known: the replicas of brokers {list(missing)} are not in the copy, or "
+            "are of an earlier moment in it"
+        )
+    elif state == "possible":
+        cause += ". Whether they are lost is not known: who else has a replica is not on record"
+    return loss_row(
+        present.context,
+        start,
+        end,
+        records=end - start,
+        markers=None,
+        leader_epoch=epoch,
+        held_by=(),
+        state=state,
+        declared_committed=end - start,
+        cause=cause,
+        groups=readers_of(present.context, start, epoch),
+    )

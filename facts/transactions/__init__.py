@@ -1,0 +1,1 @@
+"""Transactions beside what ends them: markers, coordinators' decisions, and the word of other partitions."""

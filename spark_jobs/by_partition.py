@@ -1,0 +1,202 @@
+"""The derive step on Spark, one partition of Kafka at a time: segment summaries to facts.
+
+In: `RUN/work/summaries`, the small files of the snapshots, the metadata log. Out: `facts/<relation>/*.parquet` and
+`coverage.json` per snapshot. What is derived, and how, `derivation.derive` says; here it is handed over and written.
+"""
+
+import hashlib
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from tidegauge.derivation.coverage import coverage_of, write_coverage
+from tidegauge.derivation.derive import SnapshotWork, cluster_facts, facts_of_all, partition_facts, prepare
+from tidegauge.derivation.fact_files import (
+    PartWriter,
+    packed,
+    read_relation,
+    unpacked,
+    write_empty_relations,
+    write_part,
+)
+from tidegauge.derivation.summaries_at_hand import by_snapshot, keys_of
+from tidegauge.facts.risk.posture_rows import PostureContext
+from tidegauge.facts.rows import Row, Rows
+from tidegauge.runs import own_pickles
+from tidegauge.runs.failures import Failures
+from tidegauge.runs.look import Look
+from tidegauge.runs.mounts import handed_over
+from tidegauge.runs.run import AuditedSnapshot, Run
+from tidegauge.runs.survivors import surviving
+from tidegauge.snapshots.whole_files import write_whole
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.pandas._typing import ArrowMapIterFunction
+
+_PACKED: Final = pa.schema([("snapshot", pa.string()), ("relation", pa.string()), ("rows", pa.binary())])
+_PACKED_DDL: Final = "snapshot string, relation string, rows binary"
+_WRITTEN_DDL: Final = "part string, relation string, rows bigint"
+
+
+def derive_by_partition(spark: "SparkSession", run: Run) -> None:
+    """Derives the facts of every snapshot of a run whose segments were read; one that fails is noted."""
+    works = Works(directory=str(run.work / "gathered"))
+    failures = run.failures
+    told: dict[str, _Told] = {}
+    for snapshot, summaries in by_snapshot(run):
+        with failures.of("derive", snapshot.key, root=snapshot.root):
+            told[snapshot.key] = _prepared(snapshot, summaries, works, run.look)
+    # An earlier snapshot may be audited itself, and be compared with by many.
+    audits = [(read, s.key) for s in surviving(run).snapshots for read in keys_of(s)]
+    if not audits:
+        return
+    derived = (
+        spark.read.parquet(str(run.summaries))
+        .drop("coordinator_records")
+        .join(_broadcast(spark.createDataFrame(audits, "snapshot string, audited string")), "snapshot")
+        .groupBy("audited", "topic", "partition")
+        .applyInArrow(_derive_group(works, failures), schema=_PACKED_DDL)
+        .mapInArrow(_write_parts({s.key: str(s.target / "facts") for s in run.snapshots}), schema=_WRITTEN_DDL)
+    )
+    derived.collect()
+    for snapshot in surviving(run).snapshots:
+        with failures.of("derive", snapshot.key):
+            facts, known = snapshot.target / "facts", told[snapshot.key]
+            write_empty_relations(facts)
+            if not run.look.partitions:
+                names = {"cluster": snapshot.manifest.cluster, "snapshot_id": snapshot.manifest.snapshot_id}
+                of_all = facts_of_all(partial(read_relation, facts), known.posture, known.transactional_ids, **names)
+                write_part(facts, "all", of_all)
+            write_coverage(snapshot.target, known.coverage, failures.parts_of(snapshot.key))
+
+
+def _broadcast(frame: Any) -> Any:
+    from pyspark.sql import functions
+
+    return functions.broadcast(frame)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What is left to say of a snapshot when its partitions' facts are derived."""
+
+    coverage: Mapping[str, Any]
+    posture: PostureContext
+    transactional_ids: tuple[Row, ...]
+
+
+def _prepared(snapshot: AuditedSnapshot, summaries: ds.Dataset, works: "Works", look: Look) -> _Told:
+    """Reads what is small of a snapshot, keeps the work for the tasks, and writes what none of them will."""
+    facts = snapshot.target / "facts"
+    shutil.rmtree(facts, ignore_errors=True)
+    prepared = prepare(snapshot, summaries, look)
+    works.keep(prepared.work)
+    rows = summaries.to_table(
+        columns=["snapshot", "topic", "partition", "directory", "path", "bytes_read", "error"],
+        filter=ds.field("snapshot").isin(keys_of(snapshot)),
+    ).to_pylist()
+    with_segments = {(row["topic"], row["partition"]) for row in rows}
+    write_part(facts, "cluster", cluster_facts(prepared, [key for key in prepared.keys if key not in with_segments]))
+    return _Told(
+        coverage=coverage_of(snapshot, prepared.context, (row for row in rows if row["snapshot"] == snapshot.key)),
+        posture=prepared.context.posture,
+        transactional_ids=prepared.context.transactional_ids,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Works:
+    """The work of each snapshot of a run, kept in the run directory: a task reads that of its snapshot when it comes
+    to it, so that nothing holds the work of a thousand snapshots at once.
+    """
+
+    directory: str
+
+    def keep(self, work: SnapshotWork) -> None:
+        """Writes one snapshot's."""
+        path = self._path(work.key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, own_pickles.dumps(work))
+
+    def of(self, key: str) -> SnapshotWork:
+        """Reads one snapshot's; those last asked for are at hand."""
+        path = self._path(key)
+        written_ns = path.stat().st_mtime_ns if path.exists() else 0
+        return _work_at(str(path), written_ns)
+
+    def _path(self, key: str) -> Path:
+        return Path(self.directory, f"{hashlib.sha256(key.encode()).hexdigest()}.pickle")
+
+
+@lru_cache(maxsize=4)
+def _work_at(path: str, written_ns: int) -> SnapshotWork:
+    work: SnapshotWork = own_pickles.loads(handed_over(Path(path)), where=path)
+    return work
+
+
+def _derive_group(works: Works, failures: Failures) -> Any:
+    def derive_group(table: pa.Table) -> pa.Table:
+        rows = table.to_pylist()
+        audited: str = rows[0]["audited"]
+        work = works.of(audited)
+        key = (rows[0]["topic"], rows[0]["partition"])
+        own = {row["path"]: row for row in rows if row["snapshot"] == audited}
+        earlier = {row["path"]: row for row in rows if row["snapshot"] != audited}
+        try:
+            return _packed_rows(work, partition_facts(work, key, own, earlier, failures))
+        except Exception as error:
+            failures.take("derive", audited, error, root=work.root)
+            return _PACKED.empty_table()
+
+    return derive_group
+
+
+def _packed_rows(work: SnapshotWork, rows: Rows) -> pa.Table:
+    values = [
+        {"snapshot": work.key, "relation": name, "rows": packed(work.table(name, of_relation))}
+        for name, of_relation in rows.items()
+        if of_relation
+    ]
+    return pa.Table.from_pylist(values, schema=_PACKED)
+
+
+def _write_parts(folders: Mapping[str, str]) -> "ArrowMapIterFunction":
+    """`folders`: of each snapshot's facts."""
+
+    def write_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        part = f"{task.partitionId():05d}" if task is not None else "00000"
+        counts: Counter[str] = Counter()
+        written: set[str] = set()
+        values = (value for batch in batches for value in batch.to_pylist())
+        # Groups come sorted by their keys, the snapshot first: one snapshot's files are open at a time.
+        for audited, of_snapshot in groupby(values, key=itemgetter("snapshot")):
+            assert audited not in written, f"the rows of {audited} come in pieces"
+            written.add(audited)
+            writer = PartWriter(Path(folders[audited]), part)
+            for value in of_snapshot:
+                table = unpacked(value["rows"])
+                writer.write(value["relation"], table)
+                counts[value["relation"]] += table.num_rows
+            writer.close()
+        yield pa.RecordBatch.from_pydict(
+            {
+                "part": pa.array([part] * len(counts), pa.string()),
+                "relation": pa.array(list(counts), pa.string()),
+                "rows": pa.array(list(counts.values()), pa.int64()),
+            }
+        )
+
+    return write_parts

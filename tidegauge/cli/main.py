@@ -1,0 +1,317 @@
+"""The command line. Progress goes to standard error, results to standard output.
+
+    0   nothing at or above --fail-on
+    1   breaches at or above it
+    2   usage, or a snapshot that cannot be used
+    3   the environment: store, Spark, disk
+    70  an error of our own
+
+An error is one paragraph: what, where, what to do; a traceback only with --debug.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tidegauge import __version__
+from tidegauge.alerts.command import alerts
+from tidegauge.cli.audit_commands import VERIFY_KEY, audit_command, job_command
+from tidegauge.cli.breach_commands import explain_command, salvage_command
+from tidegauge.cli.console_command import console_command, up_command
+from tidegauge.cli.gx_commands import gx_group
+from tidegauge.cli.metadata_command import metadata_command
+from tidegauge.cli.store_commands import store_group
+from tidegauge.cli.visibility_command import visibility_command
+from tidegauge.dev.command import dev_group
+from tidegauge.endings import EXIT_BREACHES, EXIT_ENVIRONMENT, EXIT_OUR_FAULT, EXIT_UNUSABLE, ends_by_signal
+from tidegauge.endings import progress as _progress
+from tidegauge.endings import told as _told
+from tidegauge.scoring.command import score_command
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.manifest import Consistency, Mode
+from tidegauge.snapshots.safe_path import SAFE_PATH
+from tidegauge.terminal import plain
+
+__all__ = ["EXIT_BREACHES", "EXIT_ENVIRONMENT", "EXIT_OUR_FAULT", "EXIT_UNUSABLE", "main", "run"]
+
+_DIRECTORY = click.Path(path_type=Path)
+# Those of tidegauge.sim_engine.explore.rules.Model, which takes a second to import.
+_MODELS = ("TruncateToHighWatermark", "Kip101", "Kip279", "Kip320FirstTry", "Kip320", "KafkaTruncateToHighWatermark")
+
+
+def run() -> None:
+    """`tidegauge` as a process of its own: what is set here holds for all of it, and for those that it starts."""
+    os.environ.update(SAFE_PATH)
+    os.umask(os.umask(0o027) | 0o027)  # Reports tell of users' topics and groups: nobody else need read them.
+    ends_by_signal()
+    main(prog_name="tidegauge")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__)
+@click.option("--debug", is_flag=True, help="Show a traceback with an error.")
+def main(debug: bool) -> None:
+    """Replication data quality for Apache Kafka: what was lost, on which broker, why, and what to run next."""
+    click.get_current_context().obj = {"debug": debug}
+
+
+main.add_command(alerts)
+main.add_command(audit_command)
+main.add_command(console_command)
+main.add_command(dev_group)
+main.add_command(explain_command)
+main.add_command(gx_group)
+main.add_command(job_command)
+main.add_command(metadata_command)
+main.add_command(salvage_command)
+main.add_command(store_group)
+main.add_command(up_command)
+main.add_command(visibility_command)
+
+
+@main.group()
+def snapshot() -> None:
+    """Plain copies of log directories, made into snapshots and verified."""
+
+
+@snapshot.command("adopt")
+@click.argument("given", metavar="DIRECTORY")
+@click.option("--cluster", required=True, help="The cluster's name in reports and in the store.")
+@click.option(
+    "--consistency",
+    type=click.Choice([c.value for c in Consistency]),
+    default=Consistency.FUZZY.value,
+    show_default=True,
+    help="quiesced: the cluster was stopped; atomic: one instant (a volume snapshot); fuzzy: copied while it ran.",
+)
+@click.option("--id", "snapshot_id", help="Snapshot id; by default the directory's name and a digest of its listing.")
+@_told
+def adopt_command(given: str, cluster: str, consistency: str, snapshot_id: str | None) -> None:
+    """Make DIRECTORY, a plain copy of log directories (broker-<id>/ each), a snapshot: writes its MANIFEST.json."""
+    from tidegauge.snapshots.adopt import adopt
+    from tidegauge.snapshots.listing import counted
+    from tidegauge.snapshots.location import is_url
+    from tidegauge.snapshots.settled import settled
+
+    if is_url(given):
+        raise SnapshotError(
+            f"{given} is a URL, and only a directory of this machine can be adopted. Copy it here first, or let "
+            "`tidegauge capture --out URL` write it."
+        )
+    directory = Path(given)
+
+    with _bar("Reading") as tick:
+        adopted = adopt(
+            directory,
+            cluster=cluster,
+            consistency=Consistency(consistency),
+            snapshot_id=snapshot_id,
+            progress=tick,
+        )
+    manifest = adopted.manifest
+    for foreign in settled(directory, manifest).foreign:
+        _progress(f"Warning: {foreign.path}: {foreign.reason}. An audit will not count it.")
+    files = sum(len(b.files) for b in manifest.brokers)
+    click.echo(
+        f"{manifest.cluster}/{manifest.snapshot_id}: {counted(manifest)}, {files} files, "
+        f"{len(manifest.left_out)} left out. Next: tidegauge audit {directory} --out OUT"
+    )
+
+
+@snapshot.command("verify")
+@click.argument("directory", metavar="SNAPSHOT")
+@VERIFY_KEY
+@_told
+def verify_command(directory: str, verify_key: Path | None) -> None:
+    """Compare SNAPSHOT's manifest with its files. Exit 1 if they differ, 2 if it is not signed as --verify-key asks."""
+    from tidegauge.settings import trusted_by
+    from tidegauge.snapshots.adopt import open_snapshot
+    from tidegauge.snapshots.location import location
+    from tidegauge.snapshots.verification import verify
+
+    trusted = trusted_by(verify_key)
+    opened = open_snapshot(location(directory), settle=False, trusted=trusted)
+    with _bar("Verifying") as tick:
+        problems = verify(opened, all_digests=trusted is not None, progress=tick)
+    for problem in problems:
+        click.echo(plain(f"{problem.path}: {problem.reason}"))
+    if problems:
+        sys.exit(EXIT_BREACHES)
+    click.echo(plain(f"{opened.manifest.cluster}/{opened.manifest.snapshot_id}: as its manifest says."))
+
+
+class _bar:  # noqa: N801 - reads as a verb where it is used
+    """A counter of files on a terminal; nothing elsewhere but a last line."""
+
+    def __init__(self, label: str) -> None:
+        self._label, self._count = label, 0
+
+    def __enter__(self) -> Callable[[str], None]:
+        return self._tick
+
+    def _tick(self, path: str) -> None:
+        self._count += 1
+        if sys.stderr.isatty() and self._count % 50 == 0:
+            click.echo(f"\r{self._label} {self._count} files", err=True, nl=False)
+
+    def __exit__(self, *_: object) -> None:
+        click.echo(f"\r{self._label}: {self._count} files", err=True)
+
+
+@main.command("capture")
+@click.option("--cluster", required=True, help="The cluster's name in reports and in the store.")
+@click.option(
+    "--broker",
+    "brokers",
+    multiple=True,
+    metavar="ID=LOG_DIR[,LOG_DIR]",
+    help="A node (broker or controller) and its directories: log.dirs and metadata.log.dir; repeatable.",
+)
+@click.option("--out", required=True, metavar="ROOT", help="Directory or URL; the snapshot is ROOT/CLUSTER/ID.")
+@click.option("--id", "snapshot_id", help="Snapshot id; by default the instant, UTC. Goes on with an unfinished one.")
+@click.option(
+    "--mode",
+    type=click.Choice([m.value for m in Mode]),
+    default=Mode.FULL.value,
+    show_default=True,
+    help="full: every byte; headers: batch headers, Kafka's own topics and small files, no record of a user's topic.",
+)
+@click.option("--hash-topics", is_flag=True, help="Replace names of user topics by a keyed hash (mode headers).")
+@click.option(
+    "--hash-key", type=_DIRECTORY, metavar="FILE", help="The hash's key; by default a random one that is not kept."
+)
+@click.option("--bootstrap", metavar="HOST:PORT", help="Ask the running cluster too, and keep its answers.")
+@click.option("--client-config", type=_DIRECTORY, metavar="FILE", help="A client's properties, to reach the cluster.")
+@click.option("--max-mb-per-s", type=click.FloatRange(min=0, min_open=True), help="Read at most so many MB a second.")
+@click.option(
+    "--previous",
+    metavar="SNAPSHOT",
+    help="Link sealed segments that it holds; 'none' copies all. Default: the cluster's newest below ROOT.",
+)
+@click.option("--reread", is_flag=True, help="Read what would be linked too, and compare: finds bits that rotted.")
+@click.option(
+    "--consistency",
+    type=click.Choice([c.value for c in Consistency]),
+    default=Consistency.FUZZY.value,
+    show_default=True,
+    help="quiesced: the cluster is stopped; atomic: a volume snapshot of one instant; fuzzy: it runs.",
+)
+@click.option(
+    "--sign",
+    type=_DIRECTORY,
+    metavar="FILE",
+    help="Sign the snapshot or share with this private key (PEM, Ed25519).",
+)
+@click.option("--part", is_flag=True, help="Write only these brokers' share of the snapshot --id.")
+@click.option("--finish", is_flag=True, help="Join the shares under --id into the snapshot.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was captured as JSON on standard output.")
+@_told
+def capture_command(as_json: bool, **options: Any) -> None:
+    """Capture brokers' log directories, while they run, into one snapshot. Nothing is ever written to a log dir."""
+    from tidegauge.cli.capture import Options, run, summary
+
+    result = run(Options(**options), say=_progress)
+    click.echo(json.dumps(result, indent=1) if as_json else summary(result))
+
+
+@main.command("explore")
+@click.argument("model", type=click.Choice(_MODELS))
+@click.option("--replicas", type=int, default=3, show_default=True, help="Replicas of the one partition.")
+@click.option("--log-size", type=int, default=2, show_default=True, help="Records that a log has room for.")
+@click.option(
+    "--records", "max_records", type=int, default=2, show_default=True, help="Records that producers write in all."
+)
+@click.option("--max-leader-epoch", type=int, default=1, show_default=True, help="The last leader epoch, from 0.")
+@click.option("--max-states", type=click.IntRange(min=1), help="Stop when this many distinct states are known.")
+@click.option(
+    "--out", type=_DIRECTORY, help="A new directory: the disks of the state that lost a record, and its TRUTH.json."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on standard output.")
+@_told
+def explore_command(model: str, max_states: int | None, out: Path | None, as_json: bool, **constants: int) -> None:
+    """Visit every state that a small partition can reach under MODEL, and print the shortest way to a lost record.
+
+    The models and constants are those of the public TLA+ specification of Kafka replication, where the first model is
+    called KafkaTruncateToHighWatermark; either name will do.
+    """
+    from tidegauge.cli.explore import explore, report
+    from tidegauge.sim_engine.explore.layout import Constants
+
+    result, end = explore(model, Constants(**constants), max_states=max_states, progress=_progress, out=out)
+    if as_json:
+        click.echo(json.dumps(result, indent=1))
+    else:
+        for line in report(result, end):
+            click.echo(line)
+
+
+@main.command("simulate")
+@click.argument("name", metavar="[NAME]", required=False)
+@click.option("--list", "list_only", is_flag=True, help="Print the scenarios and the kinds of faults.")
+@click.option("--seed", type=click.IntRange(min=0), help="Decides what chance decides; a scenario's is 1 by default.")
+@click.option("--faults", metavar="KIND,KIND|none|all", help="What may befall a random world.  [default: none]")
+@click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="How long a random world lives.")
+@click.option("--out", type=_DIRECTORY, help="A new directory: one snapshot with its TRUTH.json per moment.")
+@click.option("--json", "as_json", is_flag=True, help="Print what happened and the expected findings as JSON.")
+@_told
+def simulate_command(
+    name: str | None,
+    list_only: bool,
+    seed: int | None,
+    faults: str | None,
+    hours: float | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Play the scenario NAME, or the random world of a --seed, in a simulated cluster, and write snapshots of it.
+
+    It prints what truly happened, what an audit should find, and the command that audits each snapshot. The same seed
+    gives the same bytes.
+    """
+    from tidegauge.cli.simulate import listing, report, simulate
+    from tidegauge.cli.simulate_random import fault_listing, kinds_asked, random_report, simulate_random
+    from tidegauge.sim_engine.scenarios.registry import SCENARIOS
+
+    if list_only:
+        for line in ("Scenarios:", *listing(), "", "Kinds of faults for random worlds (--faults):", *fault_listing()):
+            click.echo(line)
+        return
+    if name is None and seed is None:
+        raise click.UsageError(
+            f"Name a scenario, or give a random world's --seed. The scenarios are: {', '.join(SCENARIOS)}."
+        )
+    if name is not None and name not in SCENARIOS:
+        raise click.UsageError(f"There is no scenario {name}. The scenarios are: {', '.join(SCENARIOS)}.")
+    if name is not None and (faults is not None or hours is not None):
+        raise click.UsageError("--faults and --hours are for random worlds: leave the scenario's name out.")
+    if out is None:
+        raise click.UsageError("Name a directory for the snapshots: --out DIR.")
+    if name is not None:
+        result = simulate(name, seed=1 if seed is None else seed, out=out)
+        lines = report(result)
+    else:
+        assert seed is not None
+        result = simulate_random(seed, faults=kinds_asked(faults), hours=hours, out=out)
+        lines = random_report(result)
+    if as_json:
+        click.echo(json.dumps(result, indent=1))
+    else:
+        for line in lines:
+            click.echo(line)
+
+
+main.add_command(score_command)
+
+
+@main.command("demo")
+@_told
+def demo_command() -> None:
+    """Run the main job on a shipped capture, through Airflow and an embedded Postgres, and print what it found."""
+    from tidegauge.cli.demo import demo
+
+    sys.exit(demo())

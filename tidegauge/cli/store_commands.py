@@ -1,0 +1,212 @@
+"""`tidegauge store`: the tables and views, and how long results are kept."""
+
+from datetime import UTC
+from pathlib import Path
+
+import click
+
+from tidegauge.endings import told
+from tidegauge.terminal import plain
+
+
+@click.group("store")
+def store_group() -> None:
+    """The Postgres in which results are kept."""
+
+
+@store_group.command("migrate")
+@click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL.")
+@click.option(
+    "--roles", is_flag=True, help="Make the roles tidegauge_reader and tidegauge_writer, or renew their rights."
+)
+@told
+def migrate_command(store: str | None, roles: bool) -> None:
+    """Bring the store's tables and views to this version's; does nothing to a store that has them."""
+    from tidegauge.store import grant_roles, migrate
+
+    url = _named(store)
+    migrate(url)
+    if roles:
+        grant_roles(url)
+    click.echo("The store has this version's tables and views" + (", and its roles their rights." if roles else "."))
+
+
+@store_group.command("retain")
+@click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL.")
+@click.option("--keep-days", type=click.IntRange(min=1), required=True, help="How long runs and their results stay.")
+@click.option("--facts-days", type=click.IntRange(min=0), help="How long their facts stay. Default: as the runs.")
+@click.option(
+    "--runs", "runs_root", type=click.Path(path_type=Path), help="Run directories. Default: TIDEGAUGE_HOME/runs."
+)
+@click.option("--snapshots", is_flag=True, help="Remove snapshots under TIDEGAUGE_SNAPSHOTS too, but for the newest.")
+@click.option("--dry-run", is_flag=True, help="Say what would go, and remove nothing.")
+@told
+def retain_command(
+    store: str | None, keep_days: int, facts_days: int | None, runs_root: Path | None, snapshots: bool, dry_run: bool
+) -> None:
+    """Remove old runs: their facts, their results, their directories, and their snapshots if asked to.
+
+    Of each cluster the newest run stays whole, and so do the runs on which the life of an open breach rests. A snapshot
+    goes when a newer one of its cluster is there that links nothing from it.
+    """
+    from datetime import datetime, timedelta
+
+    from tidegauge.audit.dated_ahead import kept
+    from tidegauge.cli.retention import retain
+    from tidegauge.runs.run import NO_STORE
+
+    if facts_days is not None and facts_days > keep_days:
+        raise click.UsageError("--facts-days is longer than --keep-days: facts cannot outlive their run.")
+    now = datetime.now(UTC)
+    url = _named(store)
+    with kept(NO_STORE if dry_run else url, met_by="tidegauge store retain") as met:
+        for line in retain(
+            url,
+            now=now,
+            runs_before=now - timedelta(days=keep_days),
+            facts_before=now - timedelta(days=keep_days if facts_days is None else facts_days),
+            runs_root=runs_root,
+            with_snapshots=snapshots,
+            dry_run=dry_run,
+            pass_over=met.pass_over,
+        ):
+            click.echo(plain(line))
+
+
+@store_group.command("names")
+@click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL, else the embedded one.")
+@told
+def names_command(store: str | None) -> None:
+    """Which cluster each name stands for, by its cluster.id, which refused snapshots say otherwise, and which are dated
+    in the future.
+    """
+    from tidegauge import settings
+    from tidegauge.embedded.store_in_use import store_at
+    from tidegauge.store import contradictions, dated_ahead, identities, migrate
+    from tidegauge.store.dated_ahead import settling_date
+    from tidegauge.store.identity import settling
+
+    with store_at(store or settings.store_url()) as url:
+        migrate(url)
+        known, open_ones, ahead = identities(url), contradictions(url), dated_ahead(url)
+    for each in known:
+        since = f"{each.known_at:%Y-%m-%d}" + (f" (snapshot {each.snapshot_id})" if each.snapshot_id else "")
+        until = f" until {each.retired_at:%Y-%m-%d}" if each.retired_at is not None else ""
+        by = f", as {each.settled_by} said" if each.settled_by else ""
+        click.echo(plain(f"{each.cluster}  {each.cluster_id}  since {since}{until}{by}"))
+    for one in open_ones:
+        again = f", {one.refusals} times" if one.refusals > 1 else ""
+        click.echo(
+            plain(
+                f"Refused{again}: {one.cluster}/{one.snapshot_id} at {one.place or 'a place not known'} is of "
+                f"{one.cluster_id}, and {one.cluster} is {one.known_cluster_id}. Say which it is: "
+                f"{settling(one.cluster, one.cluster_id)} --rebuilt|--not-ours"
+            )
+        )
+    for early in ahead:
+        again = f", {early.times_met} times" if early.times_met > 1 else ""
+        told_there = f"{early.cluster}/{early.snapshot_id} at {early.place or 'a place not known'}"
+        claimed, believed = early.claimed_at_utc, early.believed_at.astimezone(UTC)
+        click.echo(
+            plain(
+                f"Dated in the future{again}: {told_there} says {claimed:%Y-%m-%d %H:%M} UTC, and it was "
+                f"{believed:%Y-%m-%d %H:%M} UTC. Set the clock or remove it, then: {settling_date(early.cluster)}"
+            )
+        )
+
+
+@store_group.command("settle")
+@click.argument("cluster")
+@click.argument("cluster_id", required=False)
+@click.option(
+    "--rebuilt",
+    "outcome",
+    flag_value="rebuilt",
+    help="CLUSTER was set up anew: from now on its name stands for CLUSTER_ID.",
+)
+@click.option(
+    "--not-ours",
+    "outcome",
+    flag_value="not_ours",
+    help="CLUSTER_ID is another cluster: its snapshots stay refused, and the alert is over.",
+)
+@click.option(
+    "--dated-ahead",
+    "outcome",
+    flag_value="dated_ahead",
+    help="CLUSTER's snapshots of the future are seen to: the clock is set, or they are removed. Takes no CLUSTER_ID.",
+)
+@click.option("--by", required=True, metavar="NAME", help="Who says so.")
+@click.option("--note", default="", help="Why, for those who ask later.")
+@click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL, else the embedded one.")
+@told
+def settle_command(
+    cluster: str, cluster_id: str | None, outcome: str | None, by: str, note: str, store: str | None
+) -> None:
+    """Say what snapshots are, which were refused under the name CLUSTER: those of CLUSTER_ID, or those of the future.
+
+    After --rebuilt, what was captured of the cluster of before is still published; snapshots of CLUSTER_ID judge the
+    breaches that are open, and have to be audited again where they were refused.
+    """
+    from tidegauge import settings
+    from tidegauge.embedded.store_in_use import store_at
+    from tidegauge.store import migrate, settle, settle_dated_ahead
+
+    if outcome is None:
+        raise click.UsageError(
+            "Say what it is: --rebuilt (the same cluster, set up anew) or --not-ours (another one) of a CLUSTER_ID; "
+            "--dated-ahead of snapshots of the future."
+        )
+    if (outcome == "dated_ahead") is not (cluster_id is None):
+        raise click.UsageError("--rebuilt and --not-ours need a CLUSTER_ID; --dated-ahead takes none.")
+    if not by.strip():
+        raise click.UsageError("--by has to name who says so, for those who ask later.")
+    with store_at(store or settings.store_url()) as url:
+        migrate(url)
+        if cluster_id is None:
+            over = settle_dated_ahead(url, cluster, by=by.strip(), note=note)
+            click.echo(plain(f"{cluster}: open alerts of snapshots of the future settled: {over}."))
+            return
+        is_rebuilt = outcome == "rebuilt"
+        over = settle(url, cluster, cluster_id, "rebuilt" if is_rebuilt else "not_ours", by=by.strip(), note=note)
+    meaning = f"{cluster} stands for {cluster_id} from now on" if is_rebuilt else f"{cluster_id} is not {cluster}"
+    again = " Audit its snapshots again." if is_rebuilt else ""
+    click.echo(plain(f"{meaning}. Open contradictions settled: {over}.{again}"))
+
+
+@store_group.command("dump")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL, else the embedded one.")
+@told
+def dump_command(file: Path, store: str | None) -> None:
+    """Write the whole store to FILE, as it is at one instant; audits may go on meanwhile."""
+    from tidegauge import settings
+    from tidegauge.cli.store_dump import dump
+    from tidegauge.embedded.store_in_use import store_at
+
+    with store_at(store or settings.store_url()) as url:
+        dump(url, file)
+    click.echo(f"{file}: {file.stat().st_size:,} bytes.")
+
+
+@store_group.command("restore")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--store", help="Postgres URL of a database that holds no store. Default: TIDEGAUGE_STORE_URL.")
+@told
+def restore_command(file: Path, store: str | None) -> None:
+    """Make the store that FILE holds in another database, with its roles' rights, and bring it to this version."""
+    from tidegauge.cli.store_dump import restore
+
+    restore(_named(store), file)
+    click.echo("The store is restored, and has this version's tables and views.")
+
+
+def _named(store: str | None) -> str:
+    from tidegauge import settings
+
+    url = store or settings.store_url()
+    if url is None or url == "none":
+        raise click.UsageError(
+            "Which store? Give --store postgresql+psycopg2://USER@HOST/DATABASE, or TIDEGAUGE_STORE_URL."
+        )
+    return url

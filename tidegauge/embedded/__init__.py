@@ -1,0 +1,1 @@
+"""What the product starts for its user: a Postgres, and an Airflow."""

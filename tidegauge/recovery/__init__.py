@@ -1,0 +1,1 @@
+"""Records saved from replicas that will be cut: read, told apart from what survives, written anew."""
