@@ -4,7 +4,8 @@ In: a breach id. Out: `Explained`. The rule that must hold: both ways give the s
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -60,7 +61,7 @@ class Explained:
 
 def from_report(breach_id: str, directory: Path) -> Explained:
     """The breach of that id in any report below the directory. Raises `SnapshotError` if there is none."""
-    reports = sorted(directory.glob("**/report.json"))
+    reports = sorted(_reports_below(directory)) if directory.is_dir() else []
     if not reports:
         raise SnapshotError(f"{directory} holds no report.json. Name the --out directory of an audit.")
     for path in reports:
@@ -89,6 +90,17 @@ def _breaches_of(path: Path) -> Sequence[Row]:
             "an audit that went to its end, or audit the snapshot again."
         ) from error
     return breaches
+
+
+def _reports_below(directory: Path) -> Iterator[Path]:
+    """Every report there. Raises `OSError` for a folder that nobody lets us into: the breach may be told of in it."""
+
+    def refused(error: OSError) -> None:
+        raise error
+
+    for folder, _, names in os.walk(directory, onerror=refused):
+        if "report.json" in names:
+            yield Path(folder, "report.json")
 
 
 def _check(breach: Row) -> None:

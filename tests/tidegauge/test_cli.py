@@ -1,12 +1,14 @@
 """The command line on input that cannot be used, and the commands that need neither Spark nor a store."""
 
 import base64
+import errno
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -29,6 +31,20 @@ def test_every_command_has_help(command):
     result = run(command, "--help")
     assert result.exit_code == 0
     assert "Usage" in result.output
+
+
+def commands(group, *names):
+    for name, command in group.commands.items():
+        yield (*names, name), command
+        if isinstance(command, click.Group):
+            yield from commands(command, *names, name)
+
+
+def test_what_may_not_be_read_is_told_by_its_reader_and_not_as_a_wrong_word():
+    """Else it is exit 2 with a usage text: the words were right, and the system refused."""
+    paths = [(n, p) for n, c in commands(main) for p in c.params if isinstance(p.type, click.Path)]
+    assert len(paths) >= 20
+    assert [names for names, parameter in paths if parameter.type.readable] == []
 
 
 def test_a_directory_that_is_not_there(tmp_path):
@@ -166,6 +182,21 @@ def test_explaining_what_no_report_holds(tmp_path):
     result = run("explain", "D06-123", "--report", tmp_path)
     assert result.exit_code == 2
     assert "holds no breach D06-123" in result.output
+
+
+def test_a_report_may_lie_in_a_folder_that_is_closed_to_us(tmp_path, monkeypatch):
+    (tmp_path / "cluster" / "s1").mkdir(parents=True)
+    listed = os.scandir
+
+    def closed(path):
+        if Path(path).name == "s1":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    result = CliRunner().invoke(main, ["explain", "d06-1", "--report", str(tmp_path)])
+    assert result.exit_code == 3
+    assert f"the system refused at {tmp_path / 'cluster' / 's1'}: Permission denied" in result.stderr
 
 
 def test_salvage_takes_the_copy_that_alone_holds_the_records(golden, tmp_path):

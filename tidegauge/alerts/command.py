@@ -7,6 +7,8 @@ import click
 from tidegauge import settings
 from tidegauge.endings import progress, told
 
+_FILE = click.Path(readable=False, path_type=Path)
+
 
 def _config(path: Path | None) -> Path:
     found = path or settings.alerts_file()
@@ -21,7 +23,7 @@ def alerts() -> None:
 
 
 @alerts.command("send")
-@click.option("--config", type=click.Path(path_type=Path), help="The alerts file. Default: TIDEGAUGE_ALERTS.")
+@click.option("--config", type=_FILE, help="The alerts file. Default: TIDEGAUGE_ALERTS.")
 @click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL, else the embedded one.")
 @click.option("--dry-run", is_flag=True, help="Print what would be sent, and send nothing.")
 @told
@@ -38,7 +40,7 @@ def send_command(config: Path | None, store: str | None, dry_run: bool) -> None:
 
 
 @alerts.command("test")
-@click.option("--config", type=click.Path(path_type=Path), help="The alerts file. Default: TIDEGAUGE_ALERTS.")
+@click.option("--config", type=_FILE, help="The alerts file. Default: TIDEGAUGE_ALERTS.")
 @click.option("--channel", "channels", multiple=True, help="Only this one; repeatable.")
 @told
 def test_command(config: Path | None, channels: tuple[str, ...]) -> None:

@@ -13,7 +13,7 @@ from tidegauge.endings import EXIT_NOTHING_NEW, progress, told
 if TYPE_CHECKING:
     from tidegauge.audit.latest import When
 
-_DIRECTORY = click.Path(path_type=Path)
+_DIRECTORY = click.Path(readable=False, path_type=Path)
 _FAIL_ON = click.Choice(["critical", "warning", "info", "never"])
 VERIFY_KEY: Final = click.option(
     "--verify-key",

@@ -8,7 +8,7 @@ import click
 from tidegauge.endings import progress, told
 from tidegauge.terminal import plain
 
-_DIRECTORY = click.Path(path_type=Path)
+_DIRECTORY = click.Path(readable=False, path_type=Path)
 
 
 @click.command("explain")

@@ -7,7 +7,7 @@ import click
 from tidegauge.endings import progress, told
 from tidegauge.runs.errors import StoreError
 
-_DIRECTORY = click.Path(path_type=Path)
+_DIRECTORY = click.Path(readable=False, path_type=Path)
 _PORT = click.IntRange(0, 65535)
 
 

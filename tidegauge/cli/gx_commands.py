@@ -14,7 +14,7 @@ def gx_group() -> None:
 
 
 @gx_group.command("export")
-@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("directory", metavar="DIR", type=click.Path(readable=False, path_type=Path))
 @click.option(
     "--cluster", "clusters", multiple=True, metavar="NAME", help="Judge this cluster; repeatable. Default: every one."
 )

@@ -39,7 +39,7 @@ from tidegauge.terminal import plain
 
 __all__ = ["EXIT_BREACHES", "EXIT_ENVIRONMENT", "EXIT_OUR_FAULT", "EXIT_UNUSABLE", "main", "run"]
 
-_DIRECTORY = click.Path(path_type=Path)
+_DIRECTORY = click.Path(readable=False, path_type=Path)
 # Those of tidegauge.sim_engine.explore.rules.Model, which takes a second to import.
 _MODELS = ("TruncateToHighWatermark", "Kip101", "Kip279", "Kip320FirstTry", "Kip320", "KafkaTruncateToHighWatermark")
 

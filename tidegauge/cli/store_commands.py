@@ -8,6 +8,10 @@ import click
 from tidegauge.endings import told
 from tidegauge.terminal import plain
 
+# What we may not read is told by whoever reads it.
+_DIRECTORY = click.Path(readable=False, path_type=Path)
+_FILE = click.Path(readable=False, path_type=Path, dir_okay=False)
+
 
 @click.group("store")
 def store_group() -> None:
@@ -36,7 +40,10 @@ def migrate_command(store: str | None, roles: bool) -> None:
 @click.option("--keep-days", type=click.IntRange(min=1), required=True, help="How long runs and their results stay.")
 @click.option("--facts-days", type=click.IntRange(min=0), help="How long their facts stay. Default: as the runs.")
 @click.option(
-    "--runs", "runs_root", type=click.Path(path_type=Path), help="Run directories. Default: TIDEGAUGE_HOME/runs."
+    "--runs",
+    "runs_root",
+    type=_DIRECTORY,
+    help="Run directories. Default: TIDEGAUGE_HOME/runs.",
 )
 @click.option("--snapshots", is_flag=True, help="Remove snapshots under TIDEGAUGE_SNAPSHOTS too, but for the newest.")
 @click.option("--dry-run", is_flag=True, help="Say what would go, and remove nothing.")
@@ -175,7 +182,7 @@ def settle_command(
 
 
 @store_group.command("dump")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=_FILE)
 @click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL, else the embedded one.")
 @told
 def dump_command(file: Path, store: str | None) -> None:
@@ -190,7 +197,7 @@ def dump_command(file: Path, store: str | None) -> None:
 
 
 @store_group.command("restore")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=_FILE)
 @click.option("--store", help="Postgres URL of a database that holds no store. Default: TIDEGAUGE_STORE_URL.")
 @told
 def restore_command(file: Path, store: str | None) -> None:

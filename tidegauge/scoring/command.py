@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tidegauge.scoring.run import Batch
     from tidegauge.scoring.score import Score
 
-_DIRECTORY: Final = click.Path(path_type=Path)
+_DIRECTORY: Final = click.Path(readable=False, path_type=Path)
 _FAILURES_TOLD: Final = 20
 
 
