@@ -13,7 +13,7 @@ others of its cluster are.
 
 import errno
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -73,45 +73,45 @@ def earlier_of(
     captured = {given: captured_at(snapshot) for given, snapshot in opened.items()}
     found: dict[str, str] = {}
     for given, snapshot in opened.items():
-        at = captured[given]
-        cluster_name = snapshot.manifest.cluster
+        at, manifest = captured[given], snapshot.manifest
         if at is not None and is_in_future(at, here):  # Of a plain copy nobody else tells before it is read.
-            heard.add(dated_ahead(cluster_name, snapshot.manifest.snapshot_id, str(snapshot.root), at, here))
-        beside = [
-            _Candidate(captured_at=when, snapshot_id=other.manifest.snapshot_id, place=name)
-            for name, other in opened.items()
-            if other.manifest.cluster == cluster_name
-            and at is not None
-            and (when := captured[name]) is not None
-            and when < at
-        ]
-        lying: Iterator[_Candidate] = iter(())
+            heard.add(dated_ahead(manifest.cluster, manifest.snapshot_id, str(snapshot.root), at, here))
         if since is None:
-            known = [*beside, *_audited(url, snapshot, at)]
+            known = [*_beside(at, snapshot, opened, captured), *_audited(url, snapshot, at)]
+            lying: Iterator[_Candidate] = iter(())
         else:
             known = list(_audited(url, snapshot, since))
             lying = _lying(home, snapshot, since)
         known.sort(key=_newest_last, reverse=True)
-        seen = []
-        place = None
+        seen = set()
+        name = f"{manifest.cluster}/{manifest.snapshot_id}"
         for candidate in heapq.merge(known, lying, key=_newest_last, reverse=True):
             if is_in_future(candidate.captured_at, here):
                 at_there = candidate.captured_at
-                heard.pass_over(dated_ahead(cluster_name, candidate.snapshot_id, candidate.place, at_there, here))
+                heard.pass_over(dated_ahead(manifest.cluster, candidate.snapshot_id, candidate.place, at_there, here))
                 continue
-            seen.append(candidate.snapshot_id)
+            seen.add(candidate.snapshot_id)
             if (place := _comparable(snapshot, candidate, home, trusted)) is not None:
+                found[given] = place
+                say(f"{name} is compared with {place}")
                 break
-        every = set(seen)
-        name = f"{cluster_name}/{snapshot.manifest.snapshot_id}"
-        if place is not None:
-            found[given] = place
-            say(f"{name} is compared with {place}")
-        elif every:
-            say(f"{name} is compared with nothing: none of the {len(every)} earlier snapshots is there to compare with")
         else:
-            say(f"{name} is compared with nothing: no earlier snapshot of the cluster is known")
+            why = f"none of the {len(seen)} earlier snapshots is there to compare with"
+            say(f"{name} is compared with nothing: {why if seen else 'no earlier snapshot of the cluster is known'}")
     return found
+
+
+def _beside(
+    at: datetime | None,
+    snapshot: Snapshot,
+    opened: Mapping[str, Snapshot],
+    captured: Mapping[str, datetime | None],
+) -> Iterator[_Candidate]:
+    """Of the snapshots that are audited together, those of the same cluster that were captured before."""
+    for name, other in opened.items():
+        when = captured[name]
+        if other.manifest.cluster == snapshot.manifest.cluster and at is not None and when is not None and when < at:
+            yield _Candidate(captured_at=when, snapshot_id=other.manifest.snapshot_id, place=name)
 
 
 def _newest_last(candidate: _Candidate) -> tuple[datetime, str]:

@@ -9,8 +9,9 @@ import json
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -19,6 +20,11 @@ from tidegauge.runs.failures import Failures
 from tidegauge.runs.mounts import must_see
 from tidegauge.snapshots.holes import read_written
 from tidegauge.snapshots.location import Location, location, open_bytes
+
+if TYPE_CHECKING:
+    from tidegauge.facts.replicas.derived_files import SegmentIndexCheck
+    from tidegauge.kafka_log.corruption import Corruption
+    from tidegauge.kafka_log.scan import ScanBlock
 
 TARGET_PARTITION_BYTES: Final = 128 << 20
 """Bytes that one Spark task reads, about."""
@@ -143,20 +149,103 @@ def _identity(task: SegmentTask) -> dict[str, Any]:
 def _index_segment(task: SegmentTask) -> dict[str, Any]:
     # Imported where the bytes are: the planner that lists partitions needs neither numba nor the kernels.
     from tidegauge.derivation.files.segment_files import SegmentFile
-    from tidegauge.facts.replicas.derived_files import SegmentIndexCheck
-    from tidegauge.facts.replicas.replica import CHAIN_DAMAGE
-    from tidegauge.facts.segments.fold import SummaryFold
     from tidegauge.facts.segments.record_check import RecordChecker
-    from tidegauge.facts.segments.summary_codec import encode_summary
-    from tidegauge.kafka_log.corruption import Corruption, damage_values
-    from tidegauge.kafka_log.indexes import parse_offset_index, parse_time_index
+    from tidegauge.kafka_log.corruption import damage_values
 
     root = location(task.root)
-    offsets = times = None
+    check, preallocated = _index_check(root, task)
+    records = RecordChecker(log_size_bytes=task.size_bytes)
+    folds = _Folds(task)
+    with open_bytes(root / task.stored_path) as file:
+        source = SegmentFile(task.stored_path, file, task.stored_bytes)
+        for block in source.blocks(records.take):
+            if len(block.headers):
+                check.add(block.headers)
+            folds.add(block)
+    if source.broken is not None:
+        return {**_identity(task), "error": source.broken, "bytes_read": 0}
+    folds.finish()
+    indexes = check.finish(sealed=not preallocated)
+    return {
+        **_identity(task),
+        "valid_bytes": folds.break_position if folds.break_position is not None else source.log_bytes,
+        "valid_end_offset": folds.valid_end_offset,
+        "bytes_read": source.log_bytes,
+        "max_timestamp_ms": folds.max_timestamp_ms,
+        "range_offsets": folds.starts,
+        "summaries": folds.summaries,
+        "corruptions": json.dumps([damage_values(c) for c in folds.corruptions]),
+        "indexes": json.dumps(
+            [
+                {"path": path, "size_bytes": (root / path).stat().st_size, "facts": asdict(facts)}
+                for path, facts in zip((task.index_path, task.time_index_path), indexes, strict=True)
+                if path is not None and facts is not None
+            ]
+        ),
+        "records": json.dumps(asdict(records.found)) if source.has_records else None,
+        "index_spacing": json.dumps(asdict(check.spacing())),
+        "coordinator_records": _coordinator_records(task) if task.with_records else None,
+        "error": None,
+    }
+
+
+class _Folds:
+    """A segment's blocks into summaries, a summary from each of a task's cuts to the next."""
+
+    def __init__(self, task: SegmentTask) -> None:
+        from tidegauge.facts.segments.fold import SummaryFold
+
+        self._new_fold = partial(SummaryFold, ignore_sequences=task.ignore_sequences)
+        self._fold = self._new_fold()
+        self._cuts = sorted(c for c in task.cuts if c > task.base_offset)
+        self.starts = [task.base_offset]
+        self.summaries: list[bytes] = []
+        self.corruptions: list[Corruption] = []
+        self.break_position: int | None = None
+        """Where the chain of batches breaks; None while it has not."""
+        self.valid_end_offset: int | None = None
+        self.max_timestamp_ms: int | None = None
+
+    def add(self, block: "ScanBlock") -> None:
+        """The next block of the file."""
+        from tidegauge.facts.replicas.replica import CHAIN_DAMAGE
+
+        self.corruptions.extend(block.corruptions)
+        if self.break_position is None:
+            self.break_position = next((c.position for c in block.corruptions if c.kind in CHAIN_DAMAGE), None)
+        headers = block.headers
+        if not len(headers):
+            return
+        self.max_timestamp_ms = max(self.max_timestamp_ms or 0, int(headers["max_timestamp"].max()))
+        sound = headers if self.break_position is None else headers[headers["position"] < self.break_position]
+        if len(sound):
+            self.valid_end_offset = int(sound[-1]["last_offset"]) + 1
+        while len(headers) and self._cuts and int(headers[-1]["last_offset"]) >= self._cuts[0]:
+            split = int((headers["base_offset"] < self._cuts[0]).sum())
+            self._fold.add(headers[:split])
+            self.finish()
+            self._fold = self._new_fold()
+            self.starts.append(self._cuts.pop(0))
+            headers = headers[split:]
+        self._fold.add(headers)
+
+    def finish(self) -> None:
+        """Puts the summary under way to the others."""
+        from tidegauge.facts.segments.summary_codec import encode_summary
+
+        self.summaries.append(encode_summary(self._fold.summary()))
+
+
+def _index_check(root: Location, task: SegmentTask) -> tuple["SegmentIndexCheck", bool]:
+    """What the segment's indexes are held against its batches by, and whether they are preallocated."""
+    from tidegauge.facts.replicas.derived_files import SegmentIndexCheck
+    from tidegauge.kafka_log.indexes import parse_offset_index, parse_time_index
+
     paths = (task.index_path, task.time_index_path)
     found = [_index_bytes(root, path, may_have_room=task.indexes_open) for path in paths]
     preallocated = _preallocated(task, found)
     trimmed = task.indexes_open and not preallocated
+    offsets = times = None
     if found[0] is not None:
         data, zeros = found[0]
         offsets = parse_offset_index(
@@ -170,62 +259,7 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
         data, zeros = found[1]
         times = parse_time_index(data, base_offset=task.base_offset, active=preallocated, zeros_behind=zeros)
     check = SegmentIndexCheck(offsets, times, tail_may_be_stale=preallocated, log_may_be_cut=trimmed)
-    records = RecordChecker(log_size_bytes=task.size_bytes)
-    fold = SummaryFold(ignore_sequences=task.ignore_sequences)
-    cuts = sorted(c for c in task.cuts if c > task.base_offset)
-    starts, summaries = [task.base_offset], []
-    corruptions: list[Corruption] = []
-    break_position: int | None = None
-    valid_end: int | None = None
-    newest: int | None = None
-    with open_bytes(root / task.stored_path) as file:
-        source = SegmentFile(task.stored_path, file, task.stored_bytes)
-        for block in source.blocks(records.take):
-            corruptions.extend(block.corruptions)
-            if break_position is None:
-                break_position = next((c.position for c in block.corruptions if c.kind in CHAIN_DAMAGE), None)
-            headers = block.headers
-            if len(headers):
-                check.add(headers)
-                newest = max(newest or 0, int(headers["max_timestamp"].max()))
-                prefix = headers if break_position is None else headers[headers["position"] < break_position]
-                if len(prefix):
-                    valid_end = int(prefix[-1]["last_offset"]) + 1
-                while cuts and int(headers[-1]["last_offset"]) >= cuts[0]:
-                    split = int((headers["base_offset"] < cuts[0]).sum())
-                    fold.add(headers[:split])
-                    summaries.append(encode_summary(fold.summary()))
-                    fold = SummaryFold(ignore_sequences=task.ignore_sequences)
-                    starts.append(cuts.pop(0))
-                    headers = headers[split:]
-                    if not len(headers):
-                        break
-                fold.add(headers)
-    if source.broken is not None:
-        return {**_identity(task), "error": source.broken, "bytes_read": 0}
-    summaries.append(encode_summary(fold.summary()))
-    indexes = check.finish(sealed=not preallocated)
-    return {
-        **_identity(task),
-        "valid_bytes": break_position if break_position is not None else source.log_bytes,
-        "valid_end_offset": valid_end,
-        "bytes_read": source.log_bytes,
-        "max_timestamp_ms": newest,
-        "range_offsets": starts,
-        "summaries": summaries,
-        "corruptions": json.dumps([damage_values(c) for c in corruptions]),
-        "indexes": json.dumps(
-            [
-                {"path": path, "size_bytes": (root / path).stat().st_size, "facts": asdict(facts)}
-                for path, facts in zip((task.index_path, task.time_index_path), indexes, strict=True)
-                if path is not None and facts is not None
-            ]
-        ),
-        "records": json.dumps(asdict(records.found)) if source.has_records else None,
-        "index_spacing": json.dumps(asdict(check.spacing())),
-        "coordinator_records": _coordinator_records(task) if task.with_records else None,
-        "error": None,
-    }
+    return check, preallocated
 
 
 def _preallocated(task: SegmentTask, found: Iterable[tuple[bytes, int] | None]) -> bool:

@@ -67,51 +67,8 @@ def partition_rows(
 ) -> Rows:
     """All rows of one partition."""
     present = replica_set(context, replicas, read=read)
-    facts, live, reference = present.facts, present.live, present.reference
-    divergences, bounds, shared_end = present.divergences, present.bounds, present.shared_end
-    compacted = context.settings.ever_compacted or any(f.ever_compacted for f in facts)
-    rows: Rows = {
-        "segments": [
-            r
-            for f in facts
-            for r in segment_rows(
-                context, f, compacted=compacted and not present.cleaning.assumed, cleaning=present.cleaning
-            )
-        ],
-        "replicas": [
-            replica_row(
-                context,
-                f,
-                is_reference=f is reference,
-                compacted=compacted,
-                high_watermark=present.known_high_watermark(f),
-            )
-            for f in facts
-        ],
-        "epoch_spans": [
-            r
-            for f in live
-            for r in epoch_span_rows(
-                context, f, reference, live, divergence_offset=shared_end.get(f.broker_id), compacted=compacted
-            )
-        ],
-        "divergences": [
-            divergence_row(context, d, present.commitments[d.follower.broker_id])
-            | expansion_columns(context, d)
-            | agreement_columns(d.leader, d.follower, shared_end=d.divergence_offset)
-            for d in divergences
-        ],
-        "isr_members": isr_member_rows(present),
-        "producers": [],
-        "sequence_gaps": [],
-        "transactions": transaction_rows(context, reference) if reference is not None else [],
-        "index_files": [r for f in facts for r in index_file_rows(context, f, compacted=compacted)],
-        "partition_changes": [_change_row(context, c, present) for c in context.history.changes],
-    }
-    for f in live:
-        producers, gaps = producer_rows(context, f, compacted=compacted, read=read)
-        rows["producers"] += producers
-        rows["sequence_gaps"] += gaps
+    live, reference, bounds = present.live, present.reference, present.bounds
+    rows = _log_rows(present, read)
     if not context.assignment.topic_deleted and (context.assignment.known or (live and not context.metadata.captured)):
         known = holding_columns(present) | acknowledged_columns(present)
         rows["partitions"] = [_partition_row(context, live, reference, bounds) | known]
@@ -119,7 +76,7 @@ def partition_rows(
         rows["transaction_ends"] = transaction_end_rows(context, reference, bounds)
     if context.coordinators.shares:
         rows["share_states"] = list(share_rows(context, reference, bounds))
-    loss_rows = losses_of(context, not_parted(divergences), present.commitments)
+    loss_rows = losses_of(context, not_parted(present.divergences), present.commitments)
     loss_rows += [*parted_losses(present, read=read), *possibly_given_up(present, read=read)]
     if earlier is not None:
         rows["changes"], lost = changes_of(
@@ -141,6 +98,55 @@ def partition_rows(
     rows["fencing_epochs"] = partition_epochs(rows)
     if context.answers is not None:
         rows["cluster_answers"] = partition_answer_rows(context, context.answers, live)
+    return rows
+
+
+def _log_rows(present: ReplicaSet, read: ReadBatches) -> Rows:
+    """What each replica's log holds, and the logs beside each other."""
+    context, facts, live, reference = present.context, present.facts, present.live, present.reference
+    compacted = context.settings.ever_compacted or any(f.ever_compacted for f in facts)
+    cleaned = compacted and not present.cleaning.assumed
+    rows: Rows = {
+        "segments": [r for f in facts for r in segment_rows(context, f, compacted=cleaned, cleaning=present.cleaning)],
+        "replicas": [
+            replica_row(
+                context,
+                f,
+                is_reference=f is reference,
+                compacted=compacted,
+                high_watermark=present.known_high_watermark(f),
+            )
+            for f in facts
+        ],
+        "epoch_spans": [
+            r
+            for f in live
+            for r in epoch_span_rows(
+                context,
+                f,
+                reference,
+                live,
+                divergence_offset=present.shared_end.get(f.broker_id),
+                compacted=compacted,
+            )
+        ],
+        "divergences": [
+            divergence_row(context, d, present.commitments[d.follower.broker_id])
+            | expansion_columns(context, d)
+            | agreement_columns(d.leader, d.follower, shared_end=d.divergence_offset)
+            for d in present.divergences
+        ],
+        "isr_members": isr_member_rows(present),
+        "producers": [],
+        "sequence_gaps": [],
+        "transactions": transaction_rows(context, reference) if reference is not None else [],
+        "index_files": [r for f in facts for r in index_file_rows(context, f, compacted=compacted)],
+        "partition_changes": [_change_row(context, c, present) for c in context.history.changes],
+    }
+    for f in live:
+        producers, gaps = producer_rows(context, f, compacted=compacted, read=read)
+        rows["producers"] += producers
+        rows["sequence_gaps"] += gaps
     return rows
 
 

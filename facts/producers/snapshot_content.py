@@ -48,6 +48,46 @@ def check_producer_snapshot(
     `idle_since_marker`: how long each producer had written nothing at most, since a marker told its coordinator epoch.
     """
     facts = with_form(IndexFileFacts(kind="snapshot", entries=len(snapshot.entries)), snapshot.corruptions)
+    _check_ranges(facts, snapshot, offset)
+    if states is None:
+        facts.content_checkable = False
+        facts.uncheckable_reason = "the log before it could not be replayed"
+        return facts
+    named = {e.producer_id: e for e in snapshot.entries}
+    for producer_id, state in states.items():
+        below = state.last_offset < log_start_offset
+        # Behind an end marker of version 2 a producer names no batch; a whole log has the marker.
+        if producer_id in named or compacted or (below and (head_gone or state.last_offset >= 0)):
+            continue
+        forgotten = _forgotten(state, taken_before_ms, captured_at_ms, expiration)
+        if forgotten is None:
+            facts.undecided[producer_id] = state.timestamp
+        if forgotten is False:
+            facts.missing_entries += 1
+            facts.note("missing", None, f"{last_heard_of(state)} and is not in it")
+    for producer_id, entry in named.items():
+        known = states.get(producer_id)
+        if known is not None:
+            unfounded = _without_ground(
+                entry,
+                known,
+                head_gone=head_gone,
+                compacted=compacted,
+                log_first_offset=log_first_offset,
+                log_start_offset=log_start_offset,
+            )
+            _compare(facts, entry, known, unfounded, expiration, idle_since_marker.get(producer_id))
+        elif not head_gone and not compacted and entry.last_offset >= 0:
+            # With the whole log there, neither retention, nor DeleteRecords, nor cleaning can have removed its data.
+            facts.extra_entries += 1
+            facts.note(
+                "extra", None, f"producer {producer_id} (last offset {entry.last_offset}) has no batch in the log"
+            )
+    return facts
+
+
+def _check_ranges(facts: IndexFileFacts, snapshot: ProducerSnapshot, offset: int) -> None:
+    """What an entry must be by itself, in a snapshot at this offset."""
     for at, entry in enumerate(snapshot.entries):
         first = entry.current_transaction_first_offset
         bad = []
@@ -60,59 +100,31 @@ def check_producer_snapshot(
         if bad:
             facts.range_errors += 1
             facts.note("range", 10 + at * 46, f"producer {entry.producer_id}: {'; '.join(bad)}")
-    if states is None:
-        facts.content_checkable = False
-        facts.uncheckable_reason = "the log before it could not be replayed"
-        return facts
-    named = {e.producer_id: e for e in snapshot.entries}
-    for producer_id, state in states.items():
-        if producer_id in named:
-            continue
-        below = state.last_offset < log_start_offset
-        if compacted or (below and (head_gone or state.last_offset >= 0)):
-            continue  # Behind an end marker of version 2 a producer names no batch; a whole log has the marker.
-        forgotten = _forgotten(state, taken_before_ms, captured_at_ms, expiration)
-        if forgotten is None:
-            facts.undecided[producer_id] = state.timestamp
-        if forgotten is not False:
-            continue
-        facts.missing_entries += 1
-        facts.note("missing", None, f"{last_heard_of(state)} and is not in it")
-    for producer_id, entry in named.items():
-        known = states.get(producer_id)
-        if known is None:
-            # Its data are gone (retention, DeleteRecords, cleaning); with the whole log there, nothing can have
-            # removed them.
-            if not head_gone and not compacted and entry.last_offset >= 0:
-                facts.extra_entries += 1
-                facts.note(
-                    "extra", None, f"producer {producer_id} (last offset {entry.last_offset}) has no batch in the log"
-                )
-            continue
-        unfounded = _without_ground(
-            entry,
-            known,
-            head_gone=head_gone,
-            compacted=compacted,
-            log_first_offset=log_first_offset,
-            log_start_offset=log_start_offset,
-        )
-        differing = [
-            f"{name} is {getattr(entry, name)}, recomputed {getattr(known, name)}"
-            for name in _COMPARED
-            if name not in unfounded and getattr(entry, name) != getattr(known, name)
-        ]
-        if _coordinator_forgotten(entry, known) and producer_id in idle_since_marker:
-            idle = idle_since_marker[producer_id]
-            forgotten = expiration.may_be_over(written_at_ms=idle.since_ms, idle_ms=idle.for_ms)
-            told = [d for d in differing if not d.startswith("coordinator_epoch ")]
-            if forgotten is None and differing and not told:
-                facts.undecided[producer_id] = known.timestamp
-            differing = differing if forgotten is False else told
-        if differing:
-            facts.wrong_entries += 1
-            facts.note("wrong", None, f"producer {producer_id}: {'; '.join(differing)}")
-    return facts
+
+
+def _compare(
+    facts: IndexFileFacts,
+    entry: ProducerSnapshotEntry,
+    known: ProducerSnapshotEntry,
+    unfounded: frozenset[str],
+    expiration: Expiration,
+    idle: Idle | None,
+) -> None:
+    """An entry beside what the replay says of the same producer, but for the `unfounded` fields."""
+    differing = [
+        f"{name} is {getattr(entry, name)}, recomputed {getattr(known, name)}"
+        for name in _COMPARED
+        if name not in unfounded and getattr(entry, name) != getattr(known, name)
+    ]
+    if idle is not None and _coordinator_forgotten(entry, known):
+        forgotten = expiration.may_be_over(written_at_ms=idle.since_ms, idle_ms=idle.for_ms)
+        told = [d for d in differing if not d.startswith("coordinator_epoch ")]
+        if forgotten is None and differing and not told:
+            facts.undecided[entry.producer_id] = known.timestamp
+        differing = differing if forgotten is False else told
+    if differing:
+        facts.wrong_entries += 1
+        facts.note("wrong", None, f"producer {entry.producer_id}: {'; '.join(differing)}")
 
 
 def last_heard_of(state: ProducerSnapshotEntry) -> str:

@@ -6,10 +6,9 @@ In: parsed files (`kafka_log.indexes`, …), batch headers as they are scanned, 
 """
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,9 @@ from tidegauge.facts.producers.state import Transaction
 from tidegauge.facts.segments.index_file_facts import IndexFileFacts, with_form
 from tidegauge.kafka_log.indexes import OffsetIndex, TimeIndex
 from tidegauge.kafka_log.transaction_index import AbortedTransaction, TransactionIndex
+
+_ENTRY_BYTES: Final = 34
+"""Of a transaction index, whose entries follow each other without a header."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +253,33 @@ def check_transaction_index(
     facts = with_form(
         IndexFileFacts(kind="txnindex", entries=len(entries), readable=True), index.corruptions if index else ()
     )
+    _check_forms(facts, entries, base_offset, next_base_offset, later)
+    readable = _Readable(
+        from_offset=log_first_offset if head_gone else None,
+        log_start_offset=log_start_offset,
+        doubtful_offsets=doubtful_offsets,
+    )
+    found = _check_entries(facts, entries, expected, readable, head_gone=head_gone)
+    for key, transaction in expected.items():
+        if key not in found and transaction.first_offset >= log_start_offset:
+            facts.missing_entries += 1
+            facts.note(
+                "missing",
+                None,
+                f"producer {transaction.producer_id} aborted [{transaction.first_offset}, "
+                f"{transaction.marker_offset}]: no entry",
+            )
+    return facts
+
+
+def _check_forms(
+    facts: IndexFileFacts,
+    entries: Sequence[AbortedTransaction],
+    base_offset: int,
+    next_base_offset: int | None,
+    later: LaterAppends | None,
+) -> None:
+    """What an entry must be by itself, whatever the log says."""
     previous_last = -1
     for at, entry in enumerate(entries):
         bad = []
@@ -266,57 +295,77 @@ def check_transaction_index(
         previous_last = max(previous_last, entry.last_offset)
         if bad:
             facts.form_errors += 1
-            facts.note("form", at * 34, f"entry {at}: {'; '.join(bad)}")
-    found: Counter[tuple[int, int, int]] = Counter()
-    markers = {(producer_id, marker): key for key in expected for producer_id, _, marker in [key]}
+            facts.note("form", at * _ENTRY_BYTES, f"entry {at}: {'; '.join(bad)}")
+
+
+_Aborted = tuple[int, int, int]
+"""An aborted transaction: producer id, first offset, offset of its marker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Readable:
+    """How much of a log can be read. `from_offset`: where the log begins whose head is gone; None if it is whole."""
+
+    from_offset: int | None
+    log_start_offset: int
+    doubtful_offsets: Sequence[int]
+
+    def told_of(
+        self,
+        entry: AbortedTransaction,
+        expected: Mapping[_Aborted, Transaction],
+        by_marker: Mapping[tuple[int, int], _Aborted],
+    ) -> _Aborted | None:
+        """The transaction that an entry tells of, as far as the log can say; None: of one that the log denies."""
+        named = (entry.producer_id, entry.first_offset, entry.last_offset)
+        if named in expected:
+            return named
+        ended = by_marker.get((entry.producer_id, entry.last_offset))
+        if self.from_offset is not None and entry.first_offset < self.from_offset:
+            return ended or named  # Its data began below the log start: the log can only confirm the marker.
+        if _any_within(self.doubtful_offsets, entry.first_offset, entry.last_offset):
+            return ended or named
+        if ended is not None and ended[1] < min(self.log_start_offset, entry.first_offset):
+            return ended  # A broker that had died made the index anew from its log start on: there were no data below.
+        return None
+
+
+def _check_entries(
+    facts: IndexFileFacts,
+    entries: Sequence[AbortedTransaction],
+    expected: Mapping[_Aborted, Transaction],
+    readable: _Readable,
+    *,
+    head_gone: bool,
+) -> set[_Aborted]:
+    """Each entry against the log. Returns the transactions that have one."""
+    by_marker = {(producer_id, marker): (producer_id, first, marker) for producer_id, first, marker in expected}
+    found: set[_Aborted] = set()
     for at, entry in enumerate(entries):
-        key = (entry.producer_id, entry.first_offset, entry.last_offset)
-        transaction = expected.get((key[0], key[1], key[2]))
-        if transaction is None and head_gone and log_first_offset is not None and entry.first_offset < log_first_offset:
-            # Its data began below the log start: the log can only confirm the marker.
-            known = markers.get((entry.producer_id, entry.last_offset))
-            if known is not None:
-                found[known] += 1
-            continue
-        if transaction is None and _any_within(doubtful_offsets, entry.first_offset, entry.last_offset):
-            doubted = markers.get((entry.producer_id, entry.last_offset))
-            found[doubted or key] += 1
-            continue
-        began = markers.get((entry.producer_id, entry.last_offset))
-        if transaction is None and began is not None and began[1] < min(log_start_offset, entry.first_offset):
-            # A broker that had died made the index anew from its log start on: the data below were none for it.
-            found[began] += 1
-            continue
-        if transaction is None:
+        told_of = readable.told_of(entry, expected, by_marker)
+        if told_of is None:
             facts.extra_entries += 1
             facts.note(
                 "extra",
-                at * 34,
+                at * _ENTRY_BYTES,
                 f"entry {at}: producer {entry.producer_id} [{entry.first_offset}, {entry.last_offset}] "
                 "was not aborted in the log",
             )
             continue
-        found[key] += 1
+        found.add(told_of)
+        transaction = expected.get((entry.producer_id, entry.first_offset, entry.last_offset))
+        if transaction is None or head_gone or _any_within(readable.doubtful_offsets, 0, entry.last_offset):
+            continue
         # What is above the marker was judged as the entry's form.
-        differs = min(entry.last_stable_offset, entry.last_offset + 1) != transaction.last_stable_offset
-        if differs and not head_gone and not _any_within(doubtful_offsets, 0, entry.last_offset):
+        if min(entry.last_stable_offset, entry.last_offset + 1) != transaction.last_stable_offset:
             facts.last_stable_offset_errors += 1
             facts.note(
                 "last_stable_offset",
-                at * 34,
+                at * _ENTRY_BYTES,
                 f"entry {at}: last stable offset {entry.last_stable_offset}, "
                 f"recomputed {transaction.last_stable_offset}",
             )
-    for key, transaction in expected.items():
-        if not found[key] and transaction.first_offset >= log_start_offset:
-            facts.missing_entries += 1
-            facts.note(
-                "missing",
-                None,
-                f"producer {transaction.producer_id} aborted [{transaction.first_offset}, "
-                f"{transaction.marker_offset}]: no entry",
-            )
-    return facts
+    return found
 
 
 def _any_within(offsets: Sequence[int], first: int, last: int) -> bool:

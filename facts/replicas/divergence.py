@@ -24,6 +24,7 @@ from tidegauge.facts.replicas.comparison import (
 )
 from tidegauge.facts.replicas.epochs import truncation
 from tidegauge.facts.replicas.replica import CLEANED_END_UNKNOWN, ReplicaFacts
+from tidegauge.kafka_log.checkpoints import EpochEntry
 from tidegauge.kafka_log.scan import BATCH_HEADER
 
 
@@ -97,16 +98,7 @@ def diverge(
     if divergence_offset < follower.log_end_offset:
         suffix = read(follower, divergence_offset, follower.log_end_offset)
     truncated_epoch = int(suffix[-1]["partition_leader_epoch"]) if len(suffix) else None
-    newer = next(
-        (
-            e
-            for e in leader.vector.entries
-            if truncated_epoch is not None and e.leader_epoch > truncated_epoch and e.start_offset <= divergence_offset
-        ),
-        None,
-    ) or next(
-        (e for e in leader.vector.entries if truncated_epoch is not None and e.leader_epoch > truncated_epoch), None
-    )
+    newer = _newer_epoch(leader, truncated_epoch, divergence_offset)
     return Divergence(
         leader=leader,
         follower=follower,
@@ -127,6 +119,14 @@ def diverge(
         newer_epoch=newer.leader_epoch if newer is not None else None,
         newer_epoch_start_offset=newer.start_offset if newer is not None else None,
     )
+
+
+def _newer_epoch(leader: ReplicaFacts, truncated_epoch: int | None, divergence_offset: int) -> EpochEntry | None:
+    """The leader's first epoch above the one that is cut off: best one that has begun where the follower is cut."""
+    if truncated_epoch is None:
+        return None
+    newer = [e for e in leader.vector.entries if e.leader_epoch > truncated_epoch]
+    return next((e for e in newer if e.start_offset <= divergence_offset), newer[0] if newer else None)
 
 
 def _difference(leader: ReplicaFacts, follower: ReplicaFacts, start: int, end: int, read: ReadBatches) -> Difference:

@@ -114,6 +114,11 @@ class ReplicaFacts:
         """It is known up to where a cleaner has rewritten it."""
         return not self.ever_compacted or self.checkpointed.cleaner_offset is not None or self.copied.cleaner_offsets
 
+    @property
+    def first_offset(self) -> int | None:
+        """Where its first batch begins; None if there is none that can be read."""
+        return self.summary.first_offset if self.summary.batch_count else None
+
     def segment_of(self, offset: int) -> str | None:
         """The name of the segment's file in which an offset lies, or would lie; None if all begin above it."""
         segments = self.given.segments
@@ -330,16 +335,18 @@ def _index_files(
     facts: ReplicaFacts, states_at: Mapping[int, StatesAt], expiration: Expiration, captured_at_ms: int | None
 ) -> Iterator[IndexedFile]:
     given = facts.given
-    log_damaged = {
-        row.segment.base_offset
-        for row in facts.segments
-        if any(c.kind in CHAIN_DAMAGE for c in row.segment.corruptions)
-    }
+    damaged = bool(given.unread_bases) or any(
+        c.kind in CHAIN_DAMAGE for row in facts.segments for c in row.segment.corruptions
+    )
     head_gone = facts.log_start_offset > 0 or facts.local_log_start_offset > 0 or bool(given.unread_bases)
-    first = facts.summary.first_offset if facts.summary.batch_count else None
+    yield from _transaction_indexes(facts, damaged=damaged, head_gone=head_gone)
+    yield from _producer_snapshots(facts, states_at, expiration, captured_at_ms, damaged=damaged, head_gone=head_gone)
+
+
+def _transaction_indexes(facts: ReplicaFacts, *, damaged: bool, head_gone: bool) -> Iterator[IndexedFile]:
+    """What the index step found of each segment's other indexes, and its transaction index."""
+    given = facts.given
     aborted = [t for t in facts.replay.completed if t.outcome == "aborted"]
-    damaged = bool(log_damaged or given.unread_bases)
-    doubtful = facts.replay.doubtful_offsets
     later = LaterAppends(
         begun=[(t.first_offset, t.producer_id) for t in facts.replay.transactions],
         epoch_starts=[e.start_offset for e in facts.vector.entries],
@@ -356,9 +363,9 @@ def _index_files(
             base_offset=base,
             next_base_offset=row.next_base_offset,
             head_gone=head_gone,
-            log_first_offset=first,
+            log_first_offset=facts.first_offset,
             log_start_offset=facts.log_start_offset,
-            doubtful_offsets=doubtful,
+            doubtful_offsets=facts.replay.doubtful_offsets,
         )
         if checked is None:
             continue
@@ -379,6 +386,19 @@ def _index_files(
             )
         path = file.path if file is not None else f"{given.place.directory}/{base:020d}.txnindex"
         yield IndexedFile(path=path, size_bytes=file.size_bytes if file is not None else 0, facts=checked)
+
+
+def _producer_snapshots(
+    facts: ReplicaFacts,
+    states_at: Mapping[int, StatesAt],
+    expiration: Expiration,
+    captured_at_ms: int | None,
+    *,
+    damaged: bool,
+    head_gone: bool,
+) -> Iterator[IndexedFile]:
+    given = facts.given
+    doubtful = facts.replay.doubtful_offsets
     taken_before = {start: part.max_timestamp_ms for start, part in ranges(given) if part.batch_count}
     for snapshot in given.snapshots:
         states = states_at[snapshot.offset].states if snapshot.offset in states_at else None
@@ -391,7 +411,7 @@ def _index_files(
             offset=snapshot.offset,
             states=states,
             head_gone=head_gone,
-            log_first_offset=first,
+            log_first_offset=facts.first_offset,
             compacted=facts.ever_compacted,
             log_start_offset=facts.log_start_offset,
             taken_before_ms=taken_before.get(snapshot.offset),

@@ -17,7 +17,7 @@ from tidegauge.spark_jobs.spark_home import spark_home
 JAVA = Java(home=Path("/no/java"), version=17, found="test")
 
 READS_ROWS = """
-from spark_jobs import session
+from tidegauge.spark_jobs import session
 from tidegauge.spark_jobs.rehearsal import Rows
 spark = session.start("local[2]")
 spark.dataSource.register(Rows)
@@ -28,7 +28,7 @@ spark.stop()
 
 KILLS_ITS_JVM = """
 from pyspark import SparkContext
-from spark_jobs import session
+from tidegauge.spark_jobs import session
 from tidegauge.runs.errors import SparkError
 spark = session.start("local[2]")
 SparkContext._gateway.proc.kill()
@@ -42,7 +42,7 @@ session.stop(spark)
 
 LISTENS_TO_CTRL_C = """
 import signal
-from spark_jobs import session
+from tidegauge.spark_jobs import session
 def ours(number, frame): ...
 signal.signal(signal.SIGINT, ours)
 session.stop(session.start("local[2]"))
@@ -136,7 +136,7 @@ def test_ctrl_c_is_not_sparks_to_hear():
 
 @pytest.mark.slow
 def test_a_jvm_that_does_not_start_is_a_spark_error_with_its_words():
-    code = "from spark_jobs import session; session.start(extra={'spark.driver.extraJavaOptions': '-Xmx1g'})"
+    code = "from tidegauge.spark_jobs import session; session.start(extra={'spark.driver.extraJavaOptions': '-Xmx1g'})"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode != 0
     assert SparkError.__name__ in run.stderr

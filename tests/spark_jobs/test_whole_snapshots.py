@@ -32,7 +32,7 @@ AUDITS = """
 import json, sys
 from pathlib import Path
 from tidegauge.snapshots.errors import SnapshotError
-from spark_jobs import whole_snapshots
+from tidegauge.spark_jobs import whole_snapshots
 from tidegauge.runs.run import NO_STORE
 from tidegauge.audit.steps import audit
 said = []

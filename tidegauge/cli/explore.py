@@ -6,14 +6,14 @@ hold: nothing that is there already is written over, and without a violation not
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from tidegauge.sim_engine.explore.layout import Constants
 from tidegauge.sim_engine.explore.render_state import STARTED_AT_MS, disks_of
 from tidegauge.sim_engine.explore.rules import Model
-from tidegauge.sim_engine.explore.search import Explorer
+from tidegauge.sim_engine.explore.search import Explorer, Step
 from tidegauge.sim_engine.explore.state_truth import document, violations
 from tidegauge.sim_engine.explore.story import portrait, tell
 from tidegauge.sim_engine.rendering.write_snapshot import write_snapshot
@@ -53,31 +53,11 @@ def explore(
     found = explorer.explore(max_states=max_states, progress=tick)
     seconds = time.monotonic() - started
     steps = found.shortest_violation
-    told_of: list[dict[str, Any]] = []
+    told_of: list[dict[str, object]] = []
     if steps is not None:
-        lacking = violations(explorer.layout, steps[-1].fields)
-        told_of.append(
-            {
-                "invariant": "StrongIsr",
-                "length": len(steps),
-                "states": found.violating_states,
-                "actions": tell(explorer.layout, steps),
-                "lacking": [
-                    {"leader_id": v.leader_id, "member_id": v.member_id, "offsets": [v.start_offset, v.end_offset]}
-                    for v in lacking
-                ],
-            }
-        )
+        told_of.append(_violation(explorer, steps, found.violating_states))
         if out is not None:
-            write_snapshot(
-                out,
-                disks_of(explorer.layout, steps[-1].fields),
-                cluster=model,
-                snapshot_id=f"{model}-{'-'.join(str(n) for n in _numbers(constants))}",
-                consistency=Consistency.ATOMIC,
-                truth=document(explorer.layout, steps[-1].fields),
-                at_ms=STARTED_AT_MS,
-            )
+            _write(explorer, steps[-1], out, model=model, constants=constants)
             told_of[-1]["snapshot"] = str(out)
     result = {
         "model": model,
@@ -96,6 +76,33 @@ def explore(
         "bytes_per_state": round(explorer.bytes_in_use / found.distinct_states, 1),
     }
     return result, list(portrait(explorer.layout, steps[-1].fields)) if steps else []
+
+
+def _write(explorer: Explorer, last: Step, out: Path, *, model: str, constants: Constants) -> None:
+    """The disks of a state, as a snapshot with its truth."""
+    write_snapshot(
+        out,
+        disks_of(explorer.layout, last.fields),
+        cluster=model,
+        snapshot_id=f"{model}-{'-'.join(str(n) for n in _numbers(constants))}",
+        consistency=Consistency.ATOMIC,
+        truth=document(explorer.layout, last.fields),
+        at_ms=STARTED_AT_MS,
+    )
+
+
+def _violation(explorer: Explorer, steps: Sequence[Step], states: int) -> dict[str, object]:
+    """The shortest way to a state that breaks the invariant; `states`: how many break it."""
+    return {
+        "invariant": "StrongIsr",
+        "length": len(steps),
+        "states": states,
+        "actions": tell(explorer.layout, steps),
+        "lacking": [
+            {"leader_id": v.leader_id, "member_id": v.member_id, "offsets": [v.start_offset, v.end_offset]}
+            for v in violations(explorer.layout, steps[-1].fields)
+        ],
+    }
 
 
 def _numbers(constants: Constants) -> tuple[int, ...]:

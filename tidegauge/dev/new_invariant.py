@@ -79,7 +79,7 @@ def _check_relation(relation: str) -> None:
 
 def _invariants_of_the_checkout() -> Path:
     """Where invariants are written. Raises `SkeletonError` where Tidegauge runs from an installed package."""
-    found = Path(invariants.__path__[0])
+    found = Path(invariants.__path__[0]).resolve()  # the room itself, not its link in the package
     root = found.parents[1]
     if not (root / "pyproject.toml").is_file() or not (root / "tests" / "expectations").is_dir():
         raise SkeletonError(

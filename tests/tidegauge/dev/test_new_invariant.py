@@ -112,6 +112,10 @@ def checkout(tmp_path: Path) -> Path:
     wanted = ("expectations", "docs", "tests/expectations")
     for name in wanted:
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.png"))
+    shutil.copytree(ROOT / "tidegauge", tmp_path / "tidegauge", symlinks=True)
+    for link in (ROOT / "tidegauge").iterdir():
+        if link.is_symlink() and link.name not in wanted:
+            (tmp_path / link.name).symlink_to(ROOT / link.name)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     shutil.copy(ROOT / "tests" / "fact_tables.py", tmp_path / "tests")
     return tmp_path
