@@ -6,11 +6,12 @@ own part and nothing is there twice.
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +20,10 @@ from tidegauge.relations import LOSSES, RELATIONS, Relation
 from tidegauge.snapshots.whole_files import appearing, write_whole
 
 _ALL: Mapping[str, Relation] = {**RELATIONS, LOSSES.name: LOSSES}
+
+ROW_GROUP_ROWS: Final = 16_384
+"""Rows of one relation that are written together. A partition has a few of each, and a row group costs as much as
+hundreds of them: its columns' headers, and its own in the file's footer."""
 
 
 def relation_table(name: str, rows: Iterable[Mapping[str, Any]], *, cluster: str, snapshot_id: str) -> pa.Table:
@@ -34,20 +39,6 @@ def relation_table(name: str, rows: Iterable[Mapping[str, Any]], *, cluster: str
     return pa.Table.from_pylist(values, schema=relation.arrow_schema)
 
 
-def packed(table: pa.Table) -> bytes:
-    """A table as an Arrow stream, to travel in one binary column."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def unpacked(data: bytes) -> pa.Table:
-    """The table back."""
-    with pa.ipc.open_stream(data) as reader:
-        return reader.read_all()
-
-
 class PartWriter:
     """Writes one part per relation, as rows come; `close` makes them appear."""
 
@@ -55,24 +46,36 @@ class PartWriter:
         self._facts = facts
         self._part = part
         self._writers: dict[str, pq.ParquetWriter] = {}
+        self._waiting: dict[str, list[pa.Table]] = {}
+        self._rows: Counter[str] = Counter()
         self._files = ExitStack()
 
     def write(self, relation: str, table: pa.Table) -> None:
-        """Adds rows of one relation."""
+        """Adds rows of one relation. They are in memory until `ROW_GROUP_ROWS` of them are together."""
+        self._waiting.setdefault(relation, []).append(table)
+        self._rows[relation] += table.num_rows
+        if self._rows[relation] >= ROW_GROUP_ROWS:
+            self._write_waiting(relation)
+
+    def close(self) -> None:
+        """Finishes the parts."""
+        with self._files:
+            for relation in tuple(self._waiting):
+                self._write_waiting(relation)
+            for writer in self._writers.values():
+                writer.close()
+        self._writers.clear()
+
+    def _write_waiting(self, relation: str) -> None:
+        tables = self._waiting.pop(relation)
+        del self._rows[relation]
         if relation not in self._writers:
             folder = self._facts / relation
             folder.mkdir(parents=True, exist_ok=True)
             part = appearing(folder / f"part-{self._part}.parquet", by=str(os.getpid()))
             file = self._files.enter_context(part)
-            self._writers[relation] = pq.ParquetWriter(file, table.schema, compression="zstd")
-        self._writers[relation].write_table(table)
-
-    def close(self) -> None:
-        """Finishes the parts."""
-        with self._files:
-            for writer in self._writers.values():
-                writer.close()
-        self._writers.clear()
+            self._writers[relation] = pq.ParquetWriter(file, tables[0].schema, compression="zstd")
+        self._writers[relation].write_table(pa.concat_tables(tables), row_group_size=ROW_GROUP_ROWS)
 
 
 def write_part(facts: Path, part: str, tables: Iterable[tuple[str, pa.Table]]) -> None:

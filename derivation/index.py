@@ -5,6 +5,7 @@ that says so; nothing is skipped silently; where the whole snapshot is not to be
 read in one pass with bounded memory, but for Kafka's internal topics, whose records are decoded on the way.
 """
 
+import heapq
 import json
 import logging
 from collections.abc import Iterable, Iterator
@@ -99,12 +100,12 @@ def by_bytes(tasks: Iterable[SegmentTask], *, at_least: int) -> list[list[Segmen
     total = sum(t.stored_bytes for t in ordered)
     count = max(1, min(len(ordered), max(at_least, -(-total // TARGET_PARTITION_BYTES))))
     groups: list[list[SegmentTask]] = [[] for _ in range(count)]
-    weights = [0] * count
+    by_weight = [(0, at) for at in range(count)]
     for task in ordered:
-        lightest = weights.index(min(weights))
+        weight, lightest = by_weight[0]
         groups[lightest].append(task)
         # An empty segment costs about as much as a few pages: opening it and its indexes.
-        weights[lightest] += task.stored_bytes + 65536
+        heapq.heapreplace(by_weight, (weight + task.stored_bytes + 65536, lightest))
     return groups
 
 

@@ -7,7 +7,7 @@ In: `RUN/work/summaries`, the small files of the snapshots, the metadata log. Ou
 import hashlib
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import groupby
@@ -20,17 +20,10 @@ import pyarrow.dataset as ds
 
 from tidegauge.derivation.coverage import coverage_of, write_coverage
 from tidegauge.derivation.derive import SnapshotWork, cluster_facts, facts_of_all, partition_facts, prepare
-from tidegauge.derivation.fact_files import (
-    PartWriter,
-    packed,
-    read_relation,
-    unpacked,
-    write_empty_relations,
-    write_part,
-)
+from tidegauge.derivation.fact_files import PartWriter, read_relation, write_empty_relations, write_part
 from tidegauge.derivation.summaries_at_hand import by_snapshot, keys_of
 from tidegauge.facts.risk.posture_rows import PostureContext
-from tidegauge.facts.rows import Row, Rows
+from tidegauge.facts.rows import PartitionKey, Row
 from tidegauge.runs import own_pickles
 from tidegauge.runs.failures import Failures
 from tidegauge.runs.look import Look
@@ -43,9 +36,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.pandas._typing import ArrowMapIterFunction
 
-_PACKED: Final = pa.schema([("snapshot", pa.string()), ("relation", pa.string()), ("rows", pa.binary())])
-_PACKED_DDL: Final = "snapshot string, relation string, rows binary"
+_KEY: Final = ("audited", "topic", "partition")
 _WRITTEN_DDL: Final = "part string, relation string, rows bigint"
+
+PARTITIONS_A_TASK: Final = 200
+"""Kafka's partitions that one Spark task derives at most, about: what it holds of a snapshot grows with them."""
 
 
 def derive_by_partition(spark: "SparkSession", run: Run) -> None:
@@ -60,15 +55,18 @@ def derive_by_partition(spark: "SparkSession", run: Run) -> None:
     audits = [(read, s.key) for s in surviving(run).snapshots for read in keys_of(s)]
     if not audits:
         return
-    derived = (
+    written = (
         spark.read.parquet(str(run.summaries))
         .drop("coordinator_records")
         .join(_broadcast(spark.createDataFrame(audits, "snapshot string, audited string")), "snapshot")
-        .groupBy("audited", "topic", "partition")
-        .applyInArrow(_derive_group(works, failures), schema=_PACKED_DDL)
-        .mapInArrow(_write_parts({s.key: str(s.target / "facts") for s in run.snapshots}), schema=_WRITTEN_DDL)
+        # Sorted, the rows of a partition follow each other, and the partitions of a snapshot.
+        .repartition(tasks(sum(t.partitions for t in told.values()), spark.sparkContext.defaultParallelism), *_KEY)
+        .sortWithinPartitions(*_KEY)
+        .mapInArrow(
+            _derive_and_write(works, failures, {s.key: str(s.target / "facts") for s in run.snapshots}), _WRITTEN_DDL
+        )
     )
-    derived.collect()
+    written.collect()  # A row a task and relation.
     for snapshot in surviving(run).snapshots:
         with failures.of("derive", snapshot.key):
             facts, known = snapshot.target / "facts", told[snapshot.key]
@@ -78,6 +76,13 @@ def derive_by_partition(spark: "SparkSession", run: Run) -> None:
                 of_all = facts_of_all(partial(read_relation, facts), known.posture, known.transactional_ids, **names)
                 write_part(facts, "all", of_all)
             write_coverage(snapshot.target, known.coverage, failures.parts_of(snapshot.key))
+
+
+def tasks(partitions: int, parallelism: int) -> int:
+    """How many Spark tasks share that many of Kafka's partitions. Left alone, Spark goes by bytes, of which summaries
+    have few: 2,000 partitions are one task to it.
+    """
+    return max(1, min(partitions, max(2 * parallelism, -(-partitions // PARTITIONS_A_TASK))))
 
 
 def _broadcast(frame: Any) -> Any:
@@ -93,6 +98,8 @@ class _Told:
     coverage: Mapping[str, Any]
     posture: PostureContext
     transactional_ids: tuple[Row, ...]
+    partitions: int
+    """Of which segments were read."""
 
 
 def _prepared(snapshot: AuditedSnapshot, summaries: ds.Dataset, works: "Works", look: Look) -> _Told:
@@ -111,6 +118,7 @@ def _prepared(snapshot: AuditedSnapshot, summaries: ds.Dataset, works: "Works", 
         coverage=coverage_of(snapshot, prepared.context, (row for row in rows if row["snapshot"] == snapshot.key)),
         posture=prepared.context.posture,
         transactional_ids=prepared.context.transactional_ids,
+        partitions=len(with_segments),
     )
 
 
@@ -144,52 +152,24 @@ def _work_at(path: str, written_ns: int) -> SnapshotWork:
     return work
 
 
-def _derive_group(works: Works, failures: Failures) -> Any:
-    def derive_group(table: pa.Table) -> pa.Table:
-        rows = table.to_pylist()
-        audited: str = rows[0]["audited"]
-        work = works.of(audited)
-        key = (rows[0]["topic"], rows[0]["partition"])
-        own = {row["path"]: row for row in rows if row["snapshot"] == audited}
-        earlier = {row["path"]: row for row in rows if row["snapshot"] != audited}
-        try:
-            return _packed_rows(work, partition_facts(work, key, own, earlier, failures))
-        except Exception as error:
-            failures.take("derive", audited, error, root=work.root)
-            return _PACKED.empty_table()
-
-    return derive_group
-
-
-def _packed_rows(work: SnapshotWork, rows: Rows) -> pa.Table:
-    values = [
-        {"snapshot": work.key, "relation": name, "rows": packed(work.table(name, of_relation))}
-        for name, of_relation in rows.items()
-        if of_relation
-    ]
-    return pa.Table.from_pylist(values, schema=_PACKED)
-
-
-def _write_parts(folders: Mapping[str, str]) -> "ArrowMapIterFunction":
+def _derive_and_write(works: Works, failures: Failures, folders: Mapping[str, str]) -> "ArrowMapIterFunction":
     """`folders`: of each snapshot's facts."""
 
-    def write_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def derive_and_write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         task = TaskContext.get()
         part = f"{task.partitionId():05d}" if task is not None else "00000"
         counts: Counter[str] = Counter()
-        written: set[str] = set()
-        values = (value for batch in batches for value in batch.to_pylist())
-        # Groups come sorted by their keys, the snapshot first: one snapshot's files are open at a time.
-        for audited, of_snapshot in groupby(values, key=itemgetter("snapshot")):
-            assert audited not in written, f"the rows of {audited} come in pieces"
-            written.add(audited)
+        rows = (row for batch in batches for row in batch.to_pylist())
+        # One snapshot's files are open at a time.
+        for audited, of_snapshot in groupby(rows, key=itemgetter("audited")):
+            work = works.of(audited)
             writer = PartWriter(Path(folders[audited]), part)
-            for value in of_snapshot:
-                table = unpacked(value["rows"])
-                writer.write(value["relation"], table)
-                counts[value["relation"]] += table.num_rows
+            for key, of_partition in groupby(of_snapshot, key=itemgetter("topic", "partition")):
+                for name, table in _tables(work, key, list(of_partition), failures):
+                    writer.write(name, table)
+                    counts[name] += table.num_rows
             writer.close()
         yield pa.RecordBatch.from_pydict(
             {
@@ -199,4 +179,18 @@ def _write_parts(folders: Mapping[str, str]) -> "ArrowMapIterFunction":
             }
         )
 
-    return write_parts
+    return derive_and_write
+
+
+def _tables(
+    work: SnapshotWork, key: PartitionKey, rows: Sequence[Row], failures: Failures
+) -> list[tuple[str, pa.Table]]:
+    """The facts of one partition; none where it makes us fail, which is noted."""
+    own = {row["path"]: row for row in rows if row["snapshot"] == work.key}
+    earlier = {row["path"]: row for row in rows if row["snapshot"] != work.key}
+    try:
+        facts = partition_facts(work, key, own, earlier, failures)
+        return [(name, work.table(name, of_relation)) for name, of_relation in facts.items() if of_relation]
+    except Exception as error:
+        failures.take("derive", work.key, error, root=work.root)
+        return []

@@ -75,9 +75,14 @@ _ENVIRONMENT_SIGNS: Final = (
 """What Spark's words hold when the machine failed it, not our code."""
 
 
-_STORAGE_ERROR: Final = re.compile(r"^snapshots\.errors\.StorageError: (.+)$", re.MULTILINE)
+def _last_words(error: type[Exception]) -> re.Pattern[str]:
+    """How a worker's traceback ends that this error ended."""
+    return re.compile(rf"^{re.escape(f'{error.__module__}.{error.__qualname__}')}: (.+)$", re.MULTILINE)
+
+
+_STORAGE_ERROR: Final = _last_words(StorageError)
 """How an object store's silence ends a Python worker's traceback, which is all that the driver gets to see."""
-_UNAVAILABLE_ERROR: Final = re.compile(r"^spark_jobs\.errors\.UnavailableError: (.+)$", re.MULTILINE)
+_UNAVAILABLE_ERROR: Final = _last_words(UnavailableError)
 """How a worker's missing mount does."""
 
 _ENDS_WITHIN_S: Final = 30

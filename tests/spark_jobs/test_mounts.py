@@ -77,7 +77,8 @@ def test_the_workers_words_are_all_that_is_told() -> None:
     from pyspark.errors import PythonException
 
     text = (
-        "Traceback\n  File x\nspark_jobs.errors.UnavailableError: The snapshot /s cannot be seen on w1. Mount it.\n\n"
+        "Traceback\n  File x\n"
+        "tidegauge.runs.errors.UnavailableError: The snapshot /s cannot be seen on w1. Mount it.\n\n"
     )
     with pytest.raises(UnavailableError) as told, session.spark_errors("read the segments"):
         raise PythonException(text)

@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 
 from tidegauge import store
 from tidegauge.audit.evaluate import judge
-from tidegauge.derivation.fact_files import packed, unpacked
 from tidegauge.derivation.in_process import derive_here
 from tidegauge.expectations.registry import RULESET_VERSION
 from tidegauge.relations import RELATIONS
@@ -203,7 +202,7 @@ def _audited(states: Sequence[Fields], layout: Layout, url: str, progress: Progr
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _derived(task: tuple[Layout, Fields, str]) -> dict[str, bytes]:
+def _derived(task: tuple[Layout, Fields, str]) -> dict[str, pa.Table]:
     """Renders a state, reads it back, and derives its facts."""
     layout, fields, place = task
     directory = Path(place)
@@ -218,12 +217,12 @@ def _derived(task: tuple[Layout, Fields, str]) -> dict[str, bytes]:
     )
     try:
         derived = derive_here(AuditedSnapshot(root=snapshot.root, manifest=snapshot.manifest, target=directory))
-        return {name: packed(table) for name, table in derived.tables.items()}
+        return dict(derived.tables)
     finally:
         shutil.rmtree(directory)
 
 
-def _judged(facts: list[dict[str, bytes]], url: str) -> Iterator[frozenset[str]]:
+def _judged(facts: list[dict[str, pa.Table]], url: str) -> Iterator[frozenset[str]]:
     """What both judges say of each, all at once."""
     new = store.NewRun(
         key=store.RunKey(cluster="explored", snapshot_id="state", ruleset_version=RULESET_VERSION),
@@ -235,7 +234,7 @@ def _judged(facts: list[dict[str, bytes]], url: str) -> Iterator[frozenset[str]]
     try:
         for name in RELATIONS:
             rows: dict[str, pa.Table] = {
-                run_id: unpacked(one[name]) for run_id, one in zip(run_ids, facts, strict=True) if name in one
+                run_id: one[name] for run_id, one in zip(run_ids, facts, strict=True) if name in one
             }
             if rows:
                 store.stage_together(url, name, rows)
