@@ -1,5 +1,6 @@
 """What is installed: one name, the same modules as the checkout, from the checkout and from a source archive alike."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -31,6 +32,10 @@ def content(wheel: Path) -> dict[str, int]:
 
 def test_a_wheel_brings_one_name(wheel: Path) -> None:
     assert {name.split("/")[0].partition("-")[0] for name in content(wheel)} == {"tidegauge"}
+
+
+def test_a_wheel_says_that_it_has_types(wheel: Path) -> None:
+    assert "tidegauge/py.typed" in content(wheel)
 
 
 def test_a_wheel_has_every_module_but_the_tests(wheel: Path) -> None:
@@ -72,3 +77,22 @@ def test_it_runs_where_there_is_no_checkout(wheel: Path, tmp_path: Path) -> None
         cwd=tmp_path,
     )
     assert done.stdout == f"{tmp_path / 'site' / 'tidegauge' / 'cli' / 'main.py'} True\n"
+
+
+def test_nobody_elses_modules_are_taken_for_ours(tmp_path: Path) -> None:
+    """Whoever runs it may have a `snapshots` or a `sql` of their own on Python's path."""
+    rooms = [link.name for link in (ROOT / "tidegauge").iterdir() if link.is_symlink()]
+    for name in rooms:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('somebody else's')")
+    done = subprocess.run(
+        [sys.executable, "-m", "tidegauge", "snapshot", "verify", str(tmp_path / "none")],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONSAFEPATH": "1"},
+        timeout=300,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.count("tidegauge: ")) == (2, 1)
+    assert "somebody" not in done.stderr + done.stdout
