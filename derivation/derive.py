@@ -26,7 +26,7 @@ from tidegauge.facts.context import PartitionContext, before_it_was
 from tidegauge.facts.partitions.partition import Earlier, gone_rows, partition_rows
 from tidegauge.facts.replicas.replica_set import replica_set
 from tidegauge.facts.risk.changes import Pairing
-from tidegauge.facts.risk.posture_rows import PostureContext, posture_rows
+from tidegauge.facts.risk.posture_rows import READ_COLUMNS, PostureContext, posture_rows
 from tidegauge.facts.rows import PartitionKey, Row, Rows
 from tidegauge.runs.failures import Failures
 from tidegauge.runs.instant import check_clock
@@ -139,7 +139,8 @@ def facts_of_all(
     read: ReadRelation, posture: PostureContext, transactional_ids: Sequence[Row], *, cluster: str, snapshot_id: str
 ) -> RelationTables:
     """What can be told when every partition was. `read`: a relation's table, of all partitions."""
-    for name, rows in posture_rows(read("partitions").to_pylist(), posture).items():
+    partitions = read("partitions").select(READ_COLUMNS)  # A row costs by its columns, and a cluster has many.
+    for name, rows in posture_rows(partitions.to_pylist(), posture).items():
         yield name, relation_table(name, rows, cluster=cluster, snapshot_id=snapshot_id)
     yield from whole_cluster_tables(read, transactional_ids, cluster=cluster, snapshot_id=snapshot_id).items()
 

@@ -16,6 +16,23 @@ from tidegauge.facts.risk.posture import Holding, PartitionPosture, risk_rows
 from tidegauge.facts.rows import Row, Rows
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
 
+READ_COLUMNS: Final = (
+    "topic",
+    "topic_id",
+    "partition",
+    "replicas",
+    "isr",
+    "elr",
+    "last_known_elr",
+    "captured_replicas",
+    "complete_replicas",
+    "holdings",
+    "log_start_offset",
+    "high_watermark_lower",
+    "snapshot_quiet",
+)
+"""Those of `partitions` that are looked at here."""
+
 _ELR_FEATURE: Final = "eligible.leader.replicas.version"
 
 
@@ -58,7 +75,7 @@ def posture_context(
 
 
 def posture_rows(partitions: Iterable[Row], known: PostureContext) -> Rows:
-    """Both relations."""
+    """Both relations, of rows with `READ_COLUMNS`."""
     by_topic: dict[str, list[Row]] = {}
     for row in partitions:
         if row["topic"] in known.settings and row["topic"] != CLUSTER_METADATA:
