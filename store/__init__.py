@@ -2,6 +2,7 @@
 
     migrate(url)                                     tables and views, from nothing or from an older version
     schema_problem(revision, views)                  why this version cannot use a store, if it cannot
+    knows(revision)                                  whether it can use tables of that revision at all
     run_id = open_run(url, key, ...)                 a run that nobody sees; what a killed one left behind is removed
     stage(url, run_id, "replicas", batches, part=…)  facts, by any number of tasks at once, each part once
     mark_judged(url, run_id)                         from here on it waits for its publishing, without a process
@@ -29,7 +30,7 @@ from tidegauge.store.identity import UnidentifiedError, contradictions, identiti
 from tidegauge.store.publish import Report, publish
 from tidegauge.store.retention import Removed, retain
 from tidegauge.store.runs import NewRun, RunKey, discard, keep, mark_judged, open_run, open_runs, release
-from tidegauge.store.schema import grant_roles, migrate, schema_problem
+from tidegauge.store.schema import grant_roles, knows, migrate, schema_problem
 from tidegauge.store.staging import stage, stage_together
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "grant_roles",
     "identities",
     "keep",
+    "knows",
     "mark_judged",
     "migrate",
     "note_dated_ahead",

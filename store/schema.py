@@ -17,6 +17,8 @@ from tidegauge.runs.store_address import normalised, shown
 from tidegauge.sql.migrations.views import digest
 from tidegauge.store.connection import CONNECT_TIMEOUT_SECONDS, connect, store_errors
 
+_WHAT_TO_DO: Final = "use that version, or publish into a new database"
+"""With a store of another version, newer or older: the steps of development versions are no longer known."""
 _ONE_AT_A_TIME: Final = text("SELECT pg_advisory_xact_lock(hashtextextended('tidegauge:migrate', 0))")
 
 
@@ -35,8 +37,7 @@ def migrate(url: str) -> None:
             command.upgrade(configuration, "head")
         except CommandError as error:
             raise StoreError(
-                f"The store at {shown(where)} has a schema that this version of Tidegauge does not know ({error}). "
-                "A newer version made it: use that one, or another database."
+                f"Another version of Tidegauge made the store at {shown(where)} ({error}): {_WHAT_TO_DO}."
             ) from None
 
 
@@ -44,18 +45,23 @@ def schema_problem(revision: str | None, views: str | None) -> str | None:
     """What keeps this version from using a store whose `v_schema_version` says this (None: it has none); None if
     nothing does.
     """
-    wanted, wanted_views, known = _carried()
+    wanted, wanted_views, _ = _carried()
     if revision == wanted and views == wanted_views:
         return None
-    if revision is not None and revision not in known:
+    if revision is not None and not knows(revision):
         return (
-            f"A newer version of Tidegauge made the store's schema ({revision}; this one knows {wanted}). "
-            "Use that version, or another database."
+            f"Another version of Tidegauge made the store (its tables are of {revision}, this one knows {wanted}): "
+            f"{_WHAT_TO_DO}."
         )
     found = f"the tables of {revision}" if revision is not None else "no schema that says its version"
     if revision == wanted:
         found += ", and other views"
     return f"The store has {found}; this version needs {wanted} and its views. Run `tidegauge store migrate`."
+
+
+def knows(revision: str) -> bool:
+    """Whether this version can use tables of that revision, or bring them to its own."""
+    return revision in _carried()[2]
 
 
 @cache

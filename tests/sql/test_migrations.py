@@ -85,6 +85,39 @@ def test_every_fact_table_is_found_by_its_run(migrated: str) -> None:
     assert {name for (name,) in indexed} >= RELATIONS.keys()
 
 
+def test_large_tables_begin_with_two_months_and_each_partition_has_the_indices_of_its_table(migrated: str) -> None:
+    months = "to_char(now() AT TIME ZONE 'UTC' + ahead * interval '1 month', 'YYYY_MM')"
+    expected = [("default",), *rows(migrated, f"SELECT {months} FROM generate_series(1, 2) AS ahead ORDER BY 1")]
+    found: dict[str, dict[str, list[str]]] = {}
+    for table, partition, indices in rows(
+        migrated,
+        "SELECT p.relname, substr(c.relname, length(p.relname) + 2), "
+        "ARRAY(SELECT parent.relname::text FROM pg_index x JOIN pg_inherits i ON i.inhrelid = x.indexrelid "
+        "      JOIN pg_class parent ON parent.oid = i.inhparent WHERE x.indrelid = c.oid ORDER BY 1) "
+        "FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_class p ON p.oid = i.inhparent "
+        "WHERE p.relnamespace = 'tidegauge'::regnamespace AND p.relkind = 'p'",
+    ):
+        found.setdefault(table, {})[partition] = indices
+    assert {"finding", "replicas", "isr_members"} < found.keys()
+    for table, partitions in found.items():
+        assert sorted(partitions) == sorted(name for (name,) in expected), table
+        of_table = rows(
+            migrated, "SELECT indexname FROM pg_indexes WHERE schemaname = 'tidegauge' AND tablename = %s", table
+        )
+        assert all(sorted(name for (name,) in of_table) == indices for indices in partitions.values()), table
+
+
+def test_nobody_calls_what_acts_with_the_owner_s_rights_unless_it_is_granted(migrated: str) -> None:
+    of_owners = (
+        "SELECT proname, has_function_privilege('public', oid, 'EXECUTE') FROM pg_proc "
+        "WHERE pronamespace = 'tidegauge'::regnamespace AND prosecdef ORDER BY 1"
+    )
+    assert rows(migrated, of_owners) == [
+        ("acknowledge", False), ("count_breaches", False), ("empty_partitions", False), ("make_partitions", False),
+        ("withdraw_acknowledgement", False),
+    ]  # fmt: skip
+
+
 def test_every_view_of_the_folder_is_there_and_named_as_its_file(migrated: str) -> None:
     views = {name for (name,) in rows(migrated, "SELECT viewname FROM pg_views WHERE schemaname = 'tidegauge'")}
     assert views == {path.stem.split("_", 1)[1] for path in (SQL / "views").glob("*.sql")}
@@ -124,112 +157,6 @@ def test_it_goes_back_to_nothing_and_up_again(empty: str) -> None:
     assert inventory(empty) == before
 
 
-def test_tables_become_partitioned_and_plain_again_with_their_rows_rights_and_indices(empty: str) -> None:
-    configuration = Config()
-    configuration.set_main_option("script_location", str(SQL / "migrations"))
-    engine = create_engine(empty)
-
-    def to(revision: str) -> None:
-        with engine.begin() as connection:
-            configuration.attributes["connection"] = connection
-            (command.upgrade if revision > "r0013" else command.downgrade)(configuration, revision)
-
-    def held() -> list[Any]:
-        indices = (
-            "SELECT indexname, replace(indexdef, ' ON ONLY ', ' ON ') FROM pg_indexes WHERE tablename = %s ORDER BY 1"
-        )
-        constraints = (
-            "SELECT pg_get_constraintdef(oid) FROM pg_constraint "
-            "WHERE conrelid = 'tidegauge.finding'::regclass AND contype IN ('p', 'f', 'c') ORDER BY 1"
-        )
-        return [
-            rows(empty, "SELECT * FROM tidegauge.finding"),
-            rows(empty, "SELECT * FROM tidegauge.replicas"),
-            rows(empty, "SELECT has_table_privilege('looks_at_replicas', 'tidegauge.replicas', 'SELECT')"),
-            *(rows(empty, indices, name) for name in ("finding", "replicas", "transactions")),
-            rows(empty, constraints),
-        ]
-
-    store.migrate(empty)
-    to("r0013")
-    with store.connect(empty, "fill") as connection, connection.cursor() as cursor:
-        cursor.execute("DROP ROLE IF EXISTS looks_at_replicas")
-        cursor.execute("CREATE ROLE looks_at_replicas; GRANT SELECT ON tidegauge.replicas TO looks_at_replicas")
-        cursor.execute("""
-            INSERT INTO tidegauge.audit_run (run_id, cluster, snapshot_id, ruleset_version, consistency, source,
-                captured_at, started_at, status)
-            VALUES ('r', 'c', 's', '1', 'fuzzy', 'captured', now(), now(), 'published');
-            INSERT INTO tidegauge.finding (run_id, breach_id, code, name, severity, subject, explanation, evidence)
-            VALUES ('r', 'b', 'D06', 'n', 'warning', '{}', '', '{}');
-            INSERT INTO tidegauge.replicas (run_id, cluster, snapshot_id, topic) VALUES ('r', 'c', 's', 'orders')
-        """)
-    plain = held()
-    to("r0015")
-    assert held() == plain
-    to("r0013")
-    assert held() == plain
-    with store.connect(empty, "remove a run") as connection, connection.cursor() as cursor:
-        cursor.execute("DROP OWNED BY looks_at_replicas; DROP ROLE looks_at_replicas")
-    store.migrate(empty)
-    with store.connect(empty, "remove a run") as connection, connection.cursor() as cursor:
-        cursor.execute("DELETE FROM tidegauge.audit_run")
-    assert rows(empty, "SELECT * FROM tidegauge.finding") == []
-    engine.dispose()
-
-
-def test_words_of_before_the_trail_are_in_it_and_who_could_acknowledge_still_can(empty: str) -> None:
-    configuration = Config()
-    configuration.set_main_option("script_location", str(SQL / "migrations"))
-    engine = create_engine(empty)
-
-    def to(revision: str) -> None:
-        with engine.begin() as connection:
-            configuration.attributes["connection"] = connection
-            (command.upgrade if revision == "head" else command.downgrade)(configuration, revision)
-
-    def callers() -> list[Any]:
-        may = "SELECT proname, has_function_privilege('pager', oid, 'EXECUTE'), has_function_privilege('public', oid, "
-        return rows(
-            empty,
-            f"{may} 'EXECUTE') FROM pg_proc WHERE proname IN ('acknowledge', 'withdraw_acknowledgement') ORDER BY 1",
-        )
-
-    may_call = [("acknowledge", True, False), ("withdraw_acknowledgement", False, False)]
-    store.migrate(empty)
-    to("r0022")
-    with store.connect(empty, "fill") as connection, connection.cursor() as cursor:
-        cursor.execute("""
-            DROP ROLE IF EXISTS pager;
-            CREATE ROLE pager;
-            GRANT EXECUTE ON FUNCTION tidegauge.acknowledge(text, text, text, timestamptz, text) TO pager;
-            INSERT INTO tidegauge.audit_run (run_id, cluster, snapshot_id, ruleset_version, consistency, source,
-                captured_at, started_at, status)
-            VALUES ('r', 'c', 's', '1', 'fuzzy', 'captured', now(), now(), 'published');
-            INSERT INTO tidegauge.breach (cluster, breach_id, code, name, severity, subject, explanation, evidence,
-                state, first_seen_run, opened_run, last_seen_run, times_opened)
-            VALUES ('c', 'b', 'D06', 'n', 'warning', '{}', '', '{}', 'open', 'r', 'r', 'r', 1)
-        """)
-        for said in ("acknowledge('c', 'b', 'ada', NULL, 'a')", "acknowledge('c', 'b', 'bo', NULL, NULL)",
-                     "withdraw_acknowledgement('c', 'b', 'cy')"):  # fmt: skip
-            cursor.execute(f"SELECT tidegauge.{said}")
-    assert callers() == may_call
-    words = "SELECT cluster, acknowledged_by, acknowledged_at, note, ended_by, ended_at FROM tidegauge.acknowledgement"
-    before = rows(empty, words)
-    to("head")
-    events = "SELECT action, said_by, verification, note FROM tidegauge.acknowledgement_event ORDER BY event_id"
-    assert rows(empty, events) == [
-        ("acknowledged", "ada", "unverified", "a"),
-        ("acknowledged", "bo", "unverified", None),
-        ("withdrawn", "cy", "unverified", None),
-    ]
-    assert callers() == may_call
-    to("r0022")
-    assert (rows(empty, words), callers()) == (before, may_call)
-    with store.connect(empty, "remove the role") as connection, connection.cursor() as cursor:
-        cursor.execute("DROP OWNED BY pager; DROP ROLE pager")
-    engine.dispose()
-
-
 def test_changed_views_are_made_again_and_old_ones_go(empty: str) -> None:
     store.migrate(empty)
     engine = create_engine(empty)
@@ -242,12 +169,18 @@ def test_changed_views_are_made_again_and_old_ones_go(empty: str) -> None:
     assert rows(empty, "SELECT count(*) FROM tidegauge.v_run") == [(0,)]
 
 
-def test_a_store_of_a_newer_version_is_left_alone(empty: str) -> None:
+@pytest.mark.parametrize("revision", ["r0020", "r9999"], ids=["older", "newer"])
+def test_a_store_of_another_version_is_refused_and_left_alone(empty: str, revision: str) -> None:
     store.migrate(empty)
     with store.connect(empty, "pretend") as connection, connection.cursor() as cursor:
-        cursor.execute("UPDATE tidegauge.alembic_version SET version_num = 'r9999'")
-    with pytest.raises(StoreError, match="newer version made it"):
+        cursor.execute("UPDATE tidegauge.alembic_version SET version_num = %s", (revision,))
+    before = inventory(empty)
+    with pytest.raises(
+        StoreError, match=f"Another version of Tidegauge made the store at .*'{revision}'.*new database"
+    ):
         store.migrate(empty)
+    assert inventory(empty) == before
+    assert rows(empty, "SELECT version_num FROM tidegauge.alembic_version") == [(revision,)]
 
 
 @pytest.fixture
@@ -336,38 +269,3 @@ def test_new_views_are_readable_by_the_writing_role(writer: str, migrated: str) 
 def test_the_writing_role_changes_no_table(writer: str, forbidden: str) -> None:
     with pytest.raises(StoreError, match=r"permission denied|must be owner"):
         rows(writer, forbidden)
-
-
-def test_a_name_stands_for_the_cluster_that_its_newest_published_facts_are_of(empty: str) -> None:
-    configuration = Config()
-    configuration.set_main_option("script_location", str(SQL / "migrations"))
-    engine = create_engine(empty)
-    store.migrate(empty)
-    with engine.begin() as connection:
-        configuration.attributes["connection"] = connection
-        command.downgrade(configuration, "r0023")
-    with store.connect(empty, "fill") as connection, connection.cursor() as cursor:
-        for day, name, cluster_ids, status in (
-            (1, "prod", ["old"], "published"),
-            (2, "prod", ["new", "new"], "published"),
-            (3, "prod", ["staged"], "staging"),
-            (4, "mixed", ["one", "two"], "published"),
-            (5, "nameless", [None], "published"),
-        ):
-            at = datetime(2026, 11, day, tzinfo=UTC)
-            cursor.execute(
-                "INSERT INTO tidegauge.audit_run (run_id, cluster, snapshot_id, ruleset_version, consistency, source, "
-                "captured_at, started_at, published_at, status) "
-                "VALUES (%(id)s, %(name)s, %(id)s, '1', 'fuzzy', 'captured', %(at)s, %(at)s, %(at)s, %(status)s)",
-                {"id": f"s{day}", "name": name, "at": at, "status": status},
-            )
-            for cluster_id in cluster_ids:
-                cursor.execute(
-                    "INSERT INTO tidegauge.brokers (run_id, cluster, snapshot_id, captured, cluster_id) "
-                    "VALUES (%s, %s, %s, true, %s)",
-                    (f"s{day}", name, f"s{day}", cluster_id),
-                )
-    store.migrate(empty)
-    known = [(each.cluster, each.cluster_id, each.snapshot_id) for each in store.identities(empty)]
-    assert known == [("prod", "new", "s2")]
-    engine.dispose()

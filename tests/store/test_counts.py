@@ -55,6 +55,15 @@ def test_counts_are_those_of_counting_anew(url: str, cluster: str, seed: int) ->
     same(url, cluster)
 
 
+def test_nothing_is_counted_of_breaches_that_are_all_gone(url: str, cluster: str) -> None:
+    audit(url, cluster, "s1", breach("b1", subject={"topic": "orders"}))
+    assert rows(url, COUNTED, cluster)
+    assert rows(url, OF_TOPICS, cluster)
+    with store.connect(url, "begin anew") as connection, connection.cursor() as cursor:
+        cursor.execute("TRUNCATE tidegauge.breach")
+    same(url, cluster)
+
+
 def test_a_run_touches_only_what_it_changes(url: str, cluster: str) -> None:
     def touched() -> dict[str, str]:
         return dict(rows(url, "SELECT code, xmin::text FROM tidegauge.breach_count WHERE cluster = %s", cluster))

@@ -114,6 +114,19 @@ def test_a_store_is_never_restored_over_another(dumped: Path, restored: str) -> 
     assert seen(restored) == before
 
 
+def test_a_dump_of_another_version_s_store_is_refused_and_leaves_nothing_behind(
+    own_server: EmbeddedPostgres, other_server: EmbeddedPostgres, tmp_path: Path
+) -> None:
+    older, url = own_server.fresh_database("older"), other_server.fresh_database("untouched")
+    store.migrate(older)
+    with store.connect(older, "pretend") as connection, connection.cursor() as cursor:
+        cursor.execute("UPDATE tidegauge.alembic_version SET version_num = 'r0020'")
+    store_dump.dump(older, tmp_path / "store.dump")
+    with pytest.raises(StoreError, match=r"its tables are of r0020\): restore it with that version"):
+        store_dump.restore(url, tmp_path / "store.dump")
+    assert rows(url, "SELECT to_regnamespace('tidegauge') IS NULL") == [(True,)]
+
+
 def test_what_is_no_dump_leaves_nothing_behind(tmp_path: Path, dumped: Path, other_server: EmbeddedPostgres) -> None:
     url = other_server.fresh_database("untouched")
     with pytest.raises(StoreError, match="no dump at"):

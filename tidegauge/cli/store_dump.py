@@ -20,13 +20,14 @@ from sqlalchemy.dialects.postgresql import psycopg2 as dialect
 from tidegauge import sql
 from tidegauge.runs.errors import StoreError
 from tidegauge.runs.store_address import normalised
-from tidegauge.store import connect, migrate
+from tidegauge.store import connect, knows, migrate
 
 OURS: Final = ("tidegauge_reader", "tidegauge_console", "tidegauge_writer")
 """Roles that a restored store may need, and that nobody logs in as: they are made where they are missing."""
 
 _SERVICE: Final = "tidegauge"
 _GRANT: Final = re.compile(r'^GRANT .* TO ("(?:[^"]|"")+"|\S+?)( WITH GRANT OPTION)?;$', re.MULTILINE)
+_REVISION: Final = re.compile(r"^COPY tidegauge\.alembic_version .*\n(\w+)$", re.MULTILINE)
 _VERSION: Final = re.compile(r"\(PostgreSQL\) (\d+)")
 
 
@@ -53,6 +54,12 @@ def restore(url: str, file: Path) -> None:
                 "Name another database; nothing was changed."
             )
     program, schema = _readable(_programs("pg_restore", _server_major(url)), file)
+    revision = _revision(program, file)
+    if revision is not None and not knows(revision):
+        raise StoreError(
+            f"Another version of Tidegauge made the store in {file} (its tables are of {revision}): restore it with "
+            "that version. Nothing was changed."
+        )
     made = _make_roles(url, {_unquoted(found[1]) for found in _GRANT.finditer(schema)} - {"PUBLIC"})
     _run(url, program, "--no-owner", "--exit-on-error", "--single-transaction", str(file), doing="be restored")
     migrate(url)
@@ -73,6 +80,13 @@ def _readable(programs: Iterable[Path], file: Path) -> tuple[Path, str]:
             problem = error
     assert problem is not None, "there is a program, or it was said that there is none"
     raise problem
+
+
+def _revision(program: Path, file: Path) -> str | None:
+    """Of the tables in a dump; None if it does not say."""
+    table = ("--data-only", "--schema=tidegauge", "--table=alembic_version")
+    found = _REVISION.search(_run(None, program, *table, "--file=-", str(file), doing=f"be read from {file}"))
+    return found[1] if found else None
 
 
 def _unquoted(name: str) -> str:

@@ -1,9 +1,9 @@
--- Large tables by the month of their runs: a run's id begins with the instant of its start, `20261121T030000Z-…`.
--- What was there becomes the default partition, where ids that begin otherwise go, too; from the next month on each month
--- has a partition of its own, named `<table>_<year>_<month>`.
+-- Large tables by the month of their runs: a run's id begins with the instant of its start, `20261121T030000Z-…`. The
+-- default partition takes runs of the month in which the store is made, and ids that begin otherwise; from the next
+-- month on each month has a partition of its own, named `<table>_<year>_<month>`.
 
--- Makes the partitions of the next two months, where they are missing. Whoever opens a run calls it, so that they are there
--- long before they are needed: what comes without one goes to the default partition, and is found there as well.
+-- Makes the partitions of the next two months, where they are missing. Whoever opens a run calls it, so that they are
+-- there long before they are needed: what comes without one goes to the default partition, and is found there as well.
 CREATE FUNCTION tidegauge.make_partitions() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '2s' AS $$
 DECLARE
@@ -36,8 +36,9 @@ END
 $$;
 REVOKE ALL ON FUNCTION tidegauge.make_partitions() FROM PUBLIC;
 
--- Empties the partitions of months in which no run has facts any more, or findings: at once, and the space is free again.
--- A fact's run has a line in `staged_part`, made in the transaction that staged it. Returns the partitions' names.
+-- Empties the partitions of months in which no run has facts any more, or findings: at once, and the space is free
+-- again. A fact's run has a line in `staged_part`, made in the transaction that staged it. Returns the names of the
+-- partitions.
 CREATE FUNCTION tidegauge.empty_partitions() RETURNS SETOF text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '2s' AS $$
 DECLARE
@@ -72,11 +73,4 @@ END
 $$;
 REVOKE ALL ON FUNCTION tidegauge.empty_partitions() FROM PUBLIC;
 
-DO $$
-BEGIN
-    IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'tidegauge_writer')
-       AND has_schema_privilege('tidegauge_writer', 'tidegauge', 'USAGE') THEN
-        GRANT EXECUTE ON FUNCTION tidegauge.make_partitions(), tidegauge.empty_partitions() TO tidegauge_writer;
-    END IF;
-END
-$$;
+SELECT tidegauge.make_partitions();

@@ -1,14 +1,26 @@
--- How sure it is who acknowledged a breach, and a trail of all that was said that nobody rewrites.
+-- What people say of a breach, how sure it is who said it, and a trail of all that was said that nobody rewrites.
+-- `verification`, who vouches for the name: airflow, proxy, token; or nobody (unverified), so that anybody may have
+-- typed it.
 
--- `verification`, who vouches for the name: airflow, proxy, token; or nobody (unverified), so that anybody may have typed it.
-ALTER TABLE tidegauge.acknowledgement
-    ADD COLUMN verification text NOT NULL DEFAULT 'unverified'
+CREATE TABLE tidegauge.acknowledgement (
+    cluster            text NOT NULL,
+    breach_id          text NOT NULL,
+    acknowledged_at    timestamptz NOT NULL,
+    acknowledged_by    text NOT NULL CHECK (acknowledged_by <> ''),
+    acknowledged_until timestamptz,               -- null: until the breach is resolved
+    note               text,
+    opened_at          timestamptz NOT NULL,      -- capture that had opened the breach by then: a later opening is news
+    ended_at           timestamptz,               -- replaced by another one, or withdrawn; rows are never removed
+    ended_by           text,
+    verification       text NOT NULL DEFAULT 'unverified'
         CHECK (verification IN ('airflow', 'proxy', 'token', 'unverified')),
-    ADD COLUMN ended_verification text                -- of ended_by; null while nobody ended it
-        CHECK (ended_verification IN ('airflow', 'proxy', 'token', 'unverified'));
-UPDATE tidegauge.acknowledgement SET ended_verification = 'unverified' WHERE ended_at IS NOT NULL;
+    ended_verification text                       -- of ended_by; null while nobody ended it
+        CHECK (ended_verification IN ('airflow', 'proxy', 'token', 'unverified'))
+);
+CREATE UNIQUE INDEX acknowledgement_in_force ON tidegauge.acknowledgement (cluster, breach_id) WHERE ended_at IS NULL;
+CREATE INDEX acknowledgement_of_breach ON tidegauge.acknowledgement (cluster, breach_id, acknowledged_at);
 
-CREATE TABLE tidegauge.acknowledgement_event (        -- rows are added and never changed, whatever becomes of the breach
+CREATE TABLE tidegauge.acknowledgement_event (    -- rows are added and never changed, whatever becomes of the breach
     event_id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     happened_at        timestamptz NOT NULL,
     action             text NOT NULL CHECK (action IN ('acknowledged', 'withdrawn')),
@@ -16,28 +28,13 @@ CREATE TABLE tidegauge.acknowledgement_event (        -- rows are added and neve
     breach_id          text NOT NULL,
     said_by            text NOT NULL CHECK (said_by <> ''),
     verification       text NOT NULL CHECK (verification IN ('airflow', 'proxy', 'token', 'unverified')),
-    from_address       inet,                          -- null: not known
-    database_role      text,                          -- who was logged in to the store; null before it was kept
-    acknowledged_until timestamptz,                   -- null: until the breach is resolved, or withdrawn
+    from_address       inet,                      -- null: not known
+    database_role      text,                      -- who was logged in to the store; null before it was kept
+    acknowledged_until timestamptz,               -- null: until the breach is resolved, or withdrawn
     note               text
 );
 CREATE INDEX acknowledgement_event_of_cluster ON tidegauge.acknowledgement_event (cluster, event_id);
 CREATE INDEX acknowledgement_event_of_breach ON tidegauge.acknowledgement_event (cluster, breach_id, event_id);
-
--- What was said before there was a trail. A word that ends when the next one begins was replaced, not withdrawn.
-INSERT INTO tidegauge.acknowledgement_event
-    (happened_at, action, cluster, breach_id, said_by, verification, acknowledged_until, note)
-SELECT * FROM (
-    SELECT acknowledged_at AS at, 'acknowledged' AS action, cluster, breach_id, acknowledged_by, 'unverified',
-           acknowledged_until, note
-    FROM tidegauge.acknowledgement
-    UNION ALL
-    SELECT a.ended_at, 'withdrawn', a.cluster, a.breach_id, a.ended_by, 'unverified', NULL, NULL
-    FROM tidegauge.acknowledgement a
-    WHERE a.ended_at IS NOT NULL AND a.ended_by <> '' AND NOT EXISTS (
-        SELECT FROM tidegauge.acknowledgement n
-        WHERE n.cluster = a.cluster AND n.breach_id = a.breach_id AND n.acknowledged_at = a.ended_at)) AS said
-ORDER BY at, action DESC;
 
 CREATE FUNCTION tidegauge.keep_acknowledgement_events() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
@@ -50,19 +47,17 @@ REVOKE ALL ON FUNCTION tidegauge.keep_acknowledgement_events() FROM PUBLIC;
 CREATE TRIGGER keep_acknowledgement_events BEFORE UPDATE OR DELETE OR TRUNCATE ON tidegauge.acknowledgement_event
     FOR EACH STATEMENT EXECUTE FUNCTION tidegauge.keep_acknowledgement_events();
 
-DROP FUNCTION tidegauge.acknowledge(text, text, text, timestamptz, text);
-DROP FUNCTION tidegauge.withdraw_acknowledgement(text, text, text);
-
 -- Says who takes care of a breach, and until when it need not be told again. `outcome`: acknowledged, already (the same
 -- words are in force, vouched for in the same way: nothing changed), replaced (another one was in force: it is what is
 -- returned), resolved (nothing to acknowledge), unknown (no such breach), past (`until` is over), nobody (no name).
--- Whoever may call it needs no right on a table. Whoever calls it is believed about `verification`: it is the console that
--- asks who somebody is. Without `asked_from` the address is that from which the store was asked.
+-- Whoever may call it needs no right on a table. Whoever calls it is believed about `verification`: it is the console
+-- that asks who somebody is. Without `asked_from` the address is that from which the store was asked.
 CREATE FUNCTION tidegauge.acknowledge(
     of_cluster text, of_breach text, who text, until_at timestamptz, why text, vouched_by text DEFAULT 'unverified',
     asked_from inet DEFAULT NULL)
-RETURNS TABLE (outcome text, acknowledged_by text, acknowledged_at timestamptz, acknowledged_until timestamptz, note text,
-               verification text)
+RETURNS TABLE (
+    outcome text, acknowledged_by text, acknowledged_at timestamptz, acknowledged_until timestamptz, note text,
+    verification text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -135,14 +130,3 @@ BEGIN
 END
 $$;
 REVOKE ALL ON FUNCTION tidegauge.withdraw_acknowledgement(text, text, text, text, inet) FROM PUBLIC;
-
--- Audits write what they found. What people say goes through the functions alone, so that all of it is in the trail.
-DO $$
-BEGIN
-    IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'tidegauge_writer')
-       AND has_schema_privilege('tidegauge_writer', 'tidegauge', 'USAGE') THEN
-        REVOKE INSERT, UPDATE, DELETE ON tidegauge.acknowledgement FROM tidegauge_writer;
-        GRANT SELECT ON tidegauge.acknowledgement_event TO tidegauge_writer;
-    END IF;
-END
-$$;
