@@ -1,12 +1,15 @@
 """The drawing of a partition, from rows to places."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tidegauge import sql
 from tidegauge.console.leadership import leadership
 from tidegauge.console.lineage import MOST_TRANSACTIONS, Axis, lineage
+from tidegauge.expectations.invariants.shared.divergences import ONLY_THE_END_DIFFERS
 
 START = datetime(2026, 11, 21, 2, 10, tzinfo=UTC)
 
@@ -30,7 +33,7 @@ def transaction(first: int, **values: Any) -> dict[str, Any]:
 
 
 DIVERGENCE = {"leader_id": 2, "follower_id": 1, "divergence_offset": 800, "follower_log_end_offset": 1500,
-              "records_at_stake": 700, "declared_committed": 72}  # fmt: skip
+              "records_at_stake": 700, "declared_committed": 72, "only_end_differs": False}  # fmt: skip
 LOSS = {"start_offset": 800, "end_offset": 1500, "records": 700, "state": "at_risk", "held_by": [1], "cause": "unclean"}
 
 
@@ -62,6 +65,17 @@ def test_an_unclean_election_s_partition() -> None:
     }
     assert [f.name for f in picture.focuses] == ["Divergence [800, 1,500)", "Log end"]
     assert picture.axis.percent(750) == 50
+
+
+def test_a_copy_that_was_read_later_and_is_longer_has_not_diverged() -> None:
+    replicas = [replica(1, 1500), replica(2, 1100, is_leader=True)]
+    picture = drawn(replicas=replicas, divergences=[DIVERGENCE | {"only_end_differs": True}])
+    assert [band.hatches for band in picture.bands] == [[], []]
+
+
+def test_the_view_says_so_where_the_invariants_do() -> None:
+    view = (Path(sql.__file__).parent / "views" / "73_v_run_divergence.sql").read_text()
+    assert f"{ONLY_THE_END_DIFFERS} AS only_end_differs" in " ".join(view.split()).replace("f.", "")
 
 
 def test_what_is_lost_on_every_replica_is_hatched_on_every_replica() -> None:

@@ -230,6 +230,8 @@ def _diverged(row: Row, divergences: Iterable[Row]) -> Iterator[Stretch]:
     for d in divergences:
         if d["follower_id"] != row["broker_id"] or not d["records_at_stake"] or d["divergence_offset"] is None:
             continue
+        if d["only_end_differs"]:
+            continue  # Read later, it may soundly be longer: no invariant knows that it diverged.
         end = d["follower_log_end_offset"] if d["follower_log_end_offset"] is not None else row["log_end_offset"]
         if end is not None and end > d["divergence_offset"]:
             yield Stretch(
