@@ -1,7 +1,7 @@
 """Two judges of one catalogue: Postgres by the audit's queries, and Python by a parser of its own. They agree on rows.
 
-On every row of the cases, on the facts of real captures, and on rows that chance made, nulls and large numbers among
-them.
+On every row of the cases, on the facts of real captures, on rows whose numbers are the ends of their types, and on rows
+that chance made.
 """
 
 import json
@@ -107,6 +107,43 @@ def test_they_agree_on_the_facts_of_real_captures(
     assert judged > 1000
 
 
+# -------------------------------------------------------------------------------------------------- rows of extremes
+
+
+def bound_of(kind: str) -> int:
+    """Numbers of a column's type are below it, and not below its negative."""
+    return 2 ** (31 if "32" in kind else 63)
+
+
+def extremes(relation: str) -> Iterator[Row]:
+    """Each row of the cases with its numbers at one end, at either in turns, and one column alone at an end."""
+    numbers = [(c.name, bound_of(c.type)) for c in RELATIONS[relation].columns if c.type in ("int64", "int32")]
+    largest = {name: bound - 1 for name, bound in numbers}
+    smallest = {name: -bound for name, bound in numbers}
+    turns = [{name: (largest, smallest)[(at + first) % 2][name] for at, name in enumerate(largest)} for first in (0, 1)]
+    rows = [
+        row_of(relation, SOUND_ROWS[relation] | case["row"])
+        for invariant in MEMBERS[relation]
+        for case in cases_of(invariant.code).values()
+    ]
+    for row in rows:
+        for ends in (largest, smallest, *turns):
+            yield {**row, **ends}
+            yield {**row, **{name: end for name, end in ends.items() if row[name] is not None}}
+    judged = {column for invariant in MEMBERS[relation] for column in columns_of(invariant)}
+    for name, _ in numbers:
+        if name in judged:
+            for row in rows[:: max(1, len(rows) // 20)]:
+                yield {**row, name: largest[name]}
+                yield {**row, name: smallest[name]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("relation", MEMBERS)
+def test_they_agree_on_rows_at_the_ends_of_64_bits(first: FirstJudge, relation: str) -> None:
+    assert differences(first, relation, list(extremes(relation))) == []
+
+
 # ------------------------------------------------------------------------------------------------------- rows of chance
 
 
@@ -123,10 +160,11 @@ def constants(relation: str, of: type) -> list[Any]:
 
 
 def values(relation: str, kind: str) -> st.SearchStrategy[Any]:
-    """What a column of this type may hold; numbers of which no sum leaves 64 bits, or 32."""
-    numbers = {n + d for n in [0, *constants(relation, int)] for d in (-1, 0, 1)}
-    largest = 2 ** (28 if "32" in kind else 55)
-    whole = st.sampled_from([*sorted(n for n in numbers if n < largest), 5, 100, -largest, largest])
+    """What a column of this type may hold, to either end of it."""
+    bound = bound_of(kind)
+    turns = [0, 5, 100, -bound, -bound // 2, bound // 2, bound - 1, *constants(relation, int)]
+    near = {n + d for n in turns for d in (-1, 0, 1)}
+    whole = st.sampled_from(sorted(n for n in near if -bound <= n < bound))
     texts = st.sampled_from([*constants(relation, str), "", "x"])
     strategies = {
         "int64": whole,
