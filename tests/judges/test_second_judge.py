@@ -18,6 +18,7 @@ from expectations.registry import CATALOGUE, by_relation
 from spark_jobs.relations import RELATIONS
 from tests.conftest import Golden
 from tests.expectations.test_cases import SOUND_ROWS, cases_of
+from tests.extreme_rows import at_the_ends, bound_of, numbers_of
 from tests.judges.first_judge import FirstJudge
 from tests.judges.second_judge import Verdict, verdict
 from tests.judges.sql_subset import Row, parsed
@@ -110,32 +111,21 @@ def test_they_agree_on_the_facts_of_real_captures(
 # -------------------------------------------------------------------------------------------------- rows of extremes
 
 
-def bound_of(kind: str) -> int:
-    """Numbers of a column's type are below it, and not below its negative."""
-    return 2 ** (31 if "32" in kind else 63)
-
-
 def extremes(relation: str) -> Iterator[Row]:
-    """Each row of the cases with its numbers at one end, at either in turns, and one column alone at an end."""
-    numbers = [(c.name, bound_of(c.type)) for c in RELATIONS[relation].columns if c.type in ("int64", "int32")]
-    largest = {name: bound - 1 for name, bound in numbers}
-    smallest = {name: -bound for name, bound in numbers}
-    turns = [{name: (largest, smallest)[(at + first) % 2][name] for at, name in enumerate(largest)} for first in (0, 1)]
+    """Each row of the cases with its numbers at the ends, and some with one column alone at either."""
     rows = [
         row_of(relation, SOUND_ROWS[relation] | case["row"])
         for invariant in MEMBERS[relation]
         for case in cases_of(invariant.code).values()
     ]
     for row in rows:
-        for ends in (largest, smallest, *turns):
-            yield {**row, **ends}
-            yield {**row, **{name: end for name, end in ends.items() if row[name] is not None}}
+        yield from at_the_ends(relation, row)
     judged = {column for invariant in MEMBERS[relation] for column in columns_of(invariant)}
-    for name, _ in numbers:
+    for name, bound in numbers_of(relation).items():
         if name in judged:
             for row in rows[:: max(1, len(rows) // 20)]:
-                yield {**row, name: largest[name]}
-                yield {**row, name: smallest[name]}
+                yield {**row, name: bound - 1}
+                yield {**row, name: -bound}
 
 
 @pytest.mark.slow
