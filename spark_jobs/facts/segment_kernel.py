@@ -14,6 +14,7 @@ from kafka_log.batch import CONTROL_BIT, DELETE_HORIZON_BIT, TRANSACTIONAL_BIT
 from spark_jobs.facts.batch_digests import look as _look
 from spark_jobs.facts.batch_digests import mix as _mix
 from spark_jobs.facts.batch_digests import sequence_after as _sequence_after
+from spark_jobs.facts.bounds import LARGEST
 from spark_jobs.facts.segment_summary import (
     ABORT,
     BUCKET_SHIFT,
@@ -126,6 +127,15 @@ def find(keys: NDArray[Any], producer_id: int) -> Any:
 
 
 @numba.njit(cache=True)
+def _distance(start: int, end: int) -> Any:
+    """`bounds.within(end - start)`, where the end is not below the start. A signed number that leaves 64 bits may be
+    anything, as the compiler sees it; one without a sign comes round.
+    """
+    between = np.uint64(end) - np.uint64(start)
+    return np.int64(between) if between <= np.uint64(LARGEST) else np.int64(LARGEST)
+
+
+@numba.njit(cache=True)
 def _note(
     state: NDArray[Any], findings: NDArray[Any], kind: int, row: Any, start: int, end: int, before: int, found: int
 ) -> None:
@@ -138,7 +148,7 @@ def _note(
     entry.end_position = row.position + row.size_bytes
     entry.start_offset = start
     entry.end_offset = end
-    entry.records = end - start
+    entry.records = _distance(start, end)
     entry.before = before
     entry.found = found
     state[N_FINDINGS] += 1
@@ -185,7 +195,7 @@ def _places(rows: NDArray[Any], state: NDArray[Any], findings: NDArray[Any]) -> 
         elif base > previous + 1 and state[END_POSITION] == row.position:
             # Behind a damaged place the gap is the damage's, not a lost batch's.
             _note(state, findings, OFFSET_GAP, row, previous + 1, base, previous, base)
-            state[MISSING_OFFSETS] += base - previous - 1
+            state[MISSING_OFFSETS] += min(_distance(previous + 1, base), LARGEST - state[MISSING_OFFSETS])
         state[LAST_OFFSET] = last
         state[END_POSITION] = row.position + row.size_bytes
         state[BATCHES] += 1
