@@ -128,9 +128,11 @@ def find(keys: NDArray[Any], producer_id: int) -> Any:
 
 @numba.njit(cache=True)
 def _distance(start: int, end: int) -> Any:
-    """`bounds.within(end - start)`, where the end is not below the start. A signed number that leaves 64 bits may be
-    anything, as the compiler sees it; one without a sign comes round.
+    """`bounds.within(end - start)`. A signed number that leaves 64 bits may be anything, as the compiler sees it; one
+    without a sign comes round.
     """
+    if end < start:
+        return end - start  # of one batch, whose delta lies: 32 bits hold it
     between = np.uint64(end) - np.uint64(start)
     return np.int64(between) if between <= np.uint64(LARGEST) else np.int64(LARGEST)
 

@@ -1,9 +1,11 @@
-"""A run whose facts hold the ends of 64 bits in every number: judged, published, and shown on every page.
+"""Numbers at the ends of 64 bits: facts that hold them in every column, and whole audits of files that hold them.
 
-What a page, a panel, an alert or a view makes of one such row must not hide the rows beside it.
+What a page, a panel, an alert or a view makes of one such row must not hide the rows beside it, and what an audit makes
+of one such snapshot not the snapshots beside it.
 """
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -26,12 +28,17 @@ from spark_jobs.relations import LOSSES, RELATIONS
 from tests.expectations.test_cases import SOUND_ROWS, cases_of
 from tests.extreme_rows import at_the_ends, ends_of
 from tests.grafana.test_dashboards import PANELS, asked, panel_of
+from tests.security.command import tidegauge
+from tests.security.hostile import EXTREME
+from tests.spark_jobs.damage import with_holes
+from tests.spark_jobs.small_cluster import small_world, taken, written
 from tidegauge import present
 from tidegauge.alerts import book, message
 from tidegauge.alerts.config import Alerting
 from tidegauge.console.app import create_app
 from tidegauge.explain import lines
 from tidegauge.explained import from_store
+from tidegauge.postgres import EmbeddedPostgres
 
 pytestmark = pytest.mark.slow
 
@@ -54,6 +61,16 @@ class Published:
             cursor.execute(query.replace("%", "%%"))
             found: Sequence[tuple[Any, ...]] = cursor.fetchall()
             return found
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What a command left, and the reports by the names of their snapshots."""
+
+    url: str
+    code: int
+    said: str
+    reports: Mapping[str, Any]
 
 
 def rows_of(relation: str) -> list[Mapping[str, Any]]:
@@ -187,3 +204,43 @@ def test_alerts_tell_of_them(published: Published) -> None:
     assert len(alerts) > 100
     for alert in alerts:
         assert message.text(alert, None)
+
+
+# --------------------------------------------------------------------------------------------------------- whole audits
+
+
+@pytest.fixture(scope="module")
+def audited(postgres_server: EmbeddedPostgres, worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> Audited:
+    """A sound snapshot and one of each kind that has such numbers in its files, in one run."""
+    url = postgres_server.fresh_database(f"extreme_{worker_id}")
+    root, home = tmp_path_factory.mktemp("snapshots"), tmp_path_factory.mktemp("home")
+    sound = written(root / "sound", small_world())
+    directories = [sound]
+    for name, damage in EXTREME.items():
+        shutil.copytree(sound, root / name, copy_function=with_holes)
+        damage(root / name)
+        directories.append(root / name)
+    for directory in directories:
+        taken(directory)
+    out = home / "out"
+    done = tidegauge("audit", *directories, "--out", out, "--store", url, home=home)
+    reports = {path.parent.name: json.loads(path.read_text()) for path in out.glob("**/report.json")}
+    return Audited(url=url, code=done.returncode, said=done.stdout + done.stderr, reports=reports)
+
+
+def test_a_run_with_such_snapshots_is_judged_and_published_whole(audited: Audited) -> None:
+    assert audited.code == 1, audited.said
+    assert audited.reports.keys() == {"sound", *EXTREME}
+    with store.connect(audited.url, "look") as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT snapshot_id FROM tidegauge.v_run")
+        assert {snapshot_id for (snapshot_id,) in cursor.fetchall()} == {"sound", *EXTREME}
+
+
+def test_what_is_sound_beside_them_is_told_to_be_sound(audited: Audited) -> None:
+    assert audited.reports["sound"]["breaches"] == []
+    assert audited.reports["sound"]["losses"] == []
+
+
+@pytest.mark.parametrize("kind", EXTREME)
+def test_such_a_snapshot_is_told_to_be_damaged(audited: Audited, kind: str) -> None:
+    assert audited.reports[kind]["breaches"]
