@@ -246,7 +246,7 @@ def measure(grown: Grown, relation: str, members: Sequence[Invariant], sizes: Se
         counting, fetching = dict.fromkeys(sizes, float("inf")), dict.fromkeys(sizes, float("inf"))
         for _ in range(SERIES):
             for _, size in itertools.product(range(runs), sizes):
-                counting[size] = min(counting[size], grown.seconds(count_query(relation, judged), size))
+                counting[size] = min(counting[size], grown.seconds(count_query(relation, judged, as_stated=True), size))
                 fetched = 0.0 if code == OF_ALL else grown.seconds(breach_query(judged[0]), size)
                 fetching[size] = min(fetching[size], fetched)
             of_sizes = [tuple(times[size] for size in sizes) for times in (counting, fetching)]

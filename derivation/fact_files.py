@@ -16,6 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tidegauge.facts.bounds import within
 from tidegauge.relations import LOSSES, RELATIONS, Relation
 from tidegauge.snapshots.whole_files import appearing, write_whole
 
@@ -27,7 +28,9 @@ hundreds of them: its columns' headers, and its own in the file's footer."""
 
 
 def relation_table(name: str, rows: Iterable[Mapping[str, Any]], *, cluster: str, snapshot_id: str) -> pa.Table:
-    """Rows of one relation with the common columns, in the relation's own schema; a column no row names is null."""
+    """Rows of one relation with the common columns, in the relation's own schema; a column no row names is null, and a
+    number that its column has no room for is the nearest one (`facts.bounds`).
+    """
     relation = _ALL[name]
     common = {"cluster": cluster, "snapshot_id": snapshot_id}
     known = set(relation.column_names)
@@ -36,7 +39,21 @@ def relation_table(name: str, rows: Iterable[Mapping[str, Any]], *, cluster: str
         unknown = row.keys() - known
         assert not unknown, f"{name} has no column {sorted(unknown)}"
         values.append({**common, **row})
-    return pa.Table.from_pylist(values, schema=relation.arrow_schema)
+    try:
+        return pa.Table.from_pylist(values, schema=relation.arrow_schema)
+    except (OverflowError, pa.ArrowInvalid):  # only damage makes such a number: whoever is sound does not wait for it
+        return pa.Table.from_pylist(_with_room(relation, values), schema=relation.arrow_schema)
+
+
+def _with_room(relation: Relation, rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    bits = {c.name: 32 if c.type == "int32" else 64 for c in relation.columns if c.type in ("int32", "int64")}
+    return [
+        {
+            name: within(value, bits=bits[name]) if name in bits and value is not None else value
+            for name, value in row.items()
+        }
+        for row in rows
+    ]
 
 
 class PartWriter:

@@ -22,10 +22,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import cache
 from string import Formatter
 from typing import Any, Final, Literal
 
+from tidegauge.expectations.arithmetic import unbounded
 from tidegauge.expectations.evidence import METADATA_LOG_AMONG, ROWS_COME_FROM, SUBJECTS_ARE, TELLS, Evidence
 from tidegauge.expectations.implications import closure, direct
 from tidegauge.expectations.model import DETAIL_COLUMNS, SUBJECTS, Invariant, Severity
@@ -102,19 +104,24 @@ class Breach:
 # ------------------------------------------------------------------------------------------------------------- queries
 
 
-def state_expression(invariant: Invariant) -> str:
+def state_expression(invariant: Invariant, *, as_stated: bool = False) -> str:
     """SQL for the state of a row: null (not a subject), 'holds', a severity (breached), 'missing' or
     'missing_<evidence>', or 'unknown_<n>'.
+
+    `as_stated`: with sums in the columns' own type, which is cheaper, and fails on a row that makes one of more than 64
+    bits.
     """
-    severity = "".join(f" WHEN {when} THEN '{which}'" for which, when in invariant.severity_when)
+    rendered = str if as_stated else unbounded
+    severity = "".join(f" WHEN {rendered(when)} THEN '{which}'" for which, when in invariant.severity_when)
     severity = f"CASE{severity} ELSE '{invariant.severity}' END" if severity else f"'{invariant.severity}'"
+    breach_when = rendered(invariant.breach_when)
     lines = ["CASE"]
     if invariant.applies_when is not None:
-        lines.append(f"  WHEN ({invariant.applies_when}) IS NOT TRUE THEN NULL")
-    lines += [f"  WHEN {unknown.when} THEN 'unknown_{at}'" for at, unknown in enumerate(invariant.unknown)]
+        lines.append(f"  WHEN ({rendered(invariant.applies_when)}) IS NOT TRUE THEN NULL")
+    lines += [f"  WHEN {rendered(unknown.when)} THEN 'unknown_{at}'" for at, unknown in enumerate(invariant.unknown)]
     lines += [
-        f"  WHEN {invariant.breach_when} THEN {severity}",
-        f"  WHEN ({invariant.breach_when}) IS NULL THEN {_missing_expression(invariant)}",
+        f"  WHEN {breach_when} THEN {severity}",
+        f"  WHEN ({breach_when}) IS NULL THEN {_missing_expression(invariant)}",
         f"  ELSE '{_HOLDS}'",
         "END",
     ]
@@ -144,11 +151,13 @@ def breached_condition(invariant: Invariant) -> str:
     return f"{state_expression(invariant)} IN {_BREACHED}"
 
 
-def count_query(relation: str, invariants: Sequence[Invariant], *, schema: str = "tidegauge") -> str:
+def count_query(
+    relation: str, invariants: Sequence[Invariant], *, schema: str = "tidegauge", as_stated: bool = False
+) -> str:
     """One query that counts the states of all `invariants`, which judge `relation`; bind `run_ids`, an array.
 
     A row a run, its `run_id` in it, is read by `results`; a run without a row in the relation has none. The relation is
-    scanned once, however many invariants and runs there are.
+    scanned once, however many invariants and runs there are. `as_stated`: see `state_expression`.
     """
     assert invariants, "a query that counts nothing"
     assert all(i.relation == relation for i in invariants), f"not all of them judge {relation}"
@@ -157,7 +166,7 @@ def count_query(relation: str, invariants: Sequence[Invariant], *, schema: str =
         for i in invariants
         for state in _states(i)
     ]
-    states = [f"{state_expression(i)} AS {_PREFIX}{i.code}" for i in invariants]
+    states = [f"{state_expression(i, as_stated=as_stated)} AS {_PREFIX}{i.code}" for i in invariants]
     return (
         "SELECT run_id,\n" + ",\n".join(counts) + "\nFROM (SELECT run_id,\n" + ",\n".join(states) + "\n"
         f"FROM {schema}.{relation}\nWHERE run_id = ANY(:run_ids)\n{_JUDGED_ONCE}) AS judged\nGROUP BY run_id"
@@ -171,18 +180,27 @@ def breach_query(invariant: Invariant, *, schema: str = "tidegauge") -> str:
     Columns: `run_id`, the relation's, the invariant's derived names, and `breach_severity`, `breach_start_offset`,
     `breach_end_offset`, `breach_records`.
     """
-    derived = "".join(f',\n  {expression} AS "{name}"' for name, expression in invariant.derived)
+    derived = "".join(f',\n  {expression} AS "{name}"' for name, expression in derived_columns(invariant).items())
     return (
         "SELECT judged.*,\n"
         "  breach_severity_or_state AS breach_severity,\n"
-        f"  {invariant.start_offset or 'NULL'} AS breach_start_offset,\n"
-        f"  {invariant.end_offset or 'NULL'} AS breach_end_offset,\n"
-        f"  {invariant.records or 'NULL'} AS breach_records{derived}\n"
+        f"  {_unbounded_or_null(invariant.start_offset)} AS breach_start_offset,\n"
+        f"  {_unbounded_or_null(invariant.end_offset)} AS breach_end_offset,\n"
+        f"  {_unbounded_or_null(invariant.records)} AS breach_records{derived}\n"
         f"FROM (SELECT *,\n{state_expression(invariant)} AS breach_severity_or_state\n"
         f"FROM {schema}.{invariant.relation}\nWHERE run_id = ANY(:run_ids)) AS judged\n"
         f"WHERE breach_severity_or_state IN {_BREACHED}\n"
         f"ORDER BY run_id, {_order(invariant)}"
     )
+
+
+def derived_columns(invariant: Invariant) -> Mapping[str, str]:
+    """Name -> SQL, of the values that the invariant's argument works out of a row."""
+    return {name: unbounded(expression) for name, expression in invariant.derived}
+
+
+def _unbounded_or_null(expression: str | None) -> str:
+    return unbounded(expression) if expression is not None else "NULL"
 
 
 def _states(invariant: Invariant) -> list[str]:
@@ -276,6 +294,7 @@ def _result(invariant: Invariant, counts: Mapping[str, int], missing: Mapping[Ev
 
 def explain(invariant: Invariant, row: Row) -> Breach:
     """The argument for one row of `breach_query`."""
+    row = {name: _whole_number(value) for name, value in row.items()}
     subject = {column: row[column] for column in subject_columns(invariant)}
     readable = {name: shown(name, value) for name, value in row.items()}
     lines = [line for template in invariant.explanation if (line := _filled(template, readable)) is not None]
@@ -286,9 +305,9 @@ def explain(invariant: Invariant, row: Row) -> Breach:
         name=invariant.name,
         severity=row["breach_severity"],
         subject={name: value for name, value in subject.items() if value is not None},
-        start_offset=_whole(row["breach_start_offset"]),
-        end_offset=_whole(row["breach_end_offset"]),
-        records=_whole(row["breach_records"]),
+        start_offset=row["breach_start_offset"],
+        end_offset=row["breach_end_offset"],
+        records=row["breach_records"],
         explanation="\n".join([*lines, *_quoted_details(invariant, row)]),
         evidence={name: _plain(row[name]) for name in invariant.evidence},
         implied_by=None,
@@ -471,5 +490,6 @@ def _plain(value: object) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _whole(value: object) -> int | None:
-    return None if value is None else int(value)  # type: ignore[call-overload]
+def _whole_number(value: Any) -> Any:
+    """A value as Python has it: what was added or subtracted came as a decimal, which is whole."""
+    return int(value) if isinstance(value, Decimal) else value

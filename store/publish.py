@@ -44,13 +44,14 @@ _TEXT: Final = "text"
 _JSON: Final = "json"
 _TEXTS: Final = "texts"
 _PLAIN: Final = "plain"
+_OF_64_BITS: Final = "of 64 bits"
 _RESULT_COLUMNS: Final = {
     "code": _TEXT, "name": _TEXT, "severity": _TEXT, "verdict": _TEXT, "checked": _PLAIN, "breached": _PLAIN,
     "unknown": _PLAIN, "reasons": _JSON,
 }  # fmt: skip
 _FINDING_COLUMNS: Final = {
-    "breach_id": _TEXT, "code": _TEXT, "name": _TEXT, "severity": _TEXT, "subject": _JSON, "start_offset": _PLAIN,
-    "end_offset": _PLAIN, "records": _PLAIN, "explanation": _TEXT, "evidence": _JSON, "implied_by": _TEXT,
+    "breach_id": _TEXT, "code": _TEXT, "name": _TEXT, "severity": _TEXT, "subject": _JSON, "start_offset": _OF_64_BITS,
+    "end_offset": _OF_64_BITS, "records": _OF_64_BITS, "explanation": _TEXT, "evidence": _JSON, "implied_by": _TEXT,
     "next": _TEXT, "points_to": _TEXT, "believe": _PLAIN, "diagnosis": _TEXT,
 }  # fmt: skip
 _LOSS_COLUMNS: Final = {
@@ -196,6 +197,8 @@ def _values(columns: Mapping[str, str], row: Row) -> Iterable[object]:
             yield json_text(value)
         elif kind == _TEXT:
             yield text_value(value)
+        elif kind == _OF_64_BITS:
+            yield value if -(1 << 63) <= value < 1 << 63 else None  # no offset of Kafka's: the report has the number
         elif kind == _TEXTS:
             yield [text_value(item) for item in value]
         else:

@@ -12,12 +12,12 @@ from great_expectations.expectations.metadata_types import FailureSeverity
 
 from tidegauge.expectations.gx.query_text import as_template
 from tidegauge.expectations.model import Invariant
-from tidegauge.expectations.verdicts import breached_condition, subject_columns
+from tidegauge.expectations.verdicts import breached_condition, derived_columns, subject_columns
 
 
 def plain_expectation(invariant: Invariant) -> UnexpectedRowsExpectation:
     """The expectation that no row breaches `invariant`; a row that does names its subject and quotes the evidence."""
-    derived = dict(invariant.derived)
+    derived = derived_columns(invariant)
     names = dict.fromkeys(("cluster", "snapshot_id", *subject_columns(invariant), *invariant.evidence))
     quoted = ", ".join(f'{derived[name]} AS "{name}"' if name in derived else f'"{name}"' for name in names)
     return UnexpectedRowsExpectation(

@@ -10,6 +10,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegauge.facts.bounds import LARGEST
 from tidegauge.facts.segments.batch_digests import look as _look
 from tidegauge.facts.segments.batch_digests import mix as _mix
 from tidegauge.facts.segments.batch_digests import sequence_after as _sequence_after
@@ -126,6 +127,17 @@ def find(keys: NDArray[Any], producer_id: int) -> Any:
 
 
 @numba.njit(cache=True)
+def _distance(start: int, end: int) -> Any:
+    """`bounds.within(end - start)`. A signed number that leaves 64 bits may be anything, as the compiler sees it; one
+    without a sign comes round.
+    """
+    if end < start:
+        return end - start  # of one batch, whose delta lies: 32 bits hold it
+    between = np.uint64(end) - np.uint64(start)
+    return np.int64(between) if between <= np.uint64(LARGEST) else np.int64(LARGEST)
+
+
+@numba.njit(cache=True)
 def _note(
     state: NDArray[Any], findings: NDArray[Any], kind: int, row: Any, start: int, end: int, before: int, found: int
 ) -> None:
@@ -138,7 +150,7 @@ def _note(
     entry.end_position = row.position + row.size_bytes
     entry.start_offset = start
     entry.end_offset = end
-    entry.records = end - start
+    entry.records = _distance(start, end)
     entry.before = before
     entry.found = found
     state[N_FINDINGS] += 1
@@ -185,7 +197,7 @@ def _places(rows: NDArray[Any], state: NDArray[Any], findings: NDArray[Any]) -> 
         elif base > previous + 1 and state[END_POSITION] == row.position:
             # Behind a damaged place the gap is the damage's, not a lost batch's.
             _note(state, findings, OFFSET_GAP, row, previous + 1, base, previous, base)
-            state[MISSING_OFFSETS] += base - previous - 1
+            state[MISSING_OFFSETS] += min(_distance(previous + 1, base), LARGEST - state[MISSING_OFFSETS])
         state[LAST_OFFSET] = last
         state[END_POSITION] = row.position + row.size_bytes
         state[BATCHES] += 1

@@ -23,6 +23,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegauge.facts.bounds import within
+
 BUCKET_OFFSETS: Final = 4096
 """Offsets a digest bucket covers."""
 BUCKET_SHIFT: Final = 12
@@ -287,7 +289,7 @@ def _boundary_findings(left: SegmentSummary, right: SegmentSummary) -> tuple[NDA
     elif first > last + 1 and right.first_position in (0, left.end_position):
         # A first batch that stands anywhere else follows a damaged place; the gap is the damage's, not a lost batch's.
         missing = first - last - 1
-        found.append((OFFSET_GAP, *place, last + 1, first, missing, last, first))
+        found.append((OFFSET_GAP, *place, last + 1, first, within(missing), last, first))
     if NONE < right.first_leader_epoch < left.last_leader_epoch:
         run = right.epoch_runs[0]
         place = (int(run["first_batch_position"]), int(run["first_batch_end_position"]))

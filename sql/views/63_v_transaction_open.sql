@@ -2,7 +2,7 @@
 CREATE VIEW tidegauge.v_transaction_open AS
 SELECT f.cluster, f.snapshot_id, l.captured_at, f.run_id, f.topic, f.partition, f.producer_id, f.producer_epoch,
        f.transactional_id, f.first_offset, f.last_offset, f.record_count, f.hanging, f.coordinator_state,
-       to_timestamp(f.first_timestamp_ms / 1000.0) AS began_at, to_timestamp(f.last_timestamp_ms / 1000.0) AS last_write_at
+       tidegauge.instant(f.first_timestamp_ms) AS began_at, tidegauge.instant(f.last_timestamp_ms) AS last_write_at
 FROM tidegauge.transactions f
 JOIN tidegauge.v_run_latest l ON l.run_id = f.run_id
 WHERE f.outcome = 'open';

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.facts.logs import ABORT, batch, headers, marker
+from tidegauge.facts.bounds import LARGEST, within
 from tidegauge.facts.segments.fold import SummaryFold, summarise
 from tidegauge.facts.segments.summary import (
     BUCKET_OFFSETS,
@@ -187,6 +188,20 @@ def test_a_gap_behind_a_damaged_place_is_the_damages() -> None:
     assert merge(summarise([rows[:1]]), summarise([rows[1:]])).count("offset_gap") == 0
     rows["position"][1] = 0  # the first batch of the next segment
     assert merge(summarise([rows[:1]]), summarise([rows[1:]])).missing_offsets == 4
+
+
+def test_what_lies_behind_a_base_offset_with_its_first_bit_turned_is_more_than_64_bits_count() -> None:
+    turned = batch(20 - 2**63, 10)
+    log = headers(batch(0, 10), batch(10, 10), turned, batch(30, 10))
+    missing = 30 - (30 - 2**63)
+    assert missing == 2**63
+    whole = summarise([log])
+    assert (whole.count("offset_order"), whole.count("offset_gap")) == (1, 1)
+    assert whole.missing_offsets == LARGEST
+    for at in range(5):
+        parts = merge(summarise([log[:at]]), summarise([log[at:]]))
+        assert within(parts.missing_offsets) == LARGEST
+        assert sorted(parts.findings.tolist()) == sorted(whole.findings.tolist())
 
 
 def test_findings_are_counted_all_and_kept_to_a_limit() -> None:

@@ -1,17 +1,23 @@
 """The first judge, row by row: what the audit's own queries say of each row, on Postgres.
 
 Each row is a run of its own, so `verdicts.count_query` and `verdicts.results`, which speak of runs, speak of rows.
+Counted as stated, where that leaves 64 bits nowhere, is the same as counted without bounds.
 """
 
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
 
 import sqlalchemy as sa
+from psycopg2.errors import NumericValueOutOfRange
 
 from tests.fact_tables import made_anew
 from tests.judges.second_judge import Verdict
 from tests.judges.sql_subset import Row
 from tidegauge.expectations.model import Invariant
-from tidegauge.expectations.verdicts import InvariantResult, breach_query, count_query, results
+from tidegauge.expectations.verdicts import InvariantResult, breach_query, count_query, explain, results
 
 _SCHEMA = "first_judge"
 
@@ -36,14 +42,19 @@ class FirstJudge:
                 ],
             )
             bound = {"run_ids": runs}
-            asked = self._connection.execute(sa.text(count_query(relation, members, schema=_SCHEMA)), bound)
-            counts = {row["run_id"]: row for row in asked.mappings()}
+            counts = self._counts(relation, members, bound, as_stated=False)
+            with suppress(_OutOf64BitsError):
+                stated = self._counts(relation, members, bound, as_stated=True)
+                assert counts == stated, f"{relation}: what the bounds of a sum change"
             found = [{r.code: _of_one_row(r) for r in results(members, counts[run_id])} for run_id in runs]
             for invariant in members:
                 query = sa.text(breach_query(invariant, schema=_SCHEMA))
-                told = [
-                    (row["run_id"], row["breach_severity"]) for row in self._connection.execute(query, bound).mappings()
+                argued = [
+                    (row["run_id"], explain(invariant, row))
+                    for row in self._connection.execute(query, bound).mappings()
                 ]
+                told = [(run_id, breach.severity) for run_id, breach in argued]
+                json.dumps([asdict(breach) for _, breach in argued])
                 counted = [
                     (run_id, one[invariant.code].severity)
                     for run_id, one in zip(runs, found, strict=True)
@@ -52,6 +63,22 @@ class FirstJudge:
                 assert sorted(told) == counted, f"{invariant.code}: what is counted is not what is told"
             nothing_stays.rollback()
         return found
+
+    def _counts(
+        self, relation: str, members: Sequence[Invariant], bound: Mapping[str, object], *, as_stated: bool
+    ) -> Mapping[str, Mapping[str, Any]]:
+        query = sa.text(count_query(relation, members, schema=_SCHEMA, as_stated=as_stated))
+        try:
+            with self._connection.begin_nested():
+                return {row["run_id"]: dict(row) for row in self._connection.execute(query, bound).mappings()}
+        except sa.exc.DataError as error:
+            if isinstance(error.orig, NumericValueOutOfRange):
+                raise _OutOf64BitsError from error
+            raise
+
+
+class _OutOf64BitsError(Exception):
+    """A sum in the columns' own type was too large for it."""
 
 
 def _of_one_row(result: InvariantResult) -> Verdict:

@@ -27,7 +27,7 @@ class Verdict:
 
 
 def verdict(invariant: Invariant, row: Row) -> Verdict:
-    """Raises `SubsetError` and OverflowError."""
+    """Raises `SubsetError`."""
 
     def value(sql: str) -> Value:
         return parsed(sql).value(row)

@@ -16,7 +16,7 @@ use is refused, so a predicate in new words fails a test instead of being half u
     part:        -part | atom [ [or] ]
     atom:        number | 'text' | name | "name" | name(or, ...) | (or) | CASE (WHEN or THEN or)+ [ELSE or] END
 
-A value is None (null), bool, int, str, or a list of these. A whole number beyond 64 bits is an error, as in Postgres.
+A value is None (null), bool, int, str, or a list of these. Whole numbers have no bounds.
 """
 
 import re
@@ -323,10 +323,7 @@ def _whole(operation: Callable[[int, int], int], left: Value, right: Value) -> i
         return None
     if type(left) is not int or type(right) is not int:
         raise SubsetError(f"no whole numbers: {left!r}, {right!r}")
-    value = operation(left, right)
-    if not -(2**63) <= value < 2**63:
-        raise OverflowError(f"{value} is beyond 64 bits")
-    return value
+    return operation(left, right)
 
 
 def _element(array: Value, index: Value) -> Value:

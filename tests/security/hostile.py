@@ -12,6 +12,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.fuzz.formats import made_right
+from tidegauge.kafka_log import batch as layout
+from tidegauge.kafka_log.scan import scan_buffer
 from tidegauge.snapshots.manifest import MANIFEST_NAME
 
 MARK: Final = "code-of-the-snapshot-ran"
@@ -129,6 +132,86 @@ NOT_FILES: Final[Mapping[str, Callable[[Path], str]]] = {
     )
 }
 """What Kafka never leaves, by what it is; each returns the path that is not to be read."""
+
+
+def _with_numbers(batch: bytes, *fields: tuple[int, int, int]) -> bytes:
+    """A batch with other numbers (place, bytes, value) in its header, and the checksum that they ask for."""
+    changed = bytearray(batch)
+    for at, size, value in fields:
+        changed[at : at + size] = value.to_bytes(size, "big", signed=True)
+    return made_right(bytes(changed))
+
+
+def _with_batches(directory: Path, pattern: str, change: Callable[[int, bytes], bytes]) -> None:
+    for path in sorted(directory.glob(pattern)):
+        data = path.read_bytes()
+        rows, _ = scan_buffer(data)
+        batches = [data[int(row["position"]) : int(row["position"] + row["size_bytes"])] for row in rows]
+        path.write_bytes(b"".join(change(at, batch) for at, batch in enumerate(batches)))
+
+
+def base_offsets_at_the_ends(directory: Path) -> None:
+    """No checksum covers them: one turned bit does it."""
+    ends = (-(2**63), 2**62, 2**63 - 2**31, -1)
+
+    def change(at: int, batch: bytes) -> bytes:
+        return _with_numbers(batch, (layout.BASE_OFFSET_AT, 8, ends[at // 3 % 4])) if at % 3 == 1 else batch
+
+    _with_batches(directory, "broker-*/*-0/*.log", change)
+
+
+def timestamps_at_the_ends(directory: Path) -> None:
+    def change(at: int, batch: bytes) -> bytes:
+        fields = [(place, 8, (MOST, LEAST)[at % 2]) for place in (layout.BASE_TIMESTAMP_AT, layout.MAX_TIMESTAMP_AT)]
+        return _with_numbers(batch, *fields) if at % 3 else batch
+
+    _with_batches(directory, "broker-[123]/[a-z]*/*.log", change)
+
+
+def producers_at_the_ends(directory: Path) -> None:
+    """Their ids, epochs and sequences, and those of the epochs under which they wrote."""
+
+    def change(at: int, batch: bytes) -> bytes:
+        largest = (layout.PRODUCER_ID_AT, 8, MOST), (layout.PRODUCER_EPOCH_AT, 2, 2**15 - 1)
+        later = (layout.BASE_SEQUENCE_AT, 4, 2**31 - 1), (layout.LEADER_EPOCH_AT, 4, 2**31 - 1)
+        return _with_numbers(batch, *(largest, later, (*largest, *later))[at % 3])
+
+    _with_batches(directory, "broker-[12]/[a-z]*/*.log", change)
+
+
+def checkpoints_at_the_ends(directory: Path) -> None:
+    for path in sorted(directory.glob("broker-*/**/*-checkpoint")):
+        if path.is_file():
+            lines = path.read_text(encoding="utf-8").splitlines()
+            changed = [f"{line.rpartition(' ')[0]} {MOST - at % 2}" for at, line in enumerate(lines[2:])]
+            path.write_text("\n".join([*lines[:2], *changed, ""]), encoding="utf-8")
+
+
+def coordinators_at_the_ends(directory: Path) -> None:
+    """Any eight bytes of what coordinators and controllers wrote: offsets, instants and ids among them."""
+
+    def change(at: int, batch: bytes) -> bytes:
+        place = layout.RECORDS_AT + 12 + at % 40
+        return (
+            _with_numbers(batch, (place, 8, (MOST, LEAST, -1)[at % 3])) if len(batch) > place + 8 and at % 2 else batch
+        )
+
+    _with_batches(directory, "broker-*/__*/*.log", change)
+
+
+MOST: Final = 2**63 - 1
+LEAST: Final = -(2**63)
+EXTREME: Final[Mapping[str, Callable[[Path], None]]] = {
+    made.__name__: made
+    for made in (
+        base_offsets_at_the_ends,
+        timestamps_at_the_ends,
+        producers_at_the_ends,
+        checkpoints_at_the_ends,
+        coordinators_at_the_ends,
+    )
+}
+"""Numbers at the ends of their types, each behind a checksum that is right."""
 
 
 def manifest_of(directory: Path) -> Any:
