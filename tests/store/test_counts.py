@@ -135,3 +135,12 @@ def test_risks_are_those_of_the_latest_run_and_of_none_that_could_not_judge(url:
     assert [row[1:] for row in rows(url, RISKS, cluster)] == [(0, 0, 0, 0, 0)] * 3, "judged, and nothing found"
     judged(url, cluster, 4, topics=())
     assert rows(url, RISKS, cluster) == []
+
+
+def test_a_replica_has_diverged_where_an_invariant_says_so(url: str, cluster: str) -> None:
+    """A longer log that was only read later is a fact, too, and D05 does not know what it is."""
+    run_id = opened(url, key(cluster))
+    longer = ({"leader_id": 1, "follower_id": follower, "records_at_stake": 5} for follower in (2, 3))
+    store.stage(url, run_id, "divergences", table("divergences", *longer))
+    store.publish(url, run_id, report(breach("b1", code="D05"), codes=("D05",), unknown={"D05": 1}))
+    assert rows(url, "SELECT diverged_replicas FROM tidegauge.v_cluster WHERE cluster = %s", cluster) == [(1,)]
