@@ -9,7 +9,7 @@ T = TypeVar("T", bound=ast.AST)
 ROOT: Final = Path(__file__).resolve().parents[2]
 ROOMS: Final = ("dags", "tidegauge", *(link.name for link in (ROOT / "tidegauge").iterdir() if link.is_symlink()))
 
-LOOSE_TYPES: Final = 246
+LOOSE_TYPES: Final = 245
 """Annotations that say `dict[str, Any]` or `Mapping[str, Any]`, where a class would have names."""
 LONG_FUNCTIONS: Final = 13
 """Functions of more than 60 lines, which fit no screen."""
