@@ -26,7 +26,7 @@ from expectations.diagnosis import Copies, Place, diagnose
 from expectations.evidence import Evidence
 from expectations.model import Invariant, Severity
 from expectations.registry import CATALOGUE, RULESET_VERSION, by_relation
-from expectations.verdicts import Breach, InvariantResult, breach_query, count_query, explain, fold, results
+from expectations.verdicts import Breach, InvariantResult, Row, breach_query, count_query, explain, fold, results
 from snapshots.errors import SnapshotError
 from snapshots.manifest import Source
 from snapshots.whole_files import write_whole
@@ -232,12 +232,12 @@ def _judge(
 
 def _counts(
     connection: Any, relation: str, invariants: Sequence[Invariant], run_ids: Sequence[str]
-) -> Mapping[str, Mapping[str, Any]]:
+) -> Mapping[str, Row]:
     """Each run's row of the counting query. Only a damaged snapshot has rows of which a sum leaves 64 bits, so the
     sums that have no bounds, and cost more, wait for Postgres to say that there are such.
     """
 
-    def counted(*, as_stated: bool) -> Mapping[str, Mapping[str, Any]]:
+    def counted(*, as_stated: bool) -> Mapping[str, Row]:
         query = count_query(relation, invariants, as_stated=as_stated)
         return {row["run_id"]: row for row in _rows(connection, query, run_ids)}
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from snapshots.whole_files import appearing, write_whole
 from spark_jobs.facts.bounds import within
+from spark_jobs.facts.rows import Row
 from spark_jobs.relations import LOSSES, RELATIONS, Relation
 
 _ALL: Mapping[str, Relation] = {**RELATIONS, LOSSES.name: LOSSES}
@@ -40,7 +41,7 @@ def relation_table(name: str, rows: Iterable[Mapping[str, Any]], *, cluster: str
         return pa.Table.from_pylist(_with_room(relation, values), schema=relation.arrow_schema)
 
 
-def _with_room(relation: Relation, rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _with_room(relation: Relation, rows: Iterable[Row]) -> list[Row]:
     bits = {c.name: 32 if c.type == "int32" else 64 for c in relation.columns if c.type in ("int32", "int64")}
     return [
         {
