@@ -187,16 +187,40 @@ def checkpoints_at_the_ends(directory: Path) -> None:
             path.write_text("\n".join([*lines[:2], *changed, ""]), encoding="utf-8")
 
 
-def coordinators_at_the_ends(directory: Path) -> None:
-    """Any eight bytes of what coordinators and controllers wrote: offsets, instants and ids among them."""
+def a_segment_ends_below_its_base(directory: Path) -> None:
+    """By more offsets than 64 bits count: the last batch of the second segment is the one with the turned bit."""
+    for path in sorted(directory.glob("broker-*/orders-0/00000000000000000000.log")):
+        data = path.read_bytes()
+        rows, _ = scan_buffer(data)
+        middle, last = (int(rows[at]["position"]) for at in (len(rows) // 2, -1))
+        path.write_bytes(data[:middle])
+        second = path.with_name(f"{int(rows[len(rows) // 2]['base_offset']):020}.log")
+        second.write_bytes(data[middle:last] + _with_numbers(data[last:], (layout.BASE_OFFSET_AT, 8, LEAST)))
+
+
+def committed_offsets_at_the_ends(directory: Path) -> None:
+    """Those that the small world's group committed last."""
+    ends = {100: LEAST, 33: MOST}
+    _with_batches(directory, "broker-*/__consumer_offsets-*/*.log", lambda _, batch: _exchanged(batch, ends))
+
+
+def coordinators_instants_at_the_ends(directory: Path) -> None:
+    """Eight bytes that read as an instant of the day of the batch are one."""
 
     def change(at: int, batch: bytes) -> bytes:
-        place = layout.RECORDS_AT + 12 + at % 40
-        return (
-            _with_numbers(batch, (place, 8, (MOST, LEAST, -1)[at % 3])) if len(batch) > place + 8 and at % 2 else batch
-        )
+        day = int.from_bytes(batch[layout.MAX_TIMESTAMP_AT :][:8], "big") // 86_400_000
+        values = (int.from_bytes(batch[place : place + 8], "big") for place in range(layout.RECORDS_AT, len(batch) - 7))
+        return _exchanged(batch, {value: (MOST, LEAST)[at % 2] for value in values if value // 86_400_000 == day})
 
-    _with_batches(directory, "broker-*/__*/*.log", change)
+    _with_batches(directory, "broker-*/__[ct][or]*/*.log", change)
+
+
+def _exchanged(batch: bytes, numbers: Mapping[int, int]) -> bytes:
+    """A batch whose records hold other numbers of eight bytes."""
+    head, records = batch[: layout.RECORDS_AT], batch[layout.RECORDS_AT :]
+    for value, other in numbers.items():
+        records = records.replace(value.to_bytes(8, "big", signed=True), other.to_bytes(8, "big", signed=True))
+    return made_right(head + records)
 
 
 MOST: Final = 2**63 - 1
@@ -208,7 +232,9 @@ EXTREME: Final[Mapping[str, Callable[[Path], None]]] = {
         timestamps_at_the_ends,
         producers_at_the_ends,
         checkpoints_at_the_ends,
-        coordinators_at_the_ends,
+        a_segment_ends_below_its_base,
+        committed_offsets_at_the_ends,
+        coordinators_instants_at_the_ends,
     )
 }
 """Numbers at the ends of their types, each behind a checksum that is right."""

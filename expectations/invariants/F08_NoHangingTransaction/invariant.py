@@ -27,8 +27,7 @@ INVARIANT = Invariant(
         Unknown(
             reason="too young to tell",
             evidence=None,
-            # Until the longest timeout has passed, the coordinator may still be about to write. A record's instant is
-            # its producer's word, and brokers take any number: nothing is subtracted from it, or 64 bits may not do.
+            # Until the longest timeout has passed, the coordinator may still be about to write.
             when="hanging AND last_timestamp_ms >= captured_at_ms - max_transaction_timeout_ms",
         ),
         Unknown(
