@@ -170,7 +170,8 @@ USES_IT = """
 import sys, time
 from pathlib import Path
 import click
-from tidegauge import endings, postgres
+from tidegauge import endings
+from tidegauge.embedded import postgres
 endings.ends_by_signal()
 @click.command()
 @endings.told

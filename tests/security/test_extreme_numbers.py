@@ -24,18 +24,19 @@ from tests.security.command import tidegauge
 from tests.security.hostile import EXTREME
 from tests.spark_jobs.damage import with_holes
 from tests.spark_jobs.small_cluster import small_world, taken, written
-from tidegauge import present, sql, store
+from tidegauge import sql, store
 from tidegauge.alerts import book, message
 from tidegauge.alerts.config import Alerting
 from tidegauge.audit.evaluate import judge
+from tidegauge.audit.explained import from_store
+from tidegauge.cli import present
+from tidegauge.cli.explain import lines
 from tidegauge.console.app import create_app
 from tidegauge.derivation.fact_files import relation_table
+from tidegauge.embedded.postgres import EmbeddedPostgres
 from tidegauge.expectations.agreement import Validation
 from tidegauge.expectations.data_docs import pages_of
 from tidegauge.expectations.registry import CATALOGUE, RULESET_VERSION
-from tidegauge.explain import lines
-from tidegauge.explained import from_store
-from tidegauge.postgres import EmbeddedPostgres
 from tidegauge.relations import LOSSES, RELATIONS
 from tidegauge.sim_engine.actions import AlterConfig
 from tidegauge.sim_engine.engine import run_for, step

@@ -18,7 +18,7 @@ from tidegauge.runs.errors import StoreError
 USES_IT_FOREVER = """
 import sys, time
 from pathlib import Path
-from tidegauge import postgres
+from tidegauge.embedded import postgres
 with postgres.running(Path(sys.argv[1])) as server:
     print(server.socket_directory, flush=True)
     time.sleep(600)
