@@ -18,7 +18,7 @@ import yaml
 from tests.helm.spark_application import problems_of
 from tests.java.libraries import classpath
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm]
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "helm" / "tidegauge"

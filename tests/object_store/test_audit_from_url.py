@@ -21,7 +21,7 @@ from tests.object_store.s3_server import BUCKET, S3Server, reached_by
 from tests.spark_jobs.pipeline import derived
 from tidegauge.cli import main
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.postgres]
 
 ROOT = f"s3://{BUCKET}/prod"
 

@@ -26,7 +26,7 @@ from tests.kafka_log.kafka_json import difference, payload_of
 from tests.kafka_log.test_producer_snapshot import line_of
 from tests.oracle.kafka import tool
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm]
 
 DIRECTORIES = (
     ("pair-clean-b2", "broker-1/txn-0"),

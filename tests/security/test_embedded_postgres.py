@@ -16,6 +16,8 @@ from spark_jobs.errors import StoreError
 from tests.security.embedded import programs, use
 from tidegauge import postgres, postgres_place
 
+pytestmark = pytest.mark.postgres
+
 
 def test_a_private_tree_stays_private(private: Path) -> None:
     home = private / "home"

@@ -15,6 +15,8 @@ from spark_jobs.errors import StoreError
 from tests.security.embedded import connected, programs, use
 from tidegauge import postgres, postgres_place, settings
 
+pytestmark = pytest.mark.postgres
+
 AS_NOBODY = """
 import os, sys, psycopg2
 os.setgroups([])

@@ -19,7 +19,7 @@ from tests.security.command import tidegauge
 from tests.security.hostile import NOT_FILES, SECRET, secret_beside, with_modules
 from tests.spark_jobs.small_cluster import small_world, taken, written
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.postgres]
 
 MEMORY_BYTES = 8 << 30
 """Of addresses, of which a JVM reserves far more than it uses."""

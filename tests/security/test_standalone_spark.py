@@ -24,7 +24,7 @@ from spark_jobs.spark_home import spark_home
 from tests.conftest import Golden
 from tests.security.command import started
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.postgres]
 
 SECONDS = 180
 REPOSITORY = Path(__file__).parents[2]

@@ -28,7 +28,7 @@ from tests.sim_engine.handmade import (
 )
 from tests.sim_engine.rendered_cluster import RenderedCluster, write_disk
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.kafka]
 __all__ = ["oracle"]
 
 DIRECTORY_IDS = {1: "AQEBAQEBAQEBAQEBAQEBAQ", 2: "AgICAgICAgICAgICAgICAg", 3: "AwMDAwMDAwMDAwMDAwMDAw"}

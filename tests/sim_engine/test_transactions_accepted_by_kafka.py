@@ -31,7 +31,7 @@ from tests.oracle.kafka import Oracle
 from tests.sim_engine.acceptance import complaints, dump_tool_takes, loader_agrees
 from tests.sim_engine.rendered_cluster import RenderedCluster, readdressed
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.kafka]
 __all__ = ["oracle"]
 
 PARTITIONS = (TopicPartition("orders", 0), TopicPartition("orders", 1))

@@ -25,7 +25,7 @@ from tests.sim_engine.acceptance import complaints, dump_tool_takes, loader_agre
 from tests.sim_engine.clusters import ORDERS, cluster, leader, said
 from tests.sim_engine.rendered_cluster import RenderedCluster, readdressed
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.kafka]
 __all__ = ["oracle"]
 
 CONFIG = {

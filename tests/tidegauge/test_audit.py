@@ -20,7 +20,7 @@ from spark_jobs.relations import RELATIONS
 from spark_jobs.run import load
 from tests.kafka_log.captures import CAPTURES
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.postgres]
 
 SOUND = [name for name in CAPTURES if name != "unclean-before"]
 LOSSES = {

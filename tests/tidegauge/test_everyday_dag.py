@@ -29,7 +29,7 @@ from tidegauge import airflow, postgres
 from tidegauge.console import server as console
 from tidegauge.console.callers import Trust
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.postgres, pytest.mark.airflow]
 
 SECRET = "s" * 40
 PATIENCE_S = 600

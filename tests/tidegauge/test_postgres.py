@@ -15,6 +15,8 @@ from sqlalchemy import create_engine, text
 from spark_jobs.errors import StoreError
 from tidegauge import postgres, postgres_place
 
+pytestmark = pytest.mark.postgres
+
 USES_IT_FOREVER = """
 import sys, time
 from pathlib import Path

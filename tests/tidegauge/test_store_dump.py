@@ -9,6 +9,7 @@ import pytest
 import sql
 from spark_jobs import store
 from spark_jobs.errors import StoreError
+from tests.resources import starts
 from tests.spark_jobs.store.helpers import LOSS, audit, breach, key, opened, rows
 from tidegauge import postgres, store_dump
 from tidegauge.postgres import EmbeddedPostgres
@@ -21,6 +22,7 @@ MAY = "SELECT has_function_privilege(%s, 'tidegauge.acknowledge(text,text,text,t
 
 
 @pytest.fixture(scope="module")
+@starts("postgres")
 def other_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
     """A server that never heard of Tidegauge: no store, no roles."""
     with postgres.running(tmp_path_factory.mktemp("other") / "postgres", remove=True) as server:

@@ -17,7 +17,7 @@ from spark_jobs import store
 from tests.spark_jobs.store.helpers import audit, breach
 from tidegauge import postgres
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.postgres, pytest.mark.airflow]
 
 PATIENCE_S = 240
 
