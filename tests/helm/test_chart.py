@@ -272,6 +272,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.airflow
 def test_airflow_finds_the_dags_and_the_plugin_where_the_example_mounts_them(
     everything: list[dict[str, Any]], tmp_path: Path
 ) -> None:
