@@ -13,6 +13,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # A file's tests share clusters and sessions, so one worker runs them; tests/conftest.py says which file begins first.
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# What opens no server, starts no program and takes no while: most mistakes show here.
+PURE := tests/kafka_log tests/snapshots tests/facts tests/expectations tests/sim_engine --ignore=tests/expectations/gx
+ALONE := not slow and not (jvm or postgres or kafka or browser or airflow)
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url --no-emit-find-links --generate-hashes
 
 # What a calling environment would otherwise bring into ours.
@@ -26,6 +29,10 @@ help:  ## this list
 .PHONY: demo
 demo: $(STAMP)  ## audit a real cluster that lost records: through Airflow, Spark, Great Expectations and an embedded Postgres
 	@$(BIN)/tidegauge demo
+
+.PHONY: t
+t: lint  ## after each change: what `make lint` does, and the tests that need nothing but this process; less than a minute
+	$(PYTEST) -q -m "$(ALONE)" $(PURE)
 
 .PHONY: test
 test: $(STAMP)  ## every test, those that start Spark and Airflow too

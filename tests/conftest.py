@@ -4,6 +4,7 @@ Captures and Postgres are made at most once for all of pytest-xdist's workers, w
 gives them; a worker that needs an S3 server starts one.
 """
 
+import gc
 import os
 import shutil
 import tempfile
@@ -14,7 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
+from tests import resources
 from tests.object_store import s3_server as s3_servers
+from tests.resources import starts
 from tidegauge.embedded import postgres
 from tidegauge.embedded.archive import unpack
 
@@ -50,6 +53,17 @@ LONGEST_FIRST = (
 """Files that take more than a minute of the whole suite. Roughly by length, those with a Kafka cluster not in a row."""
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is imported and collected stays to the end: nobody looks whether it is garbage, neither now nor later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files begin first, then what else is slow: a long one that began last would run alone, for minutes.
 
@@ -70,8 +84,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """No test uses the home of who runs it; root's servers have their data in a directory of this run, whatever home a
-    test gives them.
+    test gives them. Every test gets the markers of what it needs.
     """
+    config.pluginmanager.register(resources)
     if not hasattr(config, "workerinput"):  # pytest-xdist's workers have it from who started them
         place = Path(tempfile.mkdtemp(prefix="tidegauge-tests-"))
         place.chmod(0o755)
@@ -98,6 +113,7 @@ def golden(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Golden:
 
 
 @pytest.fixture(scope="session")
+@starts("postgres")
 def postgres_server(testrun_uid: str) -> Iterator[postgres.EmbeddedPostgres]:
     """An embedded Postgres for this test run; the last worker to leave stops it and removes its data."""
     directory = Path(tempfile.gettempdir()) / f"tidegauge-test-{testrun_uid[:12]}"
@@ -123,6 +139,7 @@ def empty_store(store_url: str) -> str:
 
 
 @pytest.fixture(scope="module")
+@starts("postgres")
 def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[postgres.EmbeddedPostgres]:
     """A server of this file's own. Roles belong to a whole server: who makes and drops them shares it with nobody."""
     # Not below pytest's own directory, which another session of pytest makes unreadable to who runs Postgres.
@@ -144,6 +161,7 @@ def judge(store_url: str) -> "Iterator[Judge]":
 
 
 @pytest.fixture(scope="session")
+@starts("jvm")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s3_servers.S3Server]:
     """A real S3 server with the empty bucket `snapshots`; slow tests only."""
     with s3_servers.running(tmp_path_factory.mktemp("s3")) as server:

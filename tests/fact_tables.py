@@ -28,6 +28,7 @@ def fact_tables(schema: str) -> Mapping[str, sa.Table]:
             metadata,
             sa.Column("run_id", sa.Text),
             *(sa.Column(c.name, _TYPES[c.type]) for c in (*COMMON, *relation.columns)),
+            prefixes=["UNLOGGED"],
         )
         for relation in RELATIONS.values()
     }

@@ -12,6 +12,7 @@ from tests.browser import chromium
 from tests.conftest import Golden
 from tests.console.filling import publish_capture
 from tests.console.hostile import publish_hostile
+from tests.resources import starts
 from tidegauge import store
 from tidegauge.console import server
 from tidegauge.embedded.postgres import EmbeddedPostgres
@@ -62,6 +63,7 @@ def console(address: str) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture(scope="module")
+@starts("browser")
 def browser() -> Iterator["Browser"]:
     """A real browser; slow tests only. It keeps an event loop in this thread, so it ends with its module."""
     with chromium() as running:

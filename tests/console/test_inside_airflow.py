@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from tidegauge.console import server
 from tidegauge.console.callers import Trust
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.airflow]
 
 PLUGINS = Path(__file__).parents[2] / "dags" / "plugins"
 

@@ -7,9 +7,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
-
-import job
 
 DAGS = Path(__file__).parents[2] / "dags"
 CLUSTERS = """
@@ -98,7 +95,7 @@ def test_a_snapshot_is_named_after_the_instant_of_its_run(dag):
     assert name(run_of(logical_date=eastern)) == "20261121T030000Z"
 
 
-def test_the_end_asks_the_cluster_and_tells_of_the_snapshot(dag):
+def test_the_end_asks_the_cluster_and_tells_of_the_snapshot(job, dag):
     finish = dag.get_task("prod__eu.finish")
     assert finish.outlets == [job.SNAPSHOT]
     assert finish.arguments[-3:] == ["--finish", "--bootstrap", "kafka-1:9092"]
@@ -113,16 +110,16 @@ def test_every_task_is_retried_with_growing_delays(dag):
         assert task.execution_timeout is not None
 
 
-def test_what_is_captured_triggers_the_audit(dags):
+def test_what_is_captured_triggers_the_audit(job, dags):
     assert dags["replication_audit"].schedule.asset_condition.objects == (job.SNAPSHOT,)
 
 
-def test_without_clusters_it_says_what_to_set(monkeypatch):
+def test_without_clusters_it_says_what_to_set(job, monkeypatch):
     monkeypatch.delenv("TIDEGAUGE_CLUSTERS", raising=False)
     dag = dag_bag().dags["capture_snapshots"]
     assert [task.task_id for task in dag.tasks] == ["no_clusters"]
     assert dag.schedule is None
-    with pytest.raises(AirflowFailException, match="TIDEGAUGE_CLUSTERS is not set"):
+    with pytest.raises(job.AirflowFailException, match="TIDEGAUGE_CLUSTERS is not set"):
         dag.get_task("no_clusters").python_callable()
 
 
@@ -141,27 +138,27 @@ def python(script: str) -> str:
     return shlex.join([sys.executable, "-c", script])
 
 
-def test_a_share_runs_where_its_command_says(monkeypatch):
+def test_a_share_runs_where_its_command_says(job, monkeypatch):
     monkeypatch.setenv("TIDEGAUGE_COMMAND", python("import sys; sys.exit(0 if sys.argv[1:] == ['capture'] else 3)"))
     assert job.ShareOperator(task_id="a", arguments=["capture"]).execute({}) == "done"
     elsewhere = python("import sys; sys.exit(2)")
-    with pytest.raises(AirflowFailException):
+    with pytest.raises(job.AirflowFailException):
         job.ShareOperator(task_id="b", arguments=["capture"], command=elsewhere).execute({})
 
 
-def test_a_shell_at_the_other_end_gets_quoted_words():
+def test_a_shell_at_the_other_end_gets_quoted_words(job):
     arguments = ["capture", "--broker", "1=/data/my disk"]
     assert job.remote_command("ssh -p 22 kafka-1 tidegauge", arguments)[-1] == "'1=/data/my disk'"
     assert job.remote_command("kubectl exec kafka-1 -- tidegauge", arguments)[-1] == "1=/data/my disk"
 
 
-def test_a_finished_snapshot_is_told_of_and_an_unfinished_one_is_not(monkeypatch):
+def test_a_finished_snapshot_is_told_of_and_an_unfinished_one_is_not(job, monkeypatch):
     events = {job.SNAPSHOT: SimpleNamespace(extra={})}
     finish = job.SnapshotOperator(
         task_id="finish", arguments=["capture"], cluster="prod", snapshot="s3://b/prod/x", snapshot_id="x"
     )
     monkeypatch.setenv("TIDEGAUGE_COMMAND", python("import sys; sys.exit(3)"))
-    with pytest.raises(AirflowException):
+    with pytest.raises(job.AirflowException):
         finish.execute({"outlet_events": events})
     assert events[job.SNAPSHOT].extra == {}
     monkeypatch.setenv("TIDEGAUGE_COMMAND", python("pass"))

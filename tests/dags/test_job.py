@@ -9,9 +9,7 @@ from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-import job
 from tidegauge.spark_jobs.session import submit_environment
 
 ENVIRON = {"SPARK_HOME": "/spark", "TIDEGAUGE_JOB": "/jobs/job.py"}
@@ -26,47 +24,47 @@ def exits_with(code: int) -> str:
     ("code", "may_breach", "answer"),
     [(0, False, "done"), (0, True, "done"), (1, True, "breached")],
 )
-def test_a_breach_is_a_result(code, may_breach, answer):
+def test_a_breach_is_a_result(job, code, may_breach, answer):
     assert job.outcome(code, may_breach=may_breach) == answer
 
 
 @pytest.mark.parametrize("code", [1, 3, 70, 137, -signal.SIGKILL])
-def test_what_the_environment_did_is_retried(code):
-    with pytest.raises(AirflowException) as raised:
+def test_what_the_environment_did_is_retried(job, code):
+    with pytest.raises(job.AirflowException) as raised:
         job.outcome(code, may_breach=False)
-    assert not isinstance(raised.value, AirflowFailException)
+    assert not isinstance(raised.value, job.AirflowFailException)
 
 
 @pytest.mark.parametrize("may_breach", [False, True])
-def test_a_snapshot_that_cannot_be_used_is_never_retried(may_breach):
-    with pytest.raises(AirflowFailException):
+def test_a_snapshot_that_cannot_be_used_is_never_retried(job, may_breach):
+    with pytest.raises(job.AirflowFailException):
         job.outcome(2, may_breach=may_breach)
 
 
-def test_a_task_runs_the_command_and_answers(monkeypatch):
+def test_a_task_runs_the_command_and_answers(job, monkeypatch):
     monkeypatch.setenv("TIDEGAUGE_COMMAND", exits_with(1))
     task = job.command_step("publish", "--run", "somewhere", may_breach=True)
     assert task.execute(CONTEXT) == "breached"
 
 
-def test_a_task_fails_as_the_command_does(monkeypatch):
+def test_a_task_fails_as_the_command_does(job, monkeypatch):
     monkeypatch.setenv("TIDEGAUGE_COMMAND", exits_with(2))
-    with pytest.raises(AirflowFailException):
+    with pytest.raises(job.AirflowFailException):
         job.command_step("snapshot").execute(CONTEXT)
 
 
-def test_a_command_that_is_not_there_is_the_environments_fault(monkeypatch):
+def test_a_command_that_is_not_there_is_the_environments_fault(job, monkeypatch):
     monkeypatch.setenv("TIDEGAUGE_COMMAND", "/nowhere/tidegauge")
-    with pytest.raises(AirflowException, match="Cannot run /nowhere/tidegauge"):
+    with pytest.raises(job.AirflowException, match="Cannot run /nowhere/tidegauge"):
         job.command_step("snapshot").execute(CONTEXT)
 
 
-def test_killing_a_task_ends_what_it_started(monkeypatch):
+def test_killing_a_task_ends_what_it_started(job, monkeypatch):
     monkeypatch.setenv("TIDEGAUGE_COMMAND", shlex.join([sys.executable, "-c", "print('up', flush=True); input()"]))
     monkeypatch.setattr(job.subprocess, "DEVNULL", job.subprocess.PIPE)  # so that it waits
     task = job.command_step("evaluate")
     monkeypatch.setattr(job, "_through", lambda lines, write: _kill_at_first_line(lines, task))
-    with pytest.raises(AirflowException, match="signal 15"):
+    with pytest.raises(job.AirflowException, match="signal 15"):
         task.execute(CONTEXT)
 
 
@@ -76,7 +74,7 @@ def _kill_at_first_line(lines, task):
         yield line
 
 
-def test_on_this_machine_spark_submit_runs_the_driver_here():
+def test_on_this_machine_spark_submit_runs_the_driver_here(job):
     command = job.spark_submit("local[2]", ["index", "--run", "r"], ENVIRON, name="index")
     assert command == [
         *("/spark/bin/spark-submit", "--master", "local[2]", "--deploy-mode", "client", "--name", "tidegauge-index"),
@@ -87,13 +85,13 @@ def test_on_this_machine_spark_submit_runs_the_driver_here():
 
 
 @pytest.mark.parametrize("master", ["yarn", "k8s://https://api:6443"])
-def test_on_a_cluster_that_makes_secrets_nobody_is_let_in_without(master):
+def test_on_a_cluster_that_makes_secrets_nobody_is_let_in_without(job, master):
     command = job.spark_submit(master, ["index"], ENVIRON, name="index")
     for setting in ("spark.authenticate=true", "spark.network.crypto.enabled=true", "spark.ui.enabled=false"):
         assert setting in command
 
 
-def test_what_was_set_is_not_set_otherwise():
+def test_what_was_set_is_not_set_otherwise(job):
     environ = ENVIRON | {"TIDEGAUGE_SPARK_CONF": "spark.ui.enabled=true spark.authenticate=false"}
     command = job.spark_submit("yarn", ["index"], environ, name="index")
     assert [word for word in command if word.startswith(("spark.ui", "spark.auth"))] == []
@@ -118,7 +116,8 @@ print("TOLD " + json.dumps([told, "s3cr" in line]), flush=True)
 
 
 @pytest.mark.slow
-def test_no_setting_is_on_a_command_line_and_in_no_log(tmp_path, monkeypatch, caplog):
+@pytest.mark.jvm
+def test_no_setting_is_on_a_command_line_and_in_no_log(job, tmp_path, monkeypatch, caplog):
     (tmp_path / "job.py").write_text(READS_ITS_SETTINGS)
     secret = "s3cr\\e t=#!:é€\U0001f600"
     monkeypatch.setenv("TIDEGAUGE_JOB", str(tmp_path / "job.py"))
@@ -142,7 +141,7 @@ def test_no_setting_is_on_a_command_line_and_in_no_log(tmp_path, monkeypatch, ca
     assert list(tmp_path.rglob("spark.properties")) == []
 
 
-def test_on_a_cluster_settings_go_along():
+def test_on_a_cluster_settings_go_along(job):
     environ = {
         **ENVIRON,
         "TIDEGAUGE_SPARK_CONF": "spark.executor.memory=4g 'spark.executor.extraJavaOptions=-Da=b -Dc=d'",
@@ -155,7 +154,7 @@ def test_on_a_cluster_settings_go_along():
     assert lines == ["spark.executor.memory=4g", "spark.executor.extraJavaOptions=-Da=b -Dc=d"]
 
 
-def test_on_kubernetes_the_driver_is_a_pod_with_a_name_of_its_own():
+def test_on_kubernetes_the_driver_is_a_pod_with_a_name_of_its_own(job):
     environ = {"SPARK_HOME": "/spark"}
     pod = job.pod_name("index_and_derive", CONTEXT["ti"].run_id, 2)
     command = job.spark_submit("k8s://https://api:6443", ["index"], environ, name="index", pod=pod)
@@ -164,7 +163,7 @@ def test_on_kubernetes_the_driver_is_a_pod_with_a_name_of_its_own():
     assert command[-2:] == ["local:///opt/tidegauge/spark_jobs/job.py", "index"]
 
 
-def test_runs_of_two_dags_that_have_one_id_have_pods_of_their_own(monkeypatch):
+def test_runs_of_two_dags_that_have_one_id_have_pods_of_their_own(job, monkeypatch):
     monkeypatch.setenv("TIDEGAUGE_SPARK_MASTER", "k8s://https://api:6443")
     asked = []
     monkeypatch.setattr(job.ProcessOperator, "_run", lambda self, command, **_: asked.append(command) or 0)
@@ -176,7 +175,7 @@ def test_runs_of_two_dags_that_have_one_id_have_pods_of_their_own(monkeypatch):
 
 
 @pytest.mark.parametrize("run_id", ["manual__2026-11-21T05:00:00+00:00", "a" * 200, "Scheduled/ü.x"])
-def test_a_pods_name_is_one_that_kubernetes_accepts(run_id):
+def test_a_pods_name_is_one_that_kubernetes_accepts(job, run_id):
     names = [job.pod_name("index_and_derive", run_id, number) for number in (1, 1, 2)]
     assert names[0] == names[1] != names[2]
     for name in names:
@@ -186,16 +185,16 @@ def test_a_pods_name_is_one_that_kubernetes_accepts(run_id):
         assert name.replace("-", "").isalnum()
 
 
-def test_on_kubernetes_the_drivers_exit_code_is_in_the_log():
+def test_on_kubernetes_the_drivers_exit_code_is_in_the_log(job):
     lines = ["state: running", "\t exit code: 0", "Container final statuses:", "\t exit code: 3", "bye"]
     assert job.last_pod_exit_code(lines) == 3
     assert job.last_pod_exit_code(["nothing"]) is None
 
 
-def test_without_a_setting_the_installed_job_is_run():
+def test_without_a_setting_the_installed_job_is_run(job):
     assert job.job_file("local[*]", {}).endswith("spark_jobs/job.py")
 
 
-def test_a_spark_step_is_retried_like_any_task():
+def test_a_spark_step_is_retried_like_any_task(job):
     task = job.spark_step("index", "derive", arguments=["--run", "r"], retries=3, retry_delay=timedelta(seconds=1))
     assert (task.task_id, task.steps, task.retries) == ("index_and_derive", ["index", "derive"], 3)

@@ -12,10 +12,16 @@ from fastapi import FastAPI, Request
 from starlette.responses import JSONResponse
 from starlette.testclient import TestClient
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "dags" / "plugins"))
-import tidegauge_plugin as plugin
-from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
-from airflow.api_fastapi.core_api.security import get_user
+PLUGINS = Path(__file__).parents[2] / "dags" / "plugins"
+
+
+@pytest.fixture(scope="session")
+def plugin():
+    """Its import is that of Airflow's API server, which takes seconds."""
+    sys.path.insert(0, str(PLUGINS))
+    import tidegauge_plugin
+
+    return tidegauge_plugin
 
 
 class Manager:
@@ -41,8 +47,11 @@ def environ():
 
 
 @pytest.fixture
-def browser(monkeypatch, heard, environ):
+def browser(plugin, monkeypatch, heard, environ):
     """A browser at an Airflow that mounts the plugin, before a console that repeats what it hears."""
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+    from airflow.api_fastapi.core_api.security import get_user
+
     behind = FastAPI()
 
     @behind.api_route("/{path:path}", methods=["GET", "HEAD", "POST"])
@@ -111,7 +120,9 @@ def test_without_a_secret_nothing_is_told_of_who_asks(browser, heard):
     assert told(heard[0]) == {}
 
 
-def test_nobody_is_vouched_for_whom_airflow_asked_for_no_password(browser, heard, environ, monkeypatch):
+def test_nobody_is_vouched_for_whom_airflow_asked_for_no_password(plugin, browser, heard, environ, monkeypatch):
+    from airflow.api_fastapi.core_api.security import get_user
+
     environ["TIDEGAUGE_CONSOLE_AIRFLOW_TOKEN"] = SECRET
     monkeypatch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS", "True")
     browser.get("/tidegauge/runs")
@@ -149,7 +160,7 @@ def test_what_is_no_address_of_the_console_is_never_asked_for(browser, heard, pa
     ("path", "is_one"),
     [("", True), ("runs/", True), ("a/b~2e.c", True), ("..", False), ("a/../b", False), ("a/./b", False), ("/", False)],
 )
-def test_an_address_has_plain_segments_none_of_which_leads_up(path, is_one):
+def test_an_address_has_plain_segments_none_of_which_leads_up(plugin, path, is_one):
     assert plugin.is_address(path) is is_one
 
 
@@ -178,7 +189,9 @@ def test_nothing_else_is_passed_on(browser, heard, method):
     assert heard == []
 
 
-def test_who_may_not_see_the_dag_sees_nothing_and_who_may_not_edit_it_acknowledges_nothing(monkeypatch, browser, heard):
+def test_who_may_not_see_the_dag_sees_nothing_and_who_may_not_edit_it_acknowledges_nothing(
+    plugin, monkeypatch, browser, heard
+):
     monkeypatch.setattr(plugin, "get_auth_manager", lambda: Manager("GET"))
     assert browser.get("/tidegauge/runs").status_code == 200
     assert browser.post("/tidegauge/clusters/a/breaches/b", data={}).status_code == 403
@@ -211,7 +224,7 @@ def test_runs_of_the_two_audits_that_have_one_id_have_reports_of_their_own(brows
     assert places == {f"/tidegauge/data-docs/of/{folder}", f"/tidegauge/data-docs/of/adhoc-{folder}"}
 
 
-def test_a_console_that_is_not_set_or_away_is_said(browser):
+def test_a_console_that_is_not_set_or_away_is_said(plugin, browser):
     request = Request(
         {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": [], "server": ("h", 1)}
     )

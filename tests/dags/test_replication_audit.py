@@ -8,8 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 
-import job
-
 DAGS = Path(__file__).parents[2] / "dags"
 
 
@@ -109,12 +107,12 @@ def run_of(kind="manual"):
 
 def subjects(dag, kind="manual", events=(), **params):
     """What the run is about: subject -> its words, without the directory."""
+    module = sys.modules[dag.get_task("subjects").python_callable.__module__]
     context = {
         "dag_run": run_of(kind),
         "params": {"cluster": "kafka", "snapshot": "latest", **params},
-        "triggering_asset_events": {job.SNAPSHOT: list(events)} if events else {},
+        "triggering_asset_events": {module.SNAPSHOT: list(events)} if events else {},
     }
-    module = sys.modules[dag.get_task("subjects").python_callable.__module__]
     return {of["subject"]: of for of in module.subjects_of(context)}
 
 
@@ -140,10 +138,8 @@ def test_the_snapshots_of_the_events_are_audited_each_once_by_cluster(dag):
 
 
 @pytest.mark.parametrize("extra", [{}, {"snapshot": ""}, {"snapshot": 7}])
-def test_an_event_that_names_no_snapshot_fails_at_once(dag, extra):
-    from airflow.sdk.exceptions import AirflowFailException
-
-    with pytest.raises(AirflowFailException, match="names no snapshot"):
+def test_an_event_that_names_no_snapshot_fails_at_once(job, dag, extra):
+    with pytest.raises(job.AirflowFailException, match="names no snapshot"):
         subjects(dag, "asset_triggered", [event(**extra)])
 
 

@@ -5,9 +5,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
-
-import job
 
 DAGS = Path(__file__).parents[2] / "dags"
 
@@ -26,6 +23,8 @@ def adhoc():
 
 
 def test_retention_runs_nightly_with_what_is_set_and_can_be_switched_off(monkeypatch):
+    from airflow.sdk.exceptions import ParamValidationError
+
     monkeypatch.setenv("TIDEGAUGE_RETENTION", "--keep-days 90 --facts-days 7 --snapshots")
     dag = dag_of("retention")
     assert dag.schedule.expression == "30 1 * * *"
@@ -37,7 +36,7 @@ def test_retention_runs_nightly_with_what_is_set_and_can_be_switched_off(monkeyp
 
 
 @pytest.mark.parametrize(("dry_run", "last"), [(True, ["--dry-run"]), (False, [])])
-def test_retention_is_one_command(monkeypatch, dry_run, last):
+def test_retention_is_one_command(job, monkeypatch, dry_run, last):
     monkeypatch.setenv("TIDEGAUGE_RETENTION", "--keep-days 90")
     task = dag_of("retention").get_task("retain")
     said = []
@@ -85,6 +84,8 @@ def test_the_form_is_typed(adhoc):
     ],
 )
 def test_a_wrong_entry_is_refused(adhoc, name, value):
+    from airflow.sdk.exceptions import ParamValidationError
+
     with pytest.raises(ParamValidationError):
         adhoc.params.get_param(name).resolve(value)
 
@@ -99,10 +100,10 @@ def test_the_form_becomes_words(adhoc):
     )
 
 
-def test_days_that_make_no_sense_fail_at_once(adhoc):
-    with pytest.raises(AirflowFailException, match="is before the first"):
+def test_days_that_make_no_sense_fail_at_once(job, adhoc):
+    with pytest.raises(job.AirflowFailException, match="is before the first"):
         asked(adhoc, from_date="2026-11-02", to_date="2026-11-01")
-    with pytest.raises(AirflowFailException, match="not both"):
+    with pytest.raises(job.AirflowFailException, match="not both"):
         asked(adhoc, from_date="2026-11-02", snapshot="/a")
 
 

@@ -8,8 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 
-import job
-
 DAGS = Path(__file__).parents[2] / "dags"
 
 
@@ -84,7 +82,7 @@ def test_a_wrong_parameter_is_refused(dag, name, value):
         dag.params.get_param(name).resolve(value)
 
 
-def test_a_score_that_is_not_perfect_is_a_result(monkeypatch, dag):
+def test_a_score_that_is_not_perfect_is_a_result(job, monkeypatch, dag):
     monkeypatch.setenv("TIDEGAUGE_COMMAND", shlex.join([sys.executable, "-c", "import sys; sys.exit(1)"]))
     assert dag.get_task("audit").execute({}) == "breached"
     with pytest.raises(job.AirflowException):

@@ -42,6 +42,7 @@ def test_what_it_would_not_take_is_seen() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.airflow
 def test_airflow_takes_every_command_of_its_own() -> None:
     parser = importlib.import_module("airflow.cli.cli_parser").get_parser()
     told = [words for name in DOCUMENTS for script in scripts(name) for words in commands(script, "airflow")]

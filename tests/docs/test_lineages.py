@@ -31,6 +31,7 @@ def test_every_picture_is_made_and_shown(lineage_pictures: ModuleType) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.postgres
 def test_the_console_still_draws_them_so(lineage_pictures: ModuleType, tmp_path: Path) -> None:
     lineage_pictures.draw(tmp_path)
     for name in lineage_pictures.LINEAGES:

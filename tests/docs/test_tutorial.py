@@ -17,7 +17,7 @@ import pytest
 
 from tests.docs.shell import ROOT, blocks, without_totals
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.postgres]
 
 PATIENCE_S = 240
 TEXT = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")

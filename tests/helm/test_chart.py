@@ -18,7 +18,7 @@ import yaml
 from tests.helm.spark_application import problems_of
 from tests.java.libraries import classpath
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm]
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "helm" / "tidegauge"
@@ -272,6 +272,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.airflow
 def test_airflow_finds_the_dags_and_the_plugin_where_the_example_mounts_them(
     everything: list[dict[str, Any]], tmp_path: Path
 ) -> None:

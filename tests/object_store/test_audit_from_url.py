@@ -21,7 +21,7 @@ from tidegauge.snapshots.adopt import adopt
 from tidegauge.snapshots.location import location
 from tidegauge.snapshots.manifest import MANIFEST_NAME
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.postgres]
 
 ROOT = f"s3://{BUCKET}/prod"
 

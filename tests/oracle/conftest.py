@@ -5,9 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.oracle.kafka import Oracle, running
+from tests.resources import starts
 
 
 @pytest.fixture(scope="session")
+@starts("jvm")
 def oracle() -> Iterator[Oracle]:
     """Kafka's classes, one process for all tests of a worker."""
     with running() as asked:

@@ -26,7 +26,7 @@ from tidegauge.kafka_log.records import records_in
 from tidegauge.kafka_log.scan import scan_buffer
 from tidegauge.kafka_log.transaction_index import parse_transaction_index
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm]
 
 DIRECTORIES = (
     ("pair-clean-b2", "broker-1/txn-0"),

@@ -8,11 +8,13 @@ import pytest
 
 from tests.real_kafka.cluster import KafkaCluster
 from tests.real_kafka.ledger import Ledger
+from tests.resources import starts
 
 StartCluster = Callable[..., KafkaCluster]
 
 
 @pytest.fixture(scope="module")
+@starts("jvm", "kafka")
 def start_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartCluster]:
     """`start_cluster(version=…, topology=…, settings={…})`: a running cluster, stopped after the module's tests."""
     with ExitStack() as stack:

@@ -16,7 +16,7 @@ from tests.real_kafka.judging import Audited, Taken, audit, judge, take
 from tests.real_kafka.ledger import Ledger, Outcome, ProducerKind
 from tests.real_kafka.wire import Connection, batch_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.postgres]
 
 RETRIED, NEW = (100, 110), (110, 120)
 """Sequences: those that were sent again to the next leader, and those that followed."""

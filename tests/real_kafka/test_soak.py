@@ -20,7 +20,7 @@ from tests.real_kafka.ledger import Ledger
 from tests.real_kafka.rolling import FAULTS, MOVING
 from tests.real_kafka.traffic import SHORT_LIVED
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.postgres]
 
 CAPTURES: Final = int(os.environ.get("TIDEGAUGE_SOAK_CAPTURES", str(soaking.ONE_ROUND)))
 SEED: Final = int(os.environ.get("TIDEGAUGE_SOAK_SEED", "4"))

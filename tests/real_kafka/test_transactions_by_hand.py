@@ -18,7 +18,7 @@ from tests.real_kafka.patience import wait_until
 from tests.real_kafka.topology import combined
 from tests.real_kafka.wire import Connection, batch_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.postgres]
 
 ONE_OF_EACH = {
     "default.replication.factor": "1",

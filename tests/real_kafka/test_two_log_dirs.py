@@ -21,7 +21,7 @@ from tests.real_kafka.patience import wait_until
 from tests.real_kafka.topology import combined
 from tests.real_kafka.wire import Connection
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.postgres]
 
 SMALL = {"internal.segment.bytes": "32768", "segment.index.bytes": "8192", "file.delete.delay.ms": "1000"}
 COMPACTED = ("compacted",)

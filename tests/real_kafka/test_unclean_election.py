@@ -15,7 +15,7 @@ from tests.real_kafka.judging import Audited, Taken, audit, judge_records, take
 from tests.real_kafka.ledger import Acknowledged, Ledger, ProducerKind
 from tests.real_kafka.lives import unclean
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.postgres]
 
 TOPIC = "orders"
 GROUP = "billing"

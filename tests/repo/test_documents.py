@@ -245,6 +245,7 @@ def row_of(key: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.jvm
 def test_the_readmes_report_is_what_an_audit_prints(golden, tmp_path, store_url):
     out = tmp_path / "out"
     done = subprocess.run(

@@ -9,7 +9,7 @@ import pytest
 from tests.security.command import tidegauge
 from tests.spark_jobs.small_cluster import small_world, taken, written
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.postgres]
 
 OTHER = "M7aYRSmfQ_WqaDxHkB0bYw"
 

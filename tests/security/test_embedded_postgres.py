@@ -16,6 +16,8 @@ from tests.security.embedded import programs, use
 from tidegauge.embedded import postgres, postgres_place
 from tidegauge.runs.errors import StoreError
 
+pytestmark = pytest.mark.postgres
+
 
 def test_a_private_tree_stays_private(private: Path) -> None:
     home = private / "home"

@@ -16,6 +16,8 @@ from tidegauge import settings
 from tidegauge.embedded import postgres, postgres_place
 from tidegauge.runs.errors import StoreError
 
+pytestmark = pytest.mark.postgres
+
 AS_NOBODY = """
 import os, sys, psycopg2
 os.setgroups([])

@@ -15,7 +15,7 @@ from tests.security.command import SECONDS, started
 from tests.spark_jobs.small_cluster import small_world, taken, written
 from tidegauge.embedded import postgres
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.postgres]
 
 HEARD = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
 

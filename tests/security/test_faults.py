@@ -41,6 +41,8 @@ def undisturbed(parent: Path) -> Calm:
 
 
 @pytest.mark.slow
+@pytest.mark.jvm
+@pytest.mark.postgres
 @pytest.mark.parametrize(
     ("name", "number", "code"), [("kill -9", 1, -9), ("kill -9 of the JVM", 4, 3), ("SIGINT", 1, 130)]
 )

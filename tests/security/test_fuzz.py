@@ -61,6 +61,8 @@ def test_damaged_snapshots_end_no_derive_with_an_error_of_its_own(tmp_path: Path
 
 
 @pytest.mark.slow
+@pytest.mark.jvm
+@pytest.mark.postgres
 def test_damaged_snapshots_are_audited_together(tmp_path: Path) -> None:
     _, audit = whole(tmp_path)
     assert attempt(audit, SEED, range(3)) == []

@@ -54,6 +54,8 @@ def test_a_run_without_a_store_says_so(snapshot: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.jvm
+@pytest.mark.postgres
 def test_nobody_else_can_read_what_an_audit_leaves(snapshot: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs" / "out"
     done = tidegauge("audit", snapshot, "--out", out, "--store", NO_STORE, home=tmp_path / "home", umask=0)

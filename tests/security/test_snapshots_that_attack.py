@@ -19,7 +19,7 @@ from tidegauge.snapshots.adopt import adopt
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.manifest import MANIFEST_NAME
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.postgres]
 
 MEMORY_BYTES = 8 << 30
 """Of addresses, of which a JVM reserves far more than it uses."""

@@ -24,7 +24,7 @@ from tests.security.command import started
 from tidegauge.spark_jobs.java import find_java
 from tidegauge.spark_jobs.spark_home import spark_home
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.postgres]
 
 SECONDS = 180
 REPOSITORY = Path(__file__).parents[2]

@@ -28,7 +28,7 @@ from tidegauge.sim_engine.metadata.metadata_image import image_records
 from tidegauge.sim_engine.metadata.metadata_snapshot import bootstrap_records
 from tidegauge.sim_engine.rendering.render import BrokerDisk
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.kafka]
 __all__ = ["oracle"]
 
 DIRECTORY_IDS = {1: "AQEBAQEBAQEBAQEBAQEBAQ", 2: "AgICAgICAgICAgICAgICAg", 3: "AwMDAwMDAwMDAwMDAwMDAw"}

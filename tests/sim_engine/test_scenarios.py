@@ -150,6 +150,7 @@ def test_the_same_seed_gives_the_same_bytes(name: str) -> None:
         assert digest(moment) == digest(other)
 
 
+@pytest.mark.slow
 def test_and_so_it_does_in_another_process() -> None:
     name = "unclean-election"
     code = (

@@ -31,7 +31,7 @@ from tidegauge.sim_engine.rendering.snapshot import snapshot_of
 from tidegauge.sim_engine.settings import Settings
 from tidegauge.sim_engine.world import World
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.kafka]
 __all__ = ["oracle"]
 
 PARTITIONS = (TopicPartition("orders", 0), TopicPartition("orders", 1))

@@ -94,7 +94,7 @@ def check(world: World) -> None:
         assert not [text for text in twice if text.startswith("idempotent")]
 
 
-@pytest.mark.parametrize("first", one_in(4, range(0, 60, WORLDS_A_TEST)))
+@pytest.mark.parametrize("first", one_in(12, range(0, 60, WORLDS_A_TEST)))
 def test_replicas_agree_below_the_true_high_watermark_and_only_told_losses_happen(first: int) -> None:
     for seed in range(first, first + WORLDS_A_TEST):
         check(broken_world(seed))
@@ -121,6 +121,7 @@ def rolling_restarts(seed: int) -> World:
     return run_for(with_events(world, events), 270_000)
 
 
+@pytest.mark.slow
 def test_rolling_restarts_lose_nothing_and_the_files_say_what_is_true(tmp_path: Path) -> None:
     world = rolling_restarts(7)
     assert not list(world.truth.losses)

@@ -25,7 +25,7 @@ from tidegauge.sim_engine.scenarios.registry import SCENARIOS
 from tidegauge.sim_engine.settings import Settings
 from tidegauge.sim_engine.world import World
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.kafka]
 __all__ = ["oracle"]
 
 CONFIG = {

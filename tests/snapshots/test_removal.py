@@ -28,6 +28,7 @@ def deep(top: Path, levels: int) -> None:
     os.close(at)
 
 
+@pytest.mark.slow
 def test_a_tree_of_5000_levels_goes_with_a_handful_of_descriptors(tmp_path: Path) -> None:
     deep(tmp_path / "snapshot", DEEP)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)

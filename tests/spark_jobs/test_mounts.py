@@ -92,6 +92,7 @@ def tidegauge(home: Path, *arguments: str | Path) -> "subprocess.CompletedProces
 
 
 @pytest.mark.slow
+@pytest.mark.jvm
 @pytest.mark.parametrize(("count", "steps"), [(1, ("index",)), (8, ("index", "derive"))])
 def test_an_audit_whose_workers_do_not_see_the_snapshot_ends_with_one_paragraph(
     count: int, steps: tuple[str, ...], golden: Golden, tmp_path: Path

@@ -81,6 +81,7 @@ def test_another_java_has_another_archive(tmp_path):
     assert len({class_archive.path(Java(home=home, version=17, found="test")) for home in homes}) == 2
 
 
+@pytest.mark.jvm
 def test_spark_submit_gets_the_same_settings():
     environ = session.submit_environment("local[2]")
     pairs = dict(pair.split("=", 1) for pair in shlex.split(environ["TIDEGAUGE_SPARK_CONF"]))
@@ -111,6 +112,7 @@ def test_the_spark_home_holds_no_zipped_pyspark():
 
 
 @pytest.mark.slow
+@pytest.mark.jvm
 def test_a_session_reads_a_python_data_source_and_says_nothing():
     run = subprocess.run([sys.executable, "-c", READS_ROWS], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["6", "UTC"]
@@ -118,6 +120,7 @@ def test_a_session_reads_a_python_data_source_and_says_nothing():
 
 
 @pytest.mark.slow
+@pytest.mark.jvm
 def test_a_jvm_that_is_killed_is_the_environments_fault_and_leaves_nothing(tmp_path):
     environ = {**os.environ, "TMPDIR": str(tmp_path)}
     run = subprocess.run(
@@ -129,12 +132,14 @@ def test_a_jvm_that_is_killed_is_the_environments_fault_and_leaves_nothing(tmp_p
 
 
 @pytest.mark.slow
+@pytest.mark.jvm
 def test_ctrl_c_is_not_sparks_to_hear():
     run = subprocess.run([sys.executable, "-c", LISTENS_TO_CTRL_C], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["True"]
 
 
 @pytest.mark.slow
+@pytest.mark.jvm
 def test_a_jvm_that_does_not_start_is_a_spark_error_with_its_words():
     code = "from tidegauge.spark_jobs import session; session.start(extra={'spark.driver.extraJavaOptions': '-Xmx1g'})"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -146,6 +146,8 @@ def both_ways(snapshots: dict[str, str | None], tmp_path_factory: pytest.TempPat
 
 
 @pytest.mark.slow
+@pytest.mark.jvm
+@pytest.mark.postgres
 def test_both_ways_find_the_same(both_ways: BothWays, snapshots: dict[str, str | None]) -> None:
     found = both_ways.found
     assert found["whole"].keys() == found["by segment"].keys()
@@ -171,6 +173,8 @@ def rows(directory: Path, relation: str) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.jvm
+@pytest.mark.postgres
 def test_one_that_cannot_be_used_is_said_as_ever(both_ways: BothWays) -> None:
     """A comparison with what is no past of the snapshot is refused with the same words, whichever way is taken."""
     whole, by_segment = both_ways.said["whole"], both_ways.said["by segment"]

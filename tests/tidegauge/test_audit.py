@@ -20,7 +20,7 @@ from tidegauge.derivation.fact_files import read_relation
 from tidegauge.relations import RELATIONS
 from tidegauge.runs.run import load
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.postgres]
 
 SOUND = [name for name in CAPTURES if name != "unclean-before"]
 LOSSES = {

@@ -19,7 +19,7 @@ from tests.conftest import Golden
 from tests.tidegauge.airflow_home import prepared
 from tidegauge.embedded import airflow, postgres
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.postgres, pytest.mark.airflow]
 
 PATIENCE_S = 240
 

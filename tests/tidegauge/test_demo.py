@@ -52,6 +52,9 @@ def stand_in(monkeypatch, state: Path, failing: str = "none") -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.postgres
+@pytest.mark.airflow
+@pytest.mark.jvm
 def test_every_step_runs_through_airflow_in_one_directory(monkeypatch, state):
     stand_in(monkeypatch, state)
     said: list[str] = []
@@ -66,6 +69,9 @@ def test_every_step_runs_through_airflow_in_one_directory(monkeypatch, state):
 
 
 @pytest.mark.slow
+@pytest.mark.postgres
+@pytest.mark.airflow
+@pytest.mark.jvm
 def test_a_step_that_fails_is_named_with_its_last_words_and_nothing_is_left_running(monkeypatch, state):
     stand_in(monkeypatch, state, failing="snapshot")
     with pytest.raises(UnavailableError, match=r"failed in snapshot: .*"):
@@ -97,6 +103,9 @@ def test_airflows_environment_holds_nothing_of_the_callers_airflow(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.postgres
+@pytest.mark.airflow
+@pytest.mark.jvm
 def test_the_demonstration_as_it_ships_finds_the_losses_and_a_second_run_changes_nothing(state):
     reports = [json.loads((demo.run_dag(state, lambda _: None) / "report.json").read_text()) for _ in range(2)]
     first, second = reports

@@ -29,7 +29,7 @@ from tidegauge.embedded import airflow, postgres
 from tidegauge.snapshots.adopt import adopt
 from tidegauge.snapshots.manifest import Consistency
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.postgres, pytest.mark.airflow]
 
 SECRET = "s" * 40
 PATIENCE_S = 600

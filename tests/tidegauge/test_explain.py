@@ -56,6 +56,7 @@ def test_the_timeline_is_cut_around_the_record_that_began_the_epoch() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.jvm
 def test_a_report_and_a_store_tell_the_same(golden: Golden, tmp_path: Path, store_url: str) -> None:
     out = tmp_path / "out"
     done = audit(

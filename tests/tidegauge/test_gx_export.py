@@ -4,7 +4,6 @@ import json
 import os
 from pathlib import Path
 
-import great_expectations as gx
 import pytest
 import yaml
 from click.testing import CliRunner, Result
@@ -27,6 +26,8 @@ def exported(directory: Path, *options: str) -> dict[str, bytes]:
 
 
 def test_the_library_opens_what_was_written(tmp_path: Path) -> None:
+    import great_expectations as gx
+
     project = tmp_path / "made" / "on the way"
     files = exported(project)
     before = {name: body for name, body in files.items() if "uncommitted" not in name}

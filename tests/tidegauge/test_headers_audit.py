@@ -13,7 +13,7 @@ from tests.conftest import Golden
 from tests.tidegauge.test_audit import tidegauge
 from tidegauge.snapshots.topic_names import TopicNames
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm]
 
 SECRET = b"a key of more than sixteen bytes"
 NAMES = TopicNames(SECRET)

@@ -15,6 +15,8 @@ from sqlalchemy import create_engine, text
 from tidegauge.embedded import postgres, postgres_place
 from tidegauge.runs.errors import StoreError
 
+pytestmark = pytest.mark.postgres
+
 USES_IT_FOREVER = """
 import sys, time
 from pathlib import Path

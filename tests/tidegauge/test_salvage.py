@@ -201,6 +201,7 @@ def test_what_an_unclean_election_lost_is_what_is_salvaged(tmp_path: Path, seed:
 
 
 @pytest.mark.slow
+@pytest.mark.jvm
 def test_kafka_s_dump_tool_and_log_loader_read_what_was_salvaged(golden: Golden, tmp_path: Path) -> None:
     source = golden("unclean-before")
     saved = salvage(source, topic="payments", partition=0, out=tmp_path / "out")

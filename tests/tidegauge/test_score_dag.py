@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, text
 from tests.tidegauge.airflow_home import prepared
 from tidegauge.embedded import airflow, postgres
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.postgres, pytest.mark.airflow]
 
 SHOWN = "SELECT first_seed, last_seed, first_sound_seed, last_sound_seed, code, caught FROM tidegauge.v_score"
 PARAMETERS = {"worlds": 2, "fault_free": 2, "first_seed": 40}

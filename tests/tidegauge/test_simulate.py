@@ -113,6 +113,8 @@ def test_it_needs_a_directory_and_writes_over_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.jvm
+@pytest.mark.postgres
 @pytest.mark.parametrize(
     ("name", "moment"), [("unclean-election", "a-is-back"), ("leader-epoch-truncation", "a-is-away")]
 )

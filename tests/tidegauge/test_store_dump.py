@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.resources import starts
 from tests.store.helpers import LOSS, audit, breach, key, opened, rows
 from tidegauge import sql, store
 from tidegauge.cli import store_dump
@@ -21,6 +22,7 @@ MAY = "SELECT has_function_privilege(%s, 'tidegauge.acknowledge(text,text,text,t
 
 
 @pytest.fixture(scope="module")
+@starts("postgres")
 def other_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
     """A server that never heard of Tidegauge: no store, no roles."""
     with postgres.running(tmp_path_factory.mktemp("other") / "postgres", remove=True) as server:

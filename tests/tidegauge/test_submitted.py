@@ -22,6 +22,8 @@ def submitted(environ: dict[str, str], *arguments: str) -> subprocess.CompletedP
 
 
 @pytest.mark.slow
+@pytest.mark.jvm
+@pytest.mark.postgres
 def test_the_newest_snapshot_is_audited_in_the_session_that_was_submitted(golden: Golden, tmp_path: Path) -> None:
     place = tmp_path / "snapshots" / "demo" / "one"
     shutil.copytree(golden("unclean-before"), place)

@@ -17,7 +17,7 @@ from tests.store.helpers import audit, breach
 from tidegauge import store
 from tidegauge.embedded import postgres
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.postgres, pytest.mark.airflow]
 
 PATIENCE_S = 240
 

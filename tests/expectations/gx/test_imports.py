@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 EVERYDAY = (
     "tidegauge.cli.main", "tidegauge.audit.steps", "tidegauge.audit.evaluate", "tidegauge.expectations.agreement",
     "tidegauge.expectations.data_docs", "tidegauge.expectations.verdicts", "tidegauge.expectations.gx",
@@ -15,6 +17,7 @@ def test_what_does_not_judge_does_not_import_the_library() -> None:
     assert done.stdout == "False\n"
 
 
+@pytest.mark.slow
 def test_what_judges_is_imported_without_a_word() -> None:
     program = "import tidegauge.expectations.gx.validation, sys; print('great_expectations' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300)

@@ -16,8 +16,6 @@ from tests.conftest import Golden
 from tests.console.filling import publish_capture
 from tidegauge import store
 from tidegauge.embedded.postgres import EmbeddedPostgres
-from tidegauge.expectations.gx.project import write
-from tidegauge.expectations.gx.suites import plain_suites, suites
 from tidegauge.expectations.registry import CATALOGUE
 
 STRANGER = Path(__file__).with_name("strangers_process.py")
@@ -46,6 +44,8 @@ def ran(what: str, project: Path, url: str) -> Mapping[str, Any]:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tidegauge.expectations.gx.project import write
+
     directory = tmp_path_factory.mktemp("project")
     write(directory)
     return directory
@@ -126,6 +126,8 @@ def test_the_guide_s_own_lines_print_what_is_breached(project: Path, two_cluster
 def test_it_judges_the_clusters_that_were_named(
     tmp_path: Path, two_clusters: str, clusters: list[str], success: bool
 ) -> None:
+    from tidegauge.expectations.gx.project import write
+
     write(tmp_path, clusters=clusters)
     outcome = ran("checkpoint", tmp_path, two_clusters)
     assert {code: outcome["found"][code] for code in CATALOGUE} == breached(two_clusters, clusters[0])
@@ -172,6 +174,8 @@ def test_without_the_variable_it_does_not_run(project: Path) -> None:
 
 def test_a_plain_suite_keeps_its_expectations_and_one_of_the_custom_class_would_lose_them(tmp_path: Path) -> None:
     """Why nobody stores the pipeline's own suites: the library drops what it does not know and goes on."""
+    from tidegauge.expectations.gx.suites import plain_suites, suites
+
     plain, custom = plain_suites()["replicas"], suites()["replicas"]
     for name, suite in (("plain", plain), ("custom", custom)):
         (tmp_path / name).write_text(json.dumps(suite.to_json_dict()))
@@ -183,6 +187,8 @@ def test_a_plain_suite_keeps_its_expectations_and_one_of_the_custom_class_would_
 
 
 def test_the_same_catalogue_gives_the_same_files(project: Path, tmp_path: Path) -> None:
+    from tidegauge.expectations.gx.project import write
+
     write(tmp_path)
     for path in (project / "gx").rglob("*"):
         shared = path.relative_to(project)

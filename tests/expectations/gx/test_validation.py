@@ -1,18 +1,19 @@
 """Great Expectations as the judge: what it counts, what it must not swallow."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-import great_expectations as gx
 import pytest
 import sqlalchemy as sa
 
 from tidegauge.expectations.agreement import Validation
 from tidegauge.expectations.errors import EvaluationError
-from tidegauge.expectations.gx import validation
-from tidegauge.expectations.gx.validation import validate
 from tidegauge.expectations.model import Invariant, Severity
+
+if TYPE_CHECKING:
+    from great_expectations.core import ExpectationSuite
 
 INVARIANT = Invariant(
     code="X01",
@@ -46,8 +47,16 @@ def things(store_url: str) -> Iterator[str]:
     return store_url
 
 
+def judged_together(
+    url: str, run_ids: Sequence[str], invariants: Sequence[Invariant] = (INVARIANT,)
+) -> Mapping[str, Mapping[str, Validation]]:
+    from tidegauge.expectations.gx.validation import validate
+
+    return validate(url, run_ids, invariants=invariants, schema="suites")
+
+
 def judged(url: str, run_id: str, invariant: Invariant = INVARIANT) -> Validation:
-    return validate(url, [run_id], invariants=[invariant], schema="suites")[run_id]["X01"]
+    return judged_together(url, [run_id], [invariant])[run_id]["X01"]
 
 
 def test_a_run_is_judged_on_its_own_rows_only(things: str) -> None:
@@ -60,7 +69,7 @@ def test_it_counts_all_breached_rows_beyond_the_library_s_limit_of_rows(things: 
 
 
 def test_many_runs_are_judged_at_once_and_each_on_its_own_rows(things: str) -> None:
-    found = validate(things, ["c", "a", "b", "none"], invariants=[INVARIANT], schema="suites")
+    found = judged_together(things, ["c", "a", "b", "none"])
     assert {run_id: (v["X01"].unexpected_count, v["X01"].success) for run_id, v in found.items()} == {
         "a": (250, False), "b": (1, False), "c": (0, True), "none": (0, True),
     }  # fmt: skip
@@ -118,11 +127,15 @@ def test_a_run_id_cannot_carry_sql(things: str) -> None:
 
 def test_nothing_to_judge_is_our_error_and_no_success(things: str) -> None:
     with pytest.raises(EvaluationError, match="No invariant was to be judged"):
-        validate(things, ["b"], invariants=[], schema="suites")
+        judged_together(things, ["b"], [])
 
 
 def test_a_suite_without_expectations_is_our_error_and_no_success(things: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the library makes of a suite of which it knows no expectation."""
+    import great_expectations as gx
+
+    from tidegauge.expectations.gx import validation
+
     empty = {"things": gx.ExpectationSuite(name="tidegauge_things")}
     assert gx_validates(things, empty["things"]), "the library calls it a success: that is why we look"
     monkeypatch.setattr(validation, "suites", lambda _: empty)
@@ -130,7 +143,9 @@ def test_a_suite_without_expectations_is_our_error_and_no_success(things: str, m
         judged(things, "b")
 
 
-def gx_validates(url: str, suite: gx.ExpectationSuite) -> bool:
+def gx_validates(url: str, suite: "ExpectationSuite") -> bool:
+    import great_expectations as gx
+
     context = gx.get_context(mode="ephemeral")
     source = context.data_sources.add_postgres(name="store", connection_string=url.replace("@/", "@localhost/"))
     batch = source.add_query_asset(name="things", query="SELECT * FROM suites.things").add_batch_definition("all")

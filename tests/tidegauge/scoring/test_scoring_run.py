@@ -11,7 +11,7 @@ from tidegauge.scoring.run import CASES, SCORE, TABLE, Batch, audited, publish, 
 from tidegauge.scoring.score import Score
 from tidegauge.snapshots.errors import SnapshotError
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm]
 
 BATCH = Batch(seeds=range(1, 3), fault_free=range(3, 5), scenarios=True)
 
