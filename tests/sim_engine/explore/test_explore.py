@@ -28,6 +28,7 @@ from tidegauge.sim_engine.explore.layout import (
     REQUESTS,
     Constants,
     Layout,
+    layout_of,
 )
 from tidegauge.sim_engine.explore.render_state import disks_of
 from tidegauge.sim_engine.explore.rules import Action, Model
@@ -119,7 +120,7 @@ def test_every_state_is_one_of_the_plain_reading(model: Model, numbers: tuple[in
 
 @pytest.mark.slow
 def test_each_step_of_a_violation_is_a_step_of_the_plain_reading() -> None:
-    layout, steps = Layout(constants(3, 2, 2, 2)), explored(Model.Kip101, 3, 2, 2, 2).shortest_violation
+    layout, steps = layout_of(constants(3, 2, 2, 2)), explored(Model.Kip101, 3, 2, 2, 2).shortest_violation
     assert steps is not None
     model = PlainModel("Kip101", 3, 2, 2, 2)
     state = model.initial()
