@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tidegauge.kafka_log.control import Voter
-from tidegauge.sim_engine import actions, messages
+from tidegauge.sim_engine import actions, coordinator_wiring, messages
 from tidegauge.sim_engine.actions import BrokerTick, ControllerTick, Delivered, Timer
 from tidegauge.sim_engine.brokers import (
     broker_life,
@@ -31,14 +31,15 @@ from tidegauge.sim_engine.brokers import (
     held_fetches,
     housekeeping,
     leader_role,
+    metadata_copy,
     remote_wiring,
 )
 from tidegauge.sim_engine.clients import consumer, producer
-from tidegauge.sim_engine.coordinators import coordinator_wiring
+from tidegauge.sim_engine.controllers import controller_node
 from tidegauge.sim_engine.dice import uuid_for
-from tidegauge.sim_engine.faults import disk_wiring, remote_faults
+from tidegauge.sim_engine.disks import disk_wiring
+from tidegauge.sim_engine.faults import remote_faults
 from tidegauge.sim_engine.log.replica_log import LogConfig, new_log
-from tidegauge.sim_engine.metadata import controller_node, metadata_copy
 from tidegauge.sim_engine.metadata.controller import ClusterImage, applied
 from tidegauge.sim_engine.metadata.metadata_log import METADATA_VERSION, begun, record, written
 from tidegauge.sim_engine.network import CONTROLLER, Network
