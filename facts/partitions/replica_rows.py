@@ -14,6 +14,7 @@ from tidegauge.facts.replicas.commitment import Commitment
 from tidegauge.facts.replicas.divergence import Divergence
 from tidegauge.facts.replicas.replica import ReplicaFacts
 from tidegauge.facts.replicas.replica_columns import capture, of_replica
+from tidegauge.facts.replicas.replica_input import ReplicaInput
 from tidegauge.facts.replicas.replica_set import is_of_this_topic, may_be_an_earlier_topics, of_deleted_topic
 from tidegauge.facts.replicas.succession import elections_known, of_an_earlier_moment
 from tidegauge.facts.rows import Row, json_list, known
@@ -53,16 +54,12 @@ def replica_row(
         "local_log_start_offset": replica.local_log_start_offset,
         "log_end_offset": log_end,
         "readable_end_offset": replica.readable_end_offset if replica.end_known else None,
-        "high_watermark": given.checkpointed.high_watermark,
-        "recovery_point_offset": given.checkpointed.recovery_point_offset,
-        "checkpoint_log_start_offset": given.checkpointed.log_start_offset,
-        "cleaner_offset": given.checkpointed.cleaner_offset,
         "first_unstable_offset": unstable,
         "snapshot_first_unstable_offset": (_open_first(from_snapshot) if from_snapshot is not None else None),
         "snapshot_replay_possible": from_snapshot is not None,
         "last_stable_offset": stable,
         "last_leader_epoch": known(replica.summary.last_leader_epoch),
-        **_epoch_checkpoint_columns(replica),
+        **_checkpoint_columns(replica.given, disorder=replica.epoch_checkpoint_disorder),
         "segment_count": len(replica.segments),
         "batch_count": replica.summary.batch_count,
         "size_bytes": sum(r.segment.size_bytes for r in replica.segments),
@@ -71,12 +68,9 @@ def replica_row(
         "is_future": given.place.is_future,
         **_assignment_columns(context, replica),
         "clean_shutdown": given.moment.clean_shutdown,
-        "checkpoint_older_than_log": given.moment.checkpoint_older_than_log,
         "ever_compacted": compacted,
         "remote_storage_enable": context.settings.remote_storage_enable,
         "max_ever_high_watermark": high_watermark,
-        "epoch_checkpoints_copied": given.copied.epoch_checkpoints,
-        "log_starts_copied": given.copied.log_starts,
         "newest_producer_snapshot": max((s.offset for s in given.snapshots), default=None),
         "producer_snapshots_copied": given.copied.producer_snapshots,
         "producer_ids": len(replica.replay.states),
@@ -91,15 +85,23 @@ def replica_row(
     }
 
 
-def _epoch_checkpoint_columns(replica: ReplicaFacts) -> Row:
-    checkpoint = replica.given.epoch_checkpoint
+def _checkpoint_columns(given: ReplicaInput, *, disorder: int) -> Row:
+    """What checkpoints say of the replica."""
+    checkpoint = given.epoch_checkpoint
     last = checkpoint.entries[-1] if checkpoint is not None and checkpoint.entries else None
     return {
+        "high_watermark": given.checkpointed.high_watermark,
+        "recovery_point_offset": given.checkpointed.recovery_point_offset,
+        "checkpoint_log_start_offset": given.checkpointed.log_start_offset,
+        "cleaner_offset": given.checkpointed.cleaner_offset,
+        "checkpoint_older_than_log": given.moment.checkpoint_older_than_log,
+        "epoch_checkpoints_copied": given.copied.epoch_checkpoints,
+        "log_starts_copied": given.copied.log_starts,
         "checkpoint_last_leader_epoch": last.leader_epoch if last is not None else None,
         "checkpoint_last_epoch_start_offset": last.start_offset if last is not None else None,
         "epoch_checkpoint_missing": checkpoint is None,
         "epoch_checkpoint_entries": len(checkpoint.entries) if checkpoint is not None else None,
-        "epoch_checkpoint_disorder": replica.epoch_checkpoint_disorder if checkpoint is not None else None,
+        "epoch_checkpoint_disorder": disorder if checkpoint is not None else None,
     }
 
 
