@@ -201,14 +201,12 @@ def _span_columns(context: PartitionContext, replica: ReplicaFacts) -> Row:
 
 def _reference_columns(other: ReplicaFacts | None, spans: Mapping[int, _Span], epoch: int) -> Row:
     """What the partition's reference, where that is another replica, has of an epoch."""
-    if other is None:
-        return {"reference_is_first": False}
-    starts = {e.leader_epoch: e.start_offset for e in other.vector.entries}
+    starts = {e.leader_epoch: e.start_offset for e in other.vector.entries} if other is not None else {}
     return {
-        "reference_broker_id": other.broker_id,
+        "reference_broker_id": other.broker_id if other is not None else None,
         "reference_start_offset": spans[epoch][0] if epoch in spans else starts.get(epoch),
-        "reference_is_first": epoch == min(spans, default=None),
-        "reference_high_watermark": other.checkpointed.high_watermark,
+        "reference_is_first": other is not None and epoch == min(spans, default=None),
+        "reference_high_watermark": other.checkpointed.high_watermark if other is not None else None,
     }
 
 
@@ -216,19 +214,19 @@ def _writer_columns(context: PartitionContext, by_broker: Mapping[int, ReplicaFa
     """What the broker that was elected for an epoch has of it."""
     writer_id = context.history.epoch_leaders.get(epoch)
     writer = by_broker.get(writer_id) if writer_id is not None else None
-    if writer is None:
-        return {"elected_leader_id": writer_id}
-    spans = _spans(writer)
+    spans = _spans(writer) if writer is not None else {}
     span = spans.get(epoch)
     return {
         "elected_leader_id": writer_id,
         "writer_start_offset": span[0] if span is not None else None,
         # What stands behind a newer epoch (a header changed) the writer has all the same.
         "writer_end_offset": (
-            max(_next_start(spans, epoch, writer.log_end_offset), span[1]) if span is not None else None
+            max(_next_start(spans, epoch, writer.log_end_offset), span[1])
+            if writer is not None and span is not None
+            else None
         ),
-        "writer_first_batch_offset": writer.summary.begins_at,
-        "writer_log_end_offset": writer.log_end_offset,
+        "writer_first_batch_offset": writer.summary.begins_at if writer is not None else None,
+        "writer_log_end_offset": writer.log_end_offset if writer is not None else None,
     }
 
 
