@@ -21,7 +21,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tidegauge.kafka_log.control import Voter
-from tidegauge.sim_engine import actions, messages
+from tidegauge.kafka_log.metadata_records import MetadataRecord
+from tidegauge.sim_engine import actions, coordinator_wiring, messages
 from tidegauge.sim_engine.actions import BrokerTick, ControllerTick, Delivered, Timer
 from tidegauge.sim_engine.brokers import (
     broker_life,
@@ -31,16 +32,17 @@ from tidegauge.sim_engine.brokers import (
     held_fetches,
     housekeeping,
     leader_role,
+    metadata_copy,
     remote_wiring,
 )
 from tidegauge.sim_engine.clients import consumer, producer
-from tidegauge.sim_engine.coordinators import coordinator_wiring
+from tidegauge.sim_engine.controllers import controller_node
 from tidegauge.sim_engine.dice import uuid_for
-from tidegauge.sim_engine.faults import disk_wiring, remote_faults
+from tidegauge.sim_engine.disks import disk_wiring
+from tidegauge.sim_engine.faults import remote_faults
 from tidegauge.sim_engine.log.replica_log import LogConfig, new_log
-from tidegauge.sim_engine.metadata import controller_node, metadata_copy
 from tidegauge.sim_engine.metadata.controller import ClusterImage, applied
-from tidegauge.sim_engine.metadata.metadata_log import METADATA_VERSION, begun, record, written
+from tidegauge.sim_engine.metadata.metadata_log import METADATA_VERSION, MetadataLog, begun, record, written
 from tidegauge.sim_engine.network import CONTROLLER, Network
 from tidegauge.sim_engine.settings import Generation, Settings
 from tidegauge.sim_engine.turn import Turn
@@ -235,27 +237,7 @@ def new_world(
     settings = settings if settings is not None else Settings()
     now_ms = settings.started_at_ms
     directories = {b: uuid_for(seed, f"directory-{b}") for b in brokers}
-    voters = [
-        Voter(
-            voter_id=b,
-            directory_id=directories[b],
-            endpoints=(("CONTROLLER", "127.0.0.1", 29090 + b),),
-            min_kraft_version=0,
-            max_kraft_version=1,
-        )
-        for b in brokers
-    ]
-    config = LogConfig(segment_bytes=settings.metadata_segment_bytes)
-    metadata = begun(leader_id=brokers[0], voters=voters, now_ms=now_ms, config=config)
-    first = [
-        record("FeatureLevelRecord", 0, name=name, feature_level=level)
-        for name, level in sorted(_features(settings.generation).items())
-    ]
-    first += [
-        record("ConfigRecord", 0, resource_type=4, resource_name="", name=name, value=value)
-        for name, value in sorted(settings.broker_config.items())
-    ]
-    metadata = written(metadata, first, now_ms=now_ms)
+    metadata, first = _formatted(directories, settings)
     world = World(
         seed=seed,
         now_ms=now_ms,
@@ -285,6 +267,33 @@ def new_world(
     if settings.preferred_election_interval_ms is not None:
         world = scheduled(world, now_ms + settings.preferred_election_interval_ms, ControllerTick("balance"))
     return world
+
+
+def _formatted(directories: Mapping[int, str], settings: Settings) -> tuple[MetadataLog, list[MetadataRecord]]:
+    """The metadata log as `kafka-storage format` leaves it, and its first records. `directories`: of the voters, the
+    first leader first.
+    """
+    voters = [
+        Voter(
+            voter_id=b,
+            directory_id=directories[b],
+            endpoints=(("CONTROLLER", "127.0.0.1", 29090 + b),),
+            min_kraft_version=0,
+            max_kraft_version=1,
+        )
+        for b in directories
+    ]
+    config = LogConfig(segment_bytes=settings.metadata_segment_bytes)
+    metadata = begun(leader_id=next(iter(directories)), voters=voters, now_ms=settings.started_at_ms, config=config)
+    first = [
+        record("FeatureLevelRecord", 0, name=name, feature_level=level)
+        for name, level in sorted(_features(settings.generation).items())
+    ]
+    first += [
+        record("ConfigRecord", 0, resource_type=4, resource_name="", name=name, value=value)
+        for name, value in sorted(settings.broker_config.items())
+    ]
+    return written(metadata, first, now_ms=settings.started_at_ms), first
 
 
 def _features(generation: Generation) -> Mapping[str, int]:

@@ -11,11 +11,11 @@ from dataclasses import replace
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.sim_engine.actions import Delivered
 from tidegauge.sim_engine.dice import below, draw
+from tidegauge.sim_engine.files.leftovers import taken_away, together
+from tidegauge.sim_engine.files.render import Replica
 from tidegauge.sim_engine.log.replica_log import ReplicaLog
 from tidegauge.sim_engine.log.tiering import RemoteStore
 from tidegauge.sim_engine.network import CONTROLLER, Network, arrivals_of, broker_node
-from tidegauge.sim_engine.rendering.leftovers import taken_away, together
-from tidegauge.sim_engine.rendering.render import Replica
 from tidegauge.sim_engine.settings import Generation, Settings
 from tidegauge.sim_engine.truth import Fault, Told, Truth
 from tidegauge.sim_engine.world import Broker, ControllerNode, Disk, Event, Following, Leadership, Running, World

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.sim_engine.actions import Delivered
+from tidegauge.sim_engine.files.render import RenamedReplica, Replica
 from tidegauge.sim_engine.log.remote_metadata import RemoteSegment, RemoteView
 from tidegauge.sim_engine.log.replica_log import ReplicaLog
 from tidegauge.sim_engine.log.tiering import RemoteObject, RemoteStore
@@ -31,7 +32,6 @@ from tidegauge.sim_engine.metadata.controller import ClusterImage
 from tidegauge.sim_engine.metadata.metadata_log import MetadataLog
 from tidegauge.sim_engine.metadata.metadata_snapshot import MetadataSnapshot
 from tidegauge.sim_engine.network import Network
-from tidegauge.sim_engine.rendering.render import RenamedReplica, Replica
 from tidegauge.sim_engine.settings import Settings
 from tidegauge.sim_engine.truth import Truth
 

@@ -25,7 +25,7 @@ from tidegauge.kafka_log.log_dir import (
 )
 from tidegauge.snapshots.listing import LogDirListing, ReplicaFiles
 from tidegauge.snapshots.location import Location, unreadable
-from tidegauge.snapshots.manifest import LeftOut
+from tidegauge.snapshots.manifest import FileEntry, LeftOut
 
 
 def replica_works(read: SmallFiles, unread: list[LeftOut]) -> dict[PartitionKey, list[ReplicaWork]]:
@@ -76,25 +76,8 @@ def _work(
         later_epochs = epochs
 
     def listed_offset(name: str, offsets: Mapping[PartitionKey, int]) -> int | None:
-        # A log dir may list a partition whose directory was moved to another one; its -future copy has no entry there.
-        if replica.state != "live" or key not in offsets:
-            return None
-        file = log_dir.files.get(name)
-        believed = is_of_this_log(
-            history,
-            *key,
-            replica.broker_id,
-            checkpoint=file,
-            metadata=metadata,
-            clean_shutdown=log_dir.clean_shutdown,
-        )
-        return offsets[key] if believed else None
+        return offsets[key] if key in offsets and _is_believed(log_dir, replica, name, metadata, history) else None
 
-    checkpoint = log_dir.files.get(REPLICATION_OFFSET_CHECKPOINT)
-    logs = [s.log.read_at_ms for s in replica.segments if s.log.read_at_ms is not None]
-    older = None
-    if checkpoint is not None and checkpoint.read_at_ms is not None and logs:
-        older = checkpoint.read_at_ms <= min(logs)
     return ReplicaWork(
         place=ReplicaPlace(
             broker_id=replica.broker_id,
@@ -110,12 +93,7 @@ def _work(
             log_start_offset=listed_offset(LOG_START_OFFSET_CHECKPOINT, listed.log_starts),
             cleaner_offset=listed_offset(CLEANER_OFFSET_CHECKPOINT, listed.cleaner_offsets),
         ),
-        moment=CopyMoment(
-            clean_shutdown=log_dir.clean_shutdown,
-            broker_quiet=broker_quiet,
-            checkpoint_older_than_log=older,
-            log_read_at_ms=(min(logs), max(logs)) if logs else None,
-        ),
+        moment=_moment(log_dir, replica, broker_quiet=broker_quiet),
         copied=CopiedKinds(
             epoch_checkpoints=log_dir.has_epoch_checkpoints,
             cleaner_offsets=CLEANER_OFFSET_CHECKPOINT in log_dir.files,
@@ -132,4 +110,35 @@ def _work(
         later_epoch_checkpoint_path=later_epochs.path if later_epochs is not None else None,
         partition_metadata_path=metadata.path if metadata is not None else None,
         unread_bases=unread_bases,
+    )
+
+
+def _is_believed(
+    log_dir: LogDirListing, replica: ReplicaFiles, name: str, metadata: FileEntry | None, history: MetadataHistory
+) -> bool:
+    """Whether what a checkpoint of the log dir lists is about this log. A log dir may list a partition whose directory
+    was moved to another one; its -future copy has no entry there.
+    """
+    return replica.state == "live" and is_of_this_log(
+        history,
+        replica.topic,
+        replica.partition,
+        replica.broker_id,
+        checkpoint=log_dir.files.get(name),
+        metadata=metadata,
+        clean_shutdown=log_dir.clean_shutdown,
+    )
+
+
+def _moment(log_dir: LogDirListing, replica: ReplicaFiles, *, broker_quiet: bool) -> CopyMoment:
+    checkpoint = log_dir.files.get(REPLICATION_OFFSET_CHECKPOINT)
+    logs = [s.log.read_at_ms for s in replica.segments if s.log.read_at_ms is not None]
+    older = None
+    if checkpoint is not None and checkpoint.read_at_ms is not None and logs:
+        older = checkpoint.read_at_ms <= min(logs)
+    return CopyMoment(
+        clean_shutdown=log_dir.clean_shutdown,
+        broker_quiet=broker_quiet,
+        checkpoint_older_than_log=older,
+        log_read_at_ms=(min(logs), max(logs)) if logs else None,
     )

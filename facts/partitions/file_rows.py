@@ -41,14 +41,7 @@ def _segment_row(
     compacted: bool,
     cleaning: CleaningDoubt,
 ) -> Row:
-    segment, summary, counts = row.segment, row.summary, row.counts
-    corruptions = segment.corruptions
-    chain = [c for c in corruptions if c.kind in CHAIN_DAMAGE]
-    tail = chain[-1] if len(chain) == 1 and chain[0].kind is Damage.TORN_TAIL else None
-    gaps = 0 if compacted else counts["offset_gap"]
-    short = 0 if compacted else counts["short_batch"]
-    # A cleaner of Kafka 4 writes batches of format 2 of what it keeps of older ones, which had no leader epoch.
-    rewritten = row.rewritten_batches + (row.epochless_first if compacted else 0)
+    segment, summary = row.segment, row.summary
     return {
         **of_replica(replica),
         "path": segment.path,
@@ -65,6 +58,36 @@ def _segment_row(
         "max_timestamp_ms": known(summary.max_timestamp_ms),
         "first_leader_epoch": known(summary.first_leader_epoch),
         "last_leader_epoch": known(summary.last_leader_epoch),
+        **_error_columns(row, is_active=is_active, compacted=compacted),
+        "ever_compacted": compacted,
+        "policy_history_known": policy_history_known(context),
+        "gaps_held_elsewhere": cleaning.held_elsewhere.get((replica.broker_id, segment.base_offset, "offset_gap"), 0),
+        "short_batches_held_elsewhere": cleaning.held_elsewhere.get(
+            (replica.broker_id, segment.base_offset, "short_batch"), 0
+        ),
+        "remote_storage_enable": context.settings.remote_storage_enable,
+        "recovery_point_offset": replica.checkpointed.recovery_point_offset,
+        "clean_shutdown": replica.moment.clean_shutdown,
+        "preallocate": context.settings.preallocate,
+        "older_format_batches": summary.older_batches,
+        "format_falls": row.format_falls,
+        "format_fall_offset": known(row.format_fall_offset),
+        "epochless_first": 0 if compacted else row.epochless_first,
+        **_record_columns(segment.records),
+        **_storage_columns(context, replica, row),
+        **capture(context, replica),
+    }
+
+
+def _error_columns(row: SegmentRow, *, is_active: bool, compacted: bool) -> Row:
+    """What is wrong with its batches, kind by kind."""
+    summary, counts = row.summary, row.counts
+    chain = [c for c in row.segment.corruptions if c.kind in CHAIN_DAMAGE]
+    tail = chain[-1] if len(chain) == 1 and chain[0].kind is Damage.TORN_TAIL else None
+    short = 0 if compacted else counts["short_batch"]
+    # A cleaner of Kafka 4 writes batches of format 2 of what it keeps of older ones, which had no leader epoch.
+    rewritten = row.rewritten_batches + (row.epochless_first if compacted else 0)
+    return {
         "length_errors": len(chain),
         "torn_tail": tail is not None,
         "torn_tail_position": tail.position if tail is not None else None,
@@ -79,27 +102,10 @@ def _segment_row(
         "producer_field_errors": counts["producer_fields"],
         "epoch_missing_errors": counts["epoch_missing"] - rewritten,
         "epoch_order_errors": counts["epoch_order"],
-        "offset_gaps": gaps,
+        "offset_gaps": 0 if compacted else counts["offset_gap"],
         "missing_offsets": 0 if compacted else summary.missing_offsets + row.boundary_missing,
-        "ever_compacted": compacted,
-        "policy_history_known": policy_history_known(context),
-        "gaps_held_elsewhere": cleaning.held_elsewhere.get((replica.broker_id, segment.base_offset, "offset_gap"), 0),
-        "short_batches_held_elsewhere": cleaning.held_elsewhere.get(
-            (replica.broker_id, segment.base_offset, "short_batch"), 0
-        ),
-        "remote_storage_enable": context.settings.remote_storage_enable,
-        "recovery_point_offset": replica.checkpointed.recovery_point_offset,
-        "clean_shutdown": replica.moment.clean_shutdown,
-        "preallocate": context.settings.preallocate,
         "cut_tail": _cut_tail(tail),
         "damages": json_list(_damages(row, compacted=compacted)),
-        "older_format_batches": summary.older_batches,
-        "format_falls": row.format_falls,
-        "format_fall_offset": known(row.format_fall_offset),
-        "epochless_first": 0 if compacted else row.epochless_first,
-        **_record_columns(segment.records),
-        **_storage_columns(context, replica, row),
-        **capture(context, replica),
     }
 
 

@@ -14,11 +14,16 @@ from tidegauge.facts.replicas.commitment import Commitment
 from tidegauge.facts.replicas.divergence import Divergence
 from tidegauge.facts.replicas.replica import ReplicaFacts
 from tidegauge.facts.replicas.replica_columns import capture, of_replica
+from tidegauge.facts.replicas.replica_input import ReplicaInput
 from tidegauge.facts.replicas.replica_set import is_of_this_topic, may_be_an_earlier_topics, of_deleted_topic
 from tidegauge.facts.replicas.succession import elections_known, of_an_earlier_moment
 from tidegauge.facts.rows import Row, json_list, known
 from tidegauge.facts.transactions.producer_rows import live_producer_columns
+from tidegauge.kafka_log.checkpoints import EpochEntry, LeaderEpochCheckpoint
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
+
+_Span = tuple[int, int, int]
+"""Of an epoch in a log: first offset, end offset, batches."""
 
 
 def replica_row(
@@ -30,8 +35,7 @@ def replica_row(
     high_watermark: int | None,
 ) -> Row:
     """A row of `replicas`."""
-    given, checkpoint = replica.given, replica.given.epoch_checkpoint
-    last = checkpoint.entries[-1] if checkpoint is not None and checkpoint.entries else None
+    given = replica.given
     unstable = replica.replay.first_unstable_offset(high_watermark)
     from_snapshot = replica.snapshot_replay
     stable = None
@@ -41,8 +45,6 @@ def replica_row(
     log_end = replica.log_end_offset if replica.end_known else None
     if log_end is None:
         unstable = stable = None
-    ours, named = is_of_this_topic(context, replica), not of_deleted_topic(context, given)
-    assignment = context.assignment
     return {
         **of_replica(replica),
         "topic_id": given.topic_id,
@@ -52,41 +54,23 @@ def replica_row(
         "local_log_start_offset": replica.local_log_start_offset,
         "log_end_offset": log_end,
         "readable_end_offset": replica.readable_end_offset if replica.end_known else None,
-        "high_watermark": given.checkpointed.high_watermark,
-        "recovery_point_offset": given.checkpointed.recovery_point_offset,
-        "checkpoint_log_start_offset": given.checkpointed.log_start_offset,
-        "cleaner_offset": given.checkpointed.cleaner_offset,
         "first_unstable_offset": unstable,
         "snapshot_first_unstable_offset": (_open_first(from_snapshot) if from_snapshot is not None else None),
         "snapshot_replay_possible": from_snapshot is not None,
         "last_stable_offset": stable,
         "last_leader_epoch": known(replica.summary.last_leader_epoch),
-        "checkpoint_last_leader_epoch": last.leader_epoch if last is not None else None,
-        "checkpoint_last_epoch_start_offset": last.start_offset if last is not None else None,
-        "epoch_checkpoint_missing": checkpoint is None,
-        "epoch_checkpoint_entries": len(checkpoint.entries) if checkpoint is not None else None,
-        "epoch_checkpoint_disorder": replica.epoch_checkpoint_disorder if checkpoint is not None else None,
+        **_checkpoint_columns(replica.given, disorder=replica.epoch_checkpoint_disorder),
         "segment_count": len(replica.segments),
         "batch_count": replica.summary.batch_count,
         "size_bytes": sum(r.segment.size_bytes for r in replica.segments),
         "damaged_batches": replica.damaged_batches,
-        "is_leader": ours and context.assignment.leader_id == given.place.broker_id,
         "is_reference": is_reference,
-        "in_isr": ours and given.place.broker_id in assignment.isr if assignment.told else None,
-        "in_elr": ours and given.place.broker_id in assignment.elr if assignment.known else None,
-        "assigned": ours and given.place.broker_id in assignment.replicas if assignment.told else None,
         "is_future": given.place.is_future,
-        "metadata_leader_epoch": context.assignment.leader_epoch if named else None,
-        "metadata_known": named and context.assignment.known,
-        "metadata_damaged": context.metadata.damaged,
-        "broker_alive": given.place.broker_id in context.cluster.alive_brokers,
+        **_assignment_columns(context, replica),
         "clean_shutdown": given.moment.clean_shutdown,
-        "checkpoint_older_than_log": given.moment.checkpoint_older_than_log,
         "ever_compacted": compacted,
         "remote_storage_enable": context.settings.remote_storage_enable,
         "max_ever_high_watermark": high_watermark,
-        "epoch_checkpoints_copied": given.copied.epoch_checkpoints,
-        "log_starts_copied": given.copied.log_starts,
         "newest_producer_snapshot": max((s.offset for s in given.snapshots), default=None),
         "producer_snapshots_copied": given.copied.producer_snapshots,
         "producer_ids": len(replica.replay.states),
@@ -98,6 +82,42 @@ def replica_row(
         "may_be_earlier_topics": may_be_an_earlier_topics(context, given),
         **live_producer_columns(context, replica),
         **capture(context, replica),
+    }
+
+
+def _checkpoint_columns(given: ReplicaInput, *, disorder: int) -> Row:
+    """What checkpoints say of the replica."""
+    checkpoint = given.epoch_checkpoint
+    last = checkpoint.entries[-1] if checkpoint is not None and checkpoint.entries else None
+    return {
+        "high_watermark": given.checkpointed.high_watermark,
+        "recovery_point_offset": given.checkpointed.recovery_point_offset,
+        "checkpoint_log_start_offset": given.checkpointed.log_start_offset,
+        "cleaner_offset": given.checkpointed.cleaner_offset,
+        "checkpoint_older_than_log": given.moment.checkpoint_older_than_log,
+        "epoch_checkpoints_copied": given.copied.epoch_checkpoints,
+        "log_starts_copied": given.copied.log_starts,
+        "checkpoint_last_leader_epoch": last.leader_epoch if last is not None else None,
+        "checkpoint_last_epoch_start_offset": last.start_offset if last is not None else None,
+        "epoch_checkpoint_missing": checkpoint is None,
+        "epoch_checkpoint_entries": len(checkpoint.entries) if checkpoint is not None else None,
+        "epoch_checkpoint_disorder": disorder if checkpoint is not None else None,
+    }
+
+
+def _assignment_columns(context: PartitionContext, replica: ReplicaFacts) -> Row:
+    """What the metadata log says of the replica."""
+    given, assignment = replica.given, context.assignment
+    ours, named = is_of_this_topic(context, replica), not of_deleted_topic(context, given)
+    return {
+        "is_leader": ours and context.assignment.leader_id == given.place.broker_id,
+        "in_isr": ours and given.place.broker_id in assignment.isr if assignment.told else None,
+        "in_elr": ours and given.place.broker_id in assignment.elr if assignment.known else None,
+        "assigned": ours and given.place.broker_id in assignment.replicas if assignment.told else None,
+        "metadata_leader_epoch": context.assignment.leader_epoch if named else None,
+        "metadata_known": named and context.assignment.known,
+        "metadata_damaged": context.metadata.damaged,
+        "broker_alive": given.place.broker_id in context.cluster.alive_brokers,
     }
 
 
@@ -116,80 +136,102 @@ def epoch_span_rows(
 ) -> list[Row]:
     """Rows of `epoch_spans`: every epoch that the batches or the checkpoint of a replica know."""
     by_batches = _spans(replica)
-    checkpoint = replica.given.epoch_checkpoint
-    entries = checkpoint.entries if checkpoint is not None else ()
+    entries, later = _entries(replica.given.epoch_checkpoint), _entries(replica.given.later_epoch_checkpoint)
     by_checkpoint = {e.leader_epoch: e.start_offset for e in reversed(entries)}
-    later = replica.given.later_epoch_checkpoint
-    later_entries = later.entries if later is not None else ()
-    by_later_checkpoint = {e.leader_epoch: e.start_offset for e in reversed(later_entries)}
+    by_later_checkpoint = {e.leader_epoch: e.start_offset for e in reversed(later)}
     epochs = sorted(by_batches.keys() | by_checkpoint.keys())
     other = reference if reference is not None and reference is not replica else None
     other_spans = _spans(other) if other is not None else {}
-    other_first = min(other_spans, default=None)
-    other_entries = {e.leader_epoch: e.start_offset for e in other.vector.entries} if other is not None else {}
     by_broker = {f.broker_id: f for f in live}
     first_entry = entries[0].leader_epoch if entries else (epochs[0] if epochs else None)
     ours = _of_this_topic(context, replica)
     # An epoch is led by one broker or by none: each record that names a leader, or none, begins one.
     leaderless = {c.leader_epoch for c in context.history.changes if c.leader_id is None and not c.after_damage}
-    rows = []
-    for epoch in epochs:
-        span = by_batches.get(epoch)
-        writer_id = context.history.epoch_leaders.get(epoch)
-        writer = by_broker.get(writer_id) if writer_id is not None else None
-        writer_spans = _spans(writer) if writer is not None else {}
-        writer_span = writer_spans.get(epoch)
-        rows.append(
-            {
-                **of_replica(replica),
-                "leader_epoch": epoch,
-                "start_offset": span[0] if span is not None else None,
-                "end_offset": _next_start(by_batches, epoch, replica.log_end_offset),
-                "last_batch_end_offset": span[1] if span is not None else None,
-                "batch_count": span[2] if span is not None else 0,
-                "checkpoint_start_offset": by_checkpoint.get(epoch),
-                "is_first_entry": epoch == first_entry,
-                "is_last_entry": bool(entries) and epoch == entries[-1].leader_epoch,
-                "log_start_offset": replica.log_start_offset,
-                "log_end_offset": replica.log_end_offset,
-                "high_watermark": replica.checkpointed.high_watermark,
-                "reference_broker_id": other.broker_id if other is not None else None,
-                "reference_start_offset": (other_spans[epoch][0] if epoch in other_spans else other_entries.get(epoch)),
-                "reference_is_first": other is not None and epoch == other_first,
-                "reference_high_watermark": other.checkpointed.high_watermark if other is not None else None,
-                "divergence_offset": divergence_offset,
-                "elected_leader_id": writer_id,
-                "metadata_log_captured": context.metadata.captured,
-                "election_known": epoch in context.history.epoch_leaders or (ours and epoch in leaderless),
-                "max_metadata_leader_epoch": context.assignment.leader_epoch if ours else None,
-                "writer_start_offset": writer_span[0] if writer_span is not None else None,
-                # What stands behind a newer epoch (a header changed) the writer has all the same.
-                "writer_end_offset": (
-                    max(_next_start(writer_spans, epoch, writer.log_end_offset), writer_span[1])
-                    if writer is not None and writer_span is not None
-                    else None
-                ),
-                "writer_first_batch_offset": writer.summary.begins_at if writer is not None else None,
-                "writer_log_end_offset": writer.log_end_offset if writer is not None else None,
-                "epoch_checkpoint_missing": checkpoint is None,
-                "epoch_checkpoints_copied": replica.copied.epoch_checkpoints,
-                "log_starts_copied": replica.copied.log_starts,
-                "policy_history_known": policy_history_known(context),
-                "ever_compacted": compacted,
-                "remote_storage_enable": context.settings.remote_storage_enable,
-                "checkpoint_older_than_log": replica.moment.checkpoint_older_than_log,
-                "first_batch_offset": replica.summary.begins_at,
-                "clean_shutdown": replica.moment.clean_shutdown,
-                "checkpoint_first_start_offset": entries[0].start_offset if entries else None,
-                "checkpoint_last_leader_epoch": entries[-1].leader_epoch if entries else None,
-                "epoch_checkpoint_read_again": later is not None,
-                "later_checkpoint_start_offset": by_later_checkpoint.get(epoch),
-                "later_checkpoint_last_leader_epoch": later_entries[-1].leader_epoch if later_entries else None,
-                "metadata_damaged": context.metadata.damaged,
-                **capture(context, replica),
-            }
-        )
-    return rows
+    of_all = {
+        "divergence_offset": divergence_offset,
+        "ever_compacted": compacted,
+        "max_metadata_leader_epoch": context.assignment.leader_epoch if ours else None,
+        **_span_columns(context, replica),
+    }
+    return [
+        {
+            **of_replica(replica),
+            **of_all,
+            "leader_epoch": epoch,
+            "start_offset": by_batches[epoch][0] if epoch in by_batches else None,
+            "end_offset": _next_start(by_batches, epoch, replica.log_end_offset),
+            "last_batch_end_offset": by_batches[epoch][1] if epoch in by_batches else None,
+            "batch_count": by_batches[epoch][2] if epoch in by_batches else 0,
+            "checkpoint_start_offset": by_checkpoint.get(epoch),
+            "later_checkpoint_start_offset": by_later_checkpoint.get(epoch),
+            "is_first_entry": epoch == first_entry,
+            "is_last_entry": bool(entries) and epoch == entries[-1].leader_epoch,
+            "election_known": epoch in context.history.epoch_leaders or (ours and epoch in leaderless),
+            **_reference_columns(other, other_spans, epoch),
+            **_writer_columns(context, by_broker, epoch),
+        }
+        for epoch in epochs
+    ]
+
+
+def _span_columns(context: PartitionContext, replica: ReplicaFacts) -> Row:
+    """What the rows of all epochs of a replica say alike."""
+    entries, later = _entries(replica.given.epoch_checkpoint), _entries(replica.given.later_epoch_checkpoint)
+    return {
+        "log_start_offset": replica.log_start_offset,
+        "log_end_offset": replica.log_end_offset,
+        "high_watermark": replica.checkpointed.high_watermark,
+        "first_batch_offset": replica.summary.begins_at,
+        "metadata_log_captured": context.metadata.captured,
+        "metadata_damaged": context.metadata.damaged,
+        "epoch_checkpoint_missing": replica.given.epoch_checkpoint is None,
+        "epoch_checkpoints_copied": replica.copied.epoch_checkpoints,
+        "epoch_checkpoint_read_again": replica.given.later_epoch_checkpoint is not None,
+        "checkpoint_first_start_offset": entries[0].start_offset if entries else None,
+        "checkpoint_last_leader_epoch": entries[-1].leader_epoch if entries else None,
+        "later_checkpoint_last_leader_epoch": later[-1].leader_epoch if later else None,
+        "checkpoint_older_than_log": replica.moment.checkpoint_older_than_log,
+        "log_starts_copied": replica.copied.log_starts,
+        "policy_history_known": policy_history_known(context),
+        "remote_storage_enable": context.settings.remote_storage_enable,
+        "clean_shutdown": replica.moment.clean_shutdown,
+        **capture(context, replica),
+    }
+
+
+def _reference_columns(other: ReplicaFacts | None, spans: Mapping[int, _Span], epoch: int) -> Row:
+    """What the partition's reference, where that is another replica, has of an epoch."""
+    starts = {e.leader_epoch: e.start_offset for e in other.vector.entries} if other is not None else {}
+    return {
+        "reference_broker_id": other.broker_id if other is not None else None,
+        "reference_start_offset": spans[epoch][0] if epoch in spans else starts.get(epoch),
+        "reference_is_first": other is not None and epoch == min(spans, default=None),
+        "reference_high_watermark": other.checkpointed.high_watermark if other is not None else None,
+    }
+
+
+def _writer_columns(context: PartitionContext, by_broker: Mapping[int, ReplicaFacts], epoch: int) -> Row:
+    """What the broker that was elected for an epoch has of it."""
+    writer_id = context.history.epoch_leaders.get(epoch)
+    writer = by_broker.get(writer_id) if writer_id is not None else None
+    spans = _spans(writer) if writer is not None else {}
+    span = spans.get(epoch)
+    return {
+        "elected_leader_id": writer_id,
+        "writer_start_offset": span[0] if span is not None else None,
+        # What stands behind a newer epoch (a header changed) the writer has all the same.
+        "writer_end_offset": (
+            max(_next_start(spans, epoch, writer.log_end_offset), span[1])
+            if writer is not None and span is not None
+            else None
+        ),
+        "writer_first_batch_offset": writer.summary.begins_at if writer is not None else None,
+        "writer_log_end_offset": writer.log_end_offset if writer is not None else None,
+    }
+
+
+def _entries(checkpoint: LeaderEpochCheckpoint | None) -> Sequence[EpochEntry]:
+    return checkpoint.entries if checkpoint is not None else ()
 
 
 def _of_this_topic(context: PartitionContext, replica: ReplicaFacts) -> bool:
@@ -198,9 +240,9 @@ def _of_this_topic(context: PartitionContext, replica: ReplicaFacts) -> bool:
     return own is None or context.topic_id is None or own == context.topic_id
 
 
-def _spans(replica: ReplicaFacts) -> dict[int, tuple[int, int, int]]:
-    """Leader epoch -> (first offset, end offset, batches), by the batches."""
-    spans: dict[int, tuple[int, int, int]] = {}
+def _spans(replica: ReplicaFacts) -> dict[int, _Span]:
+    """Leader epoch -> its span, by the batches."""
+    spans: dict[int, _Span] = {}
     for run in replica.summary.epoch_runs:
         epoch = int(run["leader_epoch"])
         start, end, batches = int(run["start_offset"]), int(run["end_offset"]), int(run["batches"])
@@ -215,7 +257,7 @@ def _told_epoch(epoch: int | None) -> int | None:
     return None if epoch is None else known(epoch)
 
 
-def _next_start(spans: Mapping[int, tuple[int, int, int]], leader_epoch: int, log_end_offset: int) -> int:
+def _next_start(spans: Mapping[int, _Span], leader_epoch: int, log_end_offset: int) -> int:
     """Where the next epoch's first batch is: later than the epoch's own last one where a cleaner was at work."""
     return next((spans[epoch][0] for epoch in sorted(spans) if epoch > leader_epoch), log_end_offset)
 
@@ -231,13 +273,51 @@ def _copied_after(leader: ReplicaFacts, follower: ReplicaFacts) -> bool | None:
     return True if first > leader_last else False if last < leader_first else None
 
 
+def _commitment_columns(context: PartitionContext, divergence: Divergence, committed: Commitment) -> Row:
+    """How much of what is at stake was committed, and by which election it came to that."""
+    unclean, follower = committed.unclean, divergence.follower
+    return {
+        "declared_committed": committed.records,
+        "committed_proof": committed.by,
+        "possible_records": committed.possible_records,
+        "commitment_lacks": committed.lacks,
+        "elections_on_record": (
+            committed.elections_on_record
+            if divergence.records_at_stake > 0
+            else elections_known(context, since_epoch=known(follower.summary.last_leader_epoch))
+        ),
+        "unclean_election_offset": unclean.metadata_offset if unclean is not None else None,
+        "unclean_election_at_ms": unclean.at_ms if unclean is not None else None,
+        "isr_before_election": list(unclean.previous_isr) if unclean is not None else None,
+    }
+
+
+def _side_columns(context: PartitionContext, leader: ReplicaFacts, follower: ReplicaFacts) -> Row:
+    """The two logs, and how they were copied."""
+    return {
+        "follower_log_start_offset": follower.log_start_offset,
+        "follower_log_end_offset": follower.log_end_offset,
+        "leader_log_end_offset": leader.log_end_offset,
+        "follower_high_watermark": follower.checkpointed.high_watermark,
+        "leader_high_watermark": leader.checkpointed.high_watermark,
+        "follower_last_leader_epoch": known(follower.summary.last_leader_epoch),
+        "leader_last_leader_epoch": known(leader.summary.last_leader_epoch),
+        "follower_in_isr": follower.broker_id in context.assignment.isr,
+        "follower_in_elr": follower.broker_id in context.assignment.elr,
+        "follower_alive": follower.broker_id in context.cluster.alive_brokers,
+        "follower_clean_shutdown": follower.moment.clean_shutdown,
+        "leader_clean_shutdown": leader.moment.clean_shutdown,
+        "follower_copied_after_leader": _copied_after(leader, follower),
+        "broker_quiet": follower.moment.broker_quiet and leader.moment.broker_quiet,
+    }
+
+
 def divergence_row(context: PartitionContext, divergence: Divergence, committed: Commitment) -> Row:
     """A row of `divergences`."""
     leader, follower, difference = divergence.leader, divergence.follower, divergence.difference
     first = difference.offset
     both = [h for h in (leader.checkpointed.high_watermark, follower.checkpointed.high_watermark) if h is not None]
     committed_end = min(both) if len(both) == 2 else None
-    unclean = committed.unclean
     epoch_start = leader.vector.entries[-1].start_offset if leader.vector.entries else None
     led = context.history.epoch_leaders.get(follower.summary.last_leader_epoch)
     return {
@@ -259,13 +339,6 @@ def divergence_row(context: PartitionContext, divergence: Divergence, committed:
         "compared_to_end_offset": divergence.compared_to_end_offset,
         "comparable": divergence.incomparable_reason is None,
         "incomparable_reason": divergence.incomparable_reason,
-        "follower_log_start_offset": follower.log_start_offset,
-        "follower_log_end_offset": follower.log_end_offset,
-        "leader_log_end_offset": leader.log_end_offset,
-        "follower_high_watermark": follower.checkpointed.high_watermark,
-        "leader_high_watermark": leader.checkpointed.high_watermark,
-        "follower_last_leader_epoch": known(follower.summary.last_leader_epoch),
-        "leader_last_leader_epoch": known(leader.summary.last_leader_epoch),
         "of_an_earlier_moment": of_an_earlier_moment(context, follower) or of_an_earlier_moment(context, leader),
         "records_at_stake": divergence.records_at_stake,
         "truncated_leader_epoch": _told_epoch(divergence.truncated_leader_epoch),
@@ -273,28 +346,11 @@ def divergence_row(context: PartitionContext, divergence: Divergence, committed:
         "newer_epoch_start_offset": divergence.newer_epoch_start_offset,
         "damage_hides": divergence.damage_hides,
         "markers_at_stake": divergence.markers_at_stake,
-        "declared_committed": committed.records,
-        "committed_proof": committed.by,
-        "possible_records": committed.possible_records,
-        "commitment_lacks": committed.lacks,
-        "elections_on_record": (
-            committed.elections_on_record
-            if divergence.records_at_stake > 0
-            else elections_known(context, since_epoch=known(follower.summary.last_leader_epoch))
-        ),
-        "unclean_election_offset": unclean.metadata_offset if unclean is not None else None,
-        "unclean_election_at_ms": unclean.at_ms if unclean is not None else None,
-        "isr_before_election": list(unclean.previous_isr) if unclean is not None else None,
-        "follower_in_isr": follower.broker_id in context.assignment.isr,
-        "follower_in_elr": follower.broker_id in context.assignment.elr,
-        "follower_alive": follower.broker_id in context.cluster.alive_brokers,
+        **_commitment_columns(context, divergence, committed),
+        **_side_columns(context, leader, follower),
         "leader_is_elected": context.assignment.leader_id == leader.broker_id,
         "leader_known": context.assignment.told or context.topic == CLUSTER_METADATA,
-        "follower_clean_shutdown": follower.moment.clean_shutdown,
         "leader_epoch_start_offset": epoch_start,
-        "leader_clean_shutdown": leader.moment.clean_shutdown,
-        "follower_copied_after_leader": _copied_after(leader, follower),
-        "broker_quiet": follower.moment.broker_quiet and leader.moment.broker_quiet,
         "snapshot_quiet": context.cluster.snapshot_quiet,
         "reference_led_last_epoch": led == leader.broker_id if led is not None else None,
         "metadata_committed_end_offset": context.metadata.committed_end_offset,

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from tidegauge.facts.metadata.expiration import Expiration
 from tidegauge.facts.producers.cleaned_aborts import check_aborts_kept
@@ -26,6 +26,7 @@ from tidegauge.facts.replicas.replica_input import (
     IndexedSegment,
     ReplicaInput,
 )
+from tidegauge.facts.rows import Row
 from tidegauge.facts.segments.index_file_facts import IndexFileFacts
 from tidegauge.facts.segments.summary import FINDING_KINDS, NEWEST_FORMAT, NONE, SegmentSummary, empty_summary, merge
 from tidegauge.kafka_log.checkpoints import EpochEntry
@@ -55,7 +56,7 @@ class SegmentRow:
     previous_last_offset: int | None
     counts: dict[str, int]
     boundary_missing: int
-    boundary_damages: list[dict[str, Any]]
+    boundary_damages: list[Row]
     format_falls: int
     format_fall_offset: int
     rewritten_batches: int
@@ -186,52 +187,29 @@ def _merged(given: ReplicaInput) -> tuple[list[SegmentRow], SegmentSummary]:
         for _, part in segment.ranges:
             own = merge(own, part, ignore_sequences=given.ignore_sequences)
         counts = dict(zip(FINDING_KINDS, own.counts, strict=True))
-        boundary: list[dict[str, Any]] = []
+        boundary: list[Row] = []
         missing = 0
         # The summary of the log up to here, less the log before: with what stands before it, the segment tells more.
         before = merge(total, own, ignore_sequences=given.ignore_sequences)
-        previous_last = total.last_offset if total.batch_count else None
         if total.batch_count and own.batch_count:
             # What only the boundary shows belongs to this segment: its first batch does not follow the one before.
             for kind in ("offset_order", "offset_gap", "epoch_order"):
-                extra = before.count(kind) - total.count(kind) - own.count(kind)
-                counts[kind] += extra
+                counts[kind] += before.count(kind) - total.count(kind) - own.count(kind)
             missing = before.missing_offsets - total.missing_offsets - own.missing_offsets
+            boundary = _boundary(total, own)
             if own.first_offset > total.last_offset + 1 and (
                 _broken_between(given.segments[at - 1], segment)
                 or any(given.segments[at - 1].base_offset < u < segment.base_offset for u in given.unread_bases)
             ):
                 counts["offset_gap"] = own.count("offset_gap")
                 missing = 0
-            elif own.first_offset > total.last_offset + 1:
-                boundary.append(
-                    _place(
-                        "offset_gap",
-                        0,
-                        total.last_offset + 1,
-                        own.first_offset,
-                        f"offset {own.first_offset} follows {total.last_offset} of the segment before",
-                    )
-                )
-            elif own.first_offset <= total.last_offset:
-                boundary.append(
-                    _place(
-                        "offset_order",
-                        0,
-                        own.first_offset,
-                        total.last_offset + 1,
-                        f"base offset {own.first_offset} is not above {total.last_offset} of the segment before",
-                    )
-                )
-            if -1 < own.first_leader_epoch < total.last_leader_epoch:
-                detail = f"leader epoch {own.first_leader_epoch} after {total.last_leader_epoch}"
-                boundary.append(_place("epoch_order", 0, own.first_offset, own.first_offset + 1, detail))
+                boundary = [place for place in boundary if place["kind"] != "offset_gap"]
         rows.append(
             SegmentRow(
                 segment=segment,
                 summary=own,
                 next_base_offset=given.segments[at + 1].base_offset if at + 1 < len(given.segments) else None,
-                previous_last_offset=previous_last,
+                previous_last_offset=total.last_offset if total.batch_count else None,
                 counts=counts,
                 boundary_missing=missing,
                 boundary_damages=boundary,
@@ -250,6 +228,21 @@ def _merged(given: ReplicaInput) -> tuple[list[SegmentRow], SegmentSummary]:
     return rows, total
 
 
+def _boundary(total: SegmentSummary, own: SegmentSummary) -> list[Row]:
+    """Where a segment's first batch does not follow the last one of the log before it."""
+    found = []
+    if own.first_offset > total.last_offset + 1:
+        detail = f"offset {own.first_offset} follows {total.last_offset} of the segment before"
+        found.append(_place("offset_gap", 0, total.last_offset + 1, own.first_offset, detail))
+    elif own.first_offset <= total.last_offset:
+        detail = f"base offset {own.first_offset} is not above {total.last_offset} of the segment before"
+        found.append(_place("offset_order", 0, own.first_offset, total.last_offset + 1, detail))
+    if -1 < own.first_leader_epoch < total.last_leader_epoch:
+        detail = f"leader epoch {own.first_leader_epoch} after {total.last_leader_epoch}"
+        found.append(_place("epoch_order", 0, own.first_offset, own.first_offset + 1, detail))
+    return found
+
+
 def _broken_between(left: IndexedSegment, right: IndexedSegment) -> bool:
     """The chain breaks at the end of one segment or the start of the next: the gap between them is that damage's."""
     return any(c.kind in CHAIN_DAMAGE and c.end_position >= left.size_bytes for c in left.corruptions) or any(
@@ -257,7 +250,7 @@ def _broken_between(left: IndexedSegment, right: IndexedSegment) -> bool:
     )
 
 
-def _place(kind: str, position: int, start: int, end: int, detail: str = "") -> dict[str, Any]:
+def _place(kind: str, position: int, start: int, end: int, detail: str = "") -> Row:
     return {
         "kind": kind,
         "position": position,

@@ -293,7 +293,6 @@ def _change_row(
     context, committed = present.context, end.offset if end is not None else None
     changed = compared.changed_offset if compared.kind != "truncated" else None
     unclean = _unclean_since(context, then)
-    entries = now.vector.entries if now is not None else ()
     return {
         "topic": context.topic,
         "partition": context.partition,
@@ -301,15 +300,7 @@ def _change_row(
         "continuity": continuity,
         "previous_topic_id": _topic_id(earlier, then) if then is not None else None,
         "topic_id": _topic_id(present, now) if now is not None else None,
-        "previous_log_start_offset": then.log_start_offset if then is not None else None,
-        "log_start_offset": now.log_start_offset if now is not None else None,
-        "previous_log_end_offset": then.log_end_offset if then is not None else None,
-        "log_end_offset": now.log_end_offset if now is not None else None,
-        "previous_high_watermark": then.checkpointed.high_watermark if then is not None else None,
-        "high_watermark": now.checkpointed.high_watermark if now is not None else None,
-        "previous_last_leader_epoch": known(then.summary.last_leader_epoch) if then is not None else None,
-        "last_leader_epoch": known(now.summary.last_leader_epoch) if now is not None else None,
-        "last_epoch_start_offset": entries[-1].start_offset if entries else None,
+        **_before_and_after(then, now),
         "previous_committed_end_offset": committed,
         "committed_proof": end.proof if end is not None else None,
         "comparable": compared.incomparable_reason is None,
@@ -342,6 +333,22 @@ def _change_row(
         "is_leader": now is not None and context.assignment.leader_id == now.broker_id,
         "broker_quiet": now.moment.broker_quiet if now is not None else context.cluster.snapshot_quiet,
         "snapshot_quiet": context.cluster.snapshot_quiet,
+    }
+
+
+def _before_and_after(then: ReplicaFacts | None, now: ReplicaFacts | None) -> Row:
+    """Where the replica's log began and ended, and what was checkpointed of it, in each snapshot that has it."""
+    entries = now.vector.entries if now is not None else ()
+    return {
+        "previous_log_start_offset": then.log_start_offset if then is not None else None,
+        "log_start_offset": now.log_start_offset if now is not None else None,
+        "previous_log_end_offset": then.log_end_offset if then is not None else None,
+        "log_end_offset": now.log_end_offset if now is not None else None,
+        "previous_high_watermark": then.checkpointed.high_watermark if then is not None else None,
+        "high_watermark": now.checkpointed.high_watermark if now is not None else None,
+        "previous_last_leader_epoch": known(then.summary.last_leader_epoch) if then is not None else None,
+        "last_leader_epoch": known(now.summary.last_leader_epoch) if now is not None else None,
+        "last_epoch_start_offset": entries[-1].start_offset if entries else None,
     }
 
 

@@ -8,7 +8,7 @@ show it.
 from typing import Final
 
 from tidegauge.facts.context import PartitionContext
-from tidegauge.facts.producers.state import UNKNOWN, Transaction
+from tidegauge.facts.producers.state import UNKNOWN, ProducerEpoch, Transaction
 from tidegauge.facts.replicas.comparison import ReadBatches
 from tidegauge.facts.replicas.replica import ReplicaFacts
 from tidegauge.facts.replicas.replica_columns import capture, of_replica
@@ -27,44 +27,16 @@ def producer_rows(
     repeated = repeated_batches(replica, read=read)
     open_first = {(t.producer_id, t.producer_epoch): t.first_offset for t in replica.replay.open_transactions}
     for (producer_id, producer_epoch), entry in sorted(replica.replay.epochs.items()):
-        anomalies = [b for b in entry.breaks if not b.explained]
         producers.append(
             {
                 **of_replica(replica),
                 "producer_id": producer_id,
                 "producer_epoch": producer_epoch,
-                "first_sequence": entry.first_sequence,
-                "last_sequence": entry.last_sequence,
-                "first_offset": entry.first_offset,
-                "last_offset": entry.last_offset,
-                "last_timestamp_ms": known(entry.last_timestamp),
                 "current_transaction_first_offset": open_first.get((producer_id, producer_epoch)),
-                "lost_gaps": entry.lost_gaps,
-                "missing_sequences": entry.missing_sequences,
-                "explained_gaps": entry.explained_gaps,
-                "nonzero_starts": entry.nonzero_starts,
-                "epoch_regressions": entry.epoch_regressions,
-                "duplicate_batches": entry.duplicate_batches,
-                "overlapping_batches": entry.overlapping_batches,
-                "unsettled_batches": entry.unsettled_batches,
                 "next_producer_id": context.cluster.next_producer_id,
                 "metadata_log_captured": context.metadata.captured,
-                "anomalies": json_list(
-                    {
-                        "kind": b.cause,
-                        "cause": b.cause,
-                        "expected_sequence": b.expected_sequence,
-                        "found_sequence": b.found_sequence,
-                        "offset": b.offset,
-                        "start_offset": b.offset,
-                        "end_offset": b.end_offset,
-                        "detail": f"sequence {b.found_sequence} at offset {b.offset}, {b.expected_sequence} was due",
-                    }
-                    for b in sorted(anomalies, key=lambda b: b.offset)
-                ),
                 "ever_compacted": compacted,
-                "nontransactional_batches": entry.nontransactional_batches,
-                "nontransactional_offset": entry.nontransactional_offset,
+                **_epoch_columns(entry),
                 **_repeats(repeated.get((producer_id, producer_epoch), NOTHING_REPEATED)),
                 **capture(context, replica),
             }
@@ -83,6 +55,41 @@ def producer_rows(
             for b in entry.breaks
         ]
     return producers, gaps
+
+
+def _epoch_columns(entry: ProducerEpoch) -> Row:
+    """What the replay says of a producer's epoch."""
+    anomalies = sorted((b for b in entry.breaks if not b.explained), key=lambda b: b.offset)
+    return {
+        "first_sequence": entry.first_sequence,
+        "last_sequence": entry.last_sequence,
+        "first_offset": entry.first_offset,
+        "last_offset": entry.last_offset,
+        "last_timestamp_ms": known(entry.last_timestamp),
+        "lost_gaps": entry.lost_gaps,
+        "missing_sequences": entry.missing_sequences,
+        "explained_gaps": entry.explained_gaps,
+        "nonzero_starts": entry.nonzero_starts,
+        "epoch_regressions": entry.epoch_regressions,
+        "duplicate_batches": entry.duplicate_batches,
+        "overlapping_batches": entry.overlapping_batches,
+        "unsettled_batches": entry.unsettled_batches,
+        "nontransactional_batches": entry.nontransactional_batches,
+        "nontransactional_offset": entry.nontransactional_offset,
+        "anomalies": json_list(
+            {
+                "kind": b.cause,
+                "cause": b.cause,
+                "expected_sequence": b.expected_sequence,
+                "found_sequence": b.found_sequence,
+                "offset": b.offset,
+                "start_offset": b.offset,
+                "end_offset": b.end_offset,
+                "detail": f"sequence {b.found_sequence} at offset {b.offset}, {b.expected_sequence} was due",
+            }
+            for b in anomalies
+        ),
+    }
 
 
 def _repeats(repeated: Repeated) -> Row:

@@ -54,19 +54,7 @@ def transaction_end_rows(
                 "topic": context.topic,
                 "partition": context.partition,
                 "broker_id": reference.broker_id if reference is not None else None,
-                "transactional_id": decision.transactional_id,
-                "producer_id": decision.producer_id,
-                "marker_epoch": decision.marker_epoch,
-                "client_transaction_version": decision.client_transaction_version,
-                "decided_outcome": decision.outcome,
-                "record_partition": record_partition,
-                "record_offset": decision.record_offset,
-                "decided_at_ms": decision.decided_at_ms,
-                "completed": decision.completed_offset is not None,
-                "completed_at_ms": decision.completed_at_ms,
-                "marker_offset": end.marker.offset if end.marker is not None else None,
-                "marker_outcome": end.marker.outcome if end.marker is not None else None,
-                "marker_count": end.count,
+                **_decision_columns(record_partition, decision, end),
                 "open_first_offset": left_open,
                 "first_held_offset": _first_held(reference) if reference is not None else None,
                 "log_end_offset": reference.log_end_offset if reference is not None else None,
@@ -83,11 +71,30 @@ def transaction_end_rows(
                 "captured_at_ms": cluster.captured_at_ms,
                 "broker_quiet": reference.moment.broker_quiet if reference is not None else cluster.snapshot_quiet,
                 "snapshot_quiet": cluster.snapshot_quiet,
-                "by_clocks": end.by_clocks,
                 "name_reused": False if reference is not None and _wrote_here(decision, reference) else reused,
             }
         )
     return rows
+
+
+def _decision_columns(record_partition: int, decision: Decision, end: Found) -> Row:
+    """What a coordinator decided, and the end markers that there are of it."""
+    return {
+        "transactional_id": decision.transactional_id,
+        "producer_id": decision.producer_id,
+        "marker_epoch": decision.marker_epoch,
+        "client_transaction_version": decision.client_transaction_version,
+        "decided_outcome": decision.outcome,
+        "record_partition": record_partition,
+        "record_offset": decision.record_offset,
+        "decided_at_ms": decision.decided_at_ms,
+        "completed": decision.completed_offset is not None,
+        "completed_at_ms": decision.completed_at_ms,
+        "marker_offset": end.marker.offset if end.marker is not None else None,
+        "marker_outcome": end.marker.outcome if end.marker is not None else None,
+        "marker_count": end.count,
+        "by_clocks": end.by_clocks,
+    }
 
 
 def _left_open(

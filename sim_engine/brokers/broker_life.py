@@ -29,14 +29,13 @@ from tidegauge.sim_engine.actions import (
     Timer,
     Wipe,
 )
-from tidegauge.sim_engine.brokers import housekeeping, waiting_files
+from tidegauge.sim_engine.brokers import housekeeping, metadata_copy, waiting_files
+from tidegauge.sim_engine.brokers.recovery import loaded_replica
 from tidegauge.sim_engine.dice import uuid_for
-from tidegauge.sim_engine.faults import disk_wiring
-from tidegauge.sim_engine.faults.disk_faults import full_disk
-from tidegauge.sim_engine.log.recovery import loaded_replica
+from tidegauge.sim_engine.disks import disk_wiring
+from tidegauge.sim_engine.disks.disk_faults import full_disk
 from tidegauge.sim_engine.log.replica_log import LogConfig, ReplicaLog, new_log, stopped_cleanly, truncate
 from tidegauge.sim_engine.messages import NONE, HeartbeatRequest, HeartbeatResponse, RegisterRequest, RegisterResponse
-from tidegauge.sim_engine.metadata import metadata_copy
 from tidegauge.sim_engine.network import broker_node
 from tidegauge.sim_engine.turn import Turn
 from tidegauge.sim_engine.world import Broker, Running

@@ -18,10 +18,10 @@ from tidegauge.kafka_log.log_dir import (
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.sim_engine.actions import BrokerTick, Timer
 from tidegauge.sim_engine.brokers import remote_log_manager
-from tidegauge.sim_engine.faults import disk_wiring
+from tidegauge.sim_engine.controllers import metadata_upkeep
+from tidegauge.sim_engine.disks import disk_wiring
+from tidegauge.sim_engine.files.render import Replica
 from tidegauge.sim_engine.log.replica_log import delete_segments, expire_producers
-from tidegauge.sim_engine.metadata import metadata_upkeep
-from tidegauge.sim_engine.rendering.render import Replica
 from tidegauge.sim_engine.turn import Turn
 from tidegauge.sim_engine.world import Disk
 

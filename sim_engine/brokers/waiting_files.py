@@ -18,11 +18,11 @@ from typing import Final
 
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.sim_engine.dice import draw
+from tidegauge.sim_engine.files.leftovers import Leftover, LeftSegment, not_yet_removed, together
+from tidegauge.sim_engine.files.render import Beside, RenamedReplica, Replica
 from tidegauge.sim_engine.log.cleaner import cleaned_if_due
 from tidegauge.sim_engine.log.replica_log import ReplicaLog
 from tidegauge.sim_engine.log.segment import Segment
-from tidegauge.sim_engine.rendering.leftovers import Leftover, LeftSegment, not_yet_removed, together
-from tidegauge.sim_engine.rendering.render import Beside, RenamedReplica, Replica
 from tidegauge.sim_engine.turn import Turn
 from tidegauge.sim_engine.world import Disk
 

@@ -38,8 +38,8 @@ from tidegauge.sim_engine.coordinators.coordinator_messages import (
     SyncRequest,
 )
 from tidegauge.sim_engine.coordinators.group_records import NO_TOPIC_ID, CommittedOffset
-from tidegauge.sim_engine.coordinators.hosted import leader_of, partition_counts
 from tidegauge.sim_engine.dice import uuid_for
+from tidegauge.sim_engine.hosting.hosted import leader_of, partition_counts
 from tidegauge.sim_engine.messages import (
     ClientMetadataRequest,
     ClientMetadataResponse,

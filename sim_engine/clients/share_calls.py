@@ -11,9 +11,9 @@ from dataclasses import replace
 from tidegauge.sim_engine.coordinators import share_coordinator
 from tidegauge.sim_engine.coordinators.coordinator_actions import RecordShareState
 from tidegauge.sim_engine.coordinators.coordinator_effects import NONE, Write
-from tidegauge.sim_engine.coordinators.hosted import hosted_by, leader_of, put_hosted
-from tidegauge.sim_engine.coordinators.hosting import append_write
 from tidegauge.sim_engine.coordinators.share_coordinator import SharePartition, Step
+from tidegauge.sim_engine.hosting.hosted import hosted_by, leader_of, put_hosted
+from tidegauge.sim_engine.hosting.hosting import append_write
 from tidegauge.sim_engine.turn import Turn
 
 

@@ -41,8 +41,7 @@ from tidegauge.sim_engine.coordinators.coordinator_actions import (
 from tidegauge.sim_engine.coordinators.coordinator_effects import NONE
 from tidegauge.sim_engine.coordinators.coordinator_messages import CommitRequest, GroupAnswer, TransactionAnswer
 from tidegauge.sim_engine.coordinators.group_records import CommittedOffset
-from tidegauge.sim_engine.coordinators.hosted import leader_of, partition_counts
-from tidegauge.sim_engine.coordinators.transaction_notes import TransactionTold, note_told
+from tidegauge.sim_engine.hosting.hosted import leader_of, partition_counts
 from tidegauge.sim_engine.messages import (
     ClientMetadataRequest,
     ClientMetadataResponse,
@@ -51,6 +50,7 @@ from tidegauge.sim_engine.messages import (
 )
 from tidegauge.sim_engine.metadata.controller import ClusterImage
 from tidegauge.sim_engine.network import broker_node, client_node
+from tidegauge.sim_engine.transaction_notes import TransactionTold, note_told
 from tidegauge.sim_engine.truth import Acknowledged, digest_of
 from tidegauge.sim_engine.turn import Turn
 

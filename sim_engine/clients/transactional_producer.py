@@ -29,6 +29,7 @@ from tidegauge.sim_engine.coordinators.group_records import CommittedOffset
 from tidegauge.sim_engine.coordinators.transaction_metadata import NO_EPOCH, NO_ID
 from tidegauge.sim_engine.log.stored_batch import NewRecord, Producer, add_sequence
 from tidegauge.sim_engine.messages import ProduceRequest, ProduceResponse
+from tidegauge.sim_engine.transaction_notes import Written
 
 ABORTABLE: Final = frozenset(
     {
@@ -99,17 +100,6 @@ class End:
 Call = InitTransactions | Begin | Send | SendOffsets | End
 Request = InitTransactionsRequest | AddPartitionsRequest | EndTransactionRequest | ProduceRequest | CommitRequest
 Answer = TransactionAnswer | ProduceResponse | GroupAnswer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """A batch that was acknowledged, and under which epoch."""
-
-    partition: TopicPartition
-    base_offset: int
-    last_offset: int
-    leader_epoch: int
-    base_sequence: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,1 +1,1 @@
-"""Transactions, groups and share groups: coordinators as pure state machines, and how brokers host them."""
+"""Transactions, groups and share groups: coordinators as pure state machines."""

@@ -27,32 +27,59 @@ from tidegauge.sim_engine.coordinators.led_groups import GroupCoordinator, Step
 def group_step(now: GroupCoordinator, to: Asker, request: GroupRequest, *, topics: Topics, now_ms: int) -> Step:
     """What the coordinator makes of a request. Offsets are committed at the coordinator's time, with topics' ids."""
     match request:
-        case CommitRequest(transactional_id=None) if _of_gone_topics(request, topics):
-            return now, [Answer(to=to, error="UNKNOWN_TOPIC_ID")]
-        case CommitRequest(transactional_id=None):
-            return committed_offsets.commit_offsets(
-                now,
-                to,
-                group=request.group,
-                offsets=_stamped(request, topics, now_ms),
-                member_id=request.member_id,
-                generation=request.generation,
-            )
         case CommitRequest():
-            return committed_offsets.commit_in_transaction(
-                now,
-                to,
-                group=request.group,
-                offsets=_stamped(request, topics, now_ms),
-                producer_id=request.producer_id,
-                producer_epoch=request.producer_epoch,
-                member_id=request.member_id,
-                generation=request.generation,
-            )
+            return _commit(now, to, request, topics=topics, now_ms=now_ms)
         case OffsetFetchRequest():
             return committed_offsets.fetch_offsets(
                 now, to, group=request.group, partitions=request.partitions, require_stable=request.require_stable
             )
+        case JoinRequest() | SyncRequest() | GroupHeartbeatRequest():
+            return _classic_step(now, to, request, now_ms=now_ms)
+        case ConsumerHeartbeatRequest():
+            return group_coordinator.heartbeat_consumer(
+                now,
+                to,
+                group=request.group,
+                member=request.member,
+                member_epoch=request.member_epoch,
+                topics=topics,
+                now_ms=now_ms,
+            )
+        case DeleteGroupRequest(topics=()):
+            return committed_offsets.delete_group(now, to, group=request.group)
+        case DeleteGroupRequest():
+            return committed_offsets.delete_offsets(now, to, group=request.group, topics=request.topics)
+
+
+def _commit(now: GroupCoordinator, to: Asker, request: CommitRequest, *, topics: Topics, now_ms: int) -> Step:
+    if request.transactional_id is not None:
+        return committed_offsets.commit_in_transaction(
+            now,
+            to,
+            group=request.group,
+            offsets=_stamped(request, topics, now_ms),
+            producer_id=request.producer_id,
+            producer_epoch=request.producer_epoch,
+            member_id=request.member_id,
+            generation=request.generation,
+        )
+    if _of_gone_topics(request, topics):
+        return now, [Answer(to=to, error="UNKNOWN_TOPIC_ID")]
+    return committed_offsets.commit_offsets(
+        now,
+        to,
+        group=request.group,
+        offsets=_stamped(request, topics, now_ms),
+        member_id=request.member_id,
+        generation=request.generation,
+    )
+
+
+def _classic_step(
+    now: GroupCoordinator, to: Asker, request: JoinRequest | SyncRequest | GroupHeartbeatRequest, *, now_ms: int
+) -> Step:
+    """Of the protocol in which members share out the partitions themselves."""
+    match request:
         case JoinRequest():
             return group_coordinator.join_classic(now, to, group=request.group, member=request.member, now_ms=now_ms)
         case SyncRequest():
@@ -78,20 +105,6 @@ def group_step(now: GroupCoordinator, to: Asker, request: GroupRequest, *, topic
                 generation=request.generation,
                 now_ms=now_ms,
             )
-        case ConsumerHeartbeatRequest():
-            return group_coordinator.heartbeat_consumer(
-                now,
-                to,
-                group=request.group,
-                member=request.member,
-                member_epoch=request.member_epoch,
-                topics=topics,
-                now_ms=now_ms,
-            )
-        case DeleteGroupRequest(topics=()):
-            return committed_offsets.delete_group(now, to, group=request.group)
-        case DeleteGroupRequest():
-            return committed_offsets.delete_offsets(now, to, group=request.group, topics=request.topics)
 
 
 def _of_gone_topics(request: CommitRequest, topics: Topics) -> bool:

@@ -23,7 +23,7 @@ from tidegauge.kafka_log.coordinator_records import (
 )
 from tidegauge.kafka_log.internal_topics import TRANSACTION_STATE
 from tidegauge.kafka_log.types import TopicPartition
-from tidegauge.sim_engine.coordinators.java_order import partitions_in_order, topics_in_order
+from tidegauge.sim_engine.java_order import partitions_in_order, topics_in_order
 
 NO_ID: Final = -1
 NO_EPOCH: Final = -1

@@ -26,6 +26,7 @@ from tidegauge.sim_engine.explore.layout import (
     REQUESTS,
     Layout,
 )
+from tidegauge.sim_engine.files.render import BrokerDisk, Replica
 from tidegauge.sim_engine.log.replica_log import (
     LogConfig,
     ReplicaLog,
@@ -36,7 +37,6 @@ from tidegauge.sim_engine.log.replica_log import (
 )
 from tidegauge.sim_engine.log.stored_batch import NewRecord, data_batch
 from tidegauge.sim_engine.metadata.metadata_log import FEATURES, METADATA_VERSION, MetadataLog, begun, record, written
-from tidegauge.sim_engine.rendering.render import BrokerDisk, Replica
 
 Fields = NDArray[np.int64]
 

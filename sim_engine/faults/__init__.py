@@ -1,1 +1,1 @@
-"""What goes wrong with disks and transactions, on purpose."""
+"""What goes wrong with the remote tier and with transactions, on purpose."""

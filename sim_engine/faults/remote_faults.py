@@ -13,8 +13,8 @@ from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.sim_engine import ledger
 from tidegauge.sim_engine.brokers import remote_log_manager
 from tidegauge.sim_engine.brokers.remote_metadata_topic import view_of
-from tidegauge.sim_engine.faults.disk_actions import DeleteRemoteSegment, LoseRemoteObject
-from tidegauge.sim_engine.faults.disk_faults import FaultKind
+from tidegauge.sim_engine.disks.disk_actions import DeleteRemoteSegment, LoseRemoteObject
+from tidegauge.sim_engine.disks.disk_faults import FaultKind
 from tidegauge.sim_engine.log.tiering import wrong_remote_deletion
 from tidegauge.sim_engine.truth import Fault
 from tidegauge.sim_engine.turn import Turn

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tidegauge.sim_engine.brokers import leader_role
 from tidegauge.sim_engine.coordinators.coordinator_actions import DoubleMarker, LoseMarkers, WriteUnverified
-from tidegauge.sim_engine.coordinators.hosted import hosted_by, leader_of, put_hosted
+from tidegauge.sim_engine.hosting.hosted import hosted_by, leader_of, put_hosted
 from tidegauge.sim_engine.log.stored_batch import Producer, StoredBatch, add_sequence, data_batch, marker_batch
 from tidegauge.sim_engine.turn import Turn
 

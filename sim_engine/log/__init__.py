@@ -1,1 +1,1 @@
-"""A replica's log: batches, segments, epochs, producers, and what cleaning, tiering and recovery make of them."""
+"""A replica's log: batches, segments, epochs, producers, and what cleaning and tiering make of them."""

@@ -19,9 +19,9 @@ from tidegauge.kafka_log.producer_snapshot import ProducerSnapshotEntry, write_p
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.sim_engine.log.producers import restored
 from tidegauge.sim_engine.log.remote_metadata import RemoteSegment, RemoteState, RemoteView, moved
+from tidegauge.sim_engine.log.render_log import File, render_segment
 from tidegauge.sim_engine.log.replica_log import EpochStart, LogConfig, ReplicaLog, epochs_from, roll, start_anew
 from tidegauge.sim_engine.log.segment import Segment
-from tidegauge.sim_engine.rendering.render_log import File, render_segment
 
 _STORE_DIRECTORY: Final = "remote-storage/kafka-tiered-storage"
 

@@ -1,1 +1,1 @@
-"""The controller, and the metadata log in which it decides."""
+"""The metadata log, its image and snapshots, and what a controller decides in it."""

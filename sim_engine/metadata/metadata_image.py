@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from tidegauge.kafka_log.java_hash import string_hash
 from tidegauge.kafka_log.metadata_records import MetadataRecord
-from tidegauge.sim_engine.coordinators.java_order import topics_in_order
+from tidegauge.sim_engine.java_order import topics_in_order
 from tidegauge.sim_engine.metadata.controller import ClusterImage, PartitionImage, TopicImage, applied
 from tidegauge.sim_engine.metadata.metadata_log import record
 

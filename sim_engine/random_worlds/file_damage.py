@@ -25,13 +25,13 @@ from tidegauge.kafka_log.log_dir import (
 )
 from tidegauge.kafka_log.transaction_index import parse_transaction_index, write_transaction_index
 from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.files.render import BrokerDisk, partition_files
+from tidegauge.sim_engine.log.render_log import File
 from tidegauge.sim_engine.log.replica_log import ReplicaLog
 from tidegauge.sim_engine.random_worlds.chance import Chance
 from tidegauge.sim_engine.random_worlds.expected import Expected, Injected
 from tidegauge.sim_engine.random_worlds.fault_kinds import WorldFault
 from tidegauge.sim_engine.random_worlds.struck import checkpoints_are_its_own
-from tidegauge.sim_engine.rendering.render import BrokerDisk, partition_files
-from tidegauge.sim_engine.rendering.render_log import File
 from tidegauge.sim_engine.scenarios.scenario import Finding
 from tidegauge.sim_engine.world import World
 

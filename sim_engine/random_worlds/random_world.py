@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from tidegauge.sim_engine import actions
 from tidegauge.sim_engine.engine import new_world, run, run_for, scheduled_all, step
+from tidegauge.sim_engine.files.render import BrokerDisk
 from tidegauge.sim_engine.random_worlds.chance import Chance
 from tidegauge.sim_engine.random_worlds.expected import Expected
 from tidegauge.sim_engine.random_worlds.fault_kinds import WorldFault
@@ -23,7 +24,6 @@ from tidegauge.sim_engine.random_worlds.struck import Struck
 from tidegauge.sim_engine.random_worlds.traffic import traffic
 from tidegauge.sim_engine.rendering.live_copy import LiveCopy, live_copy
 from tidegauge.sim_engine.rendering.live_copy import Moment as Instant
-from tidegauge.sim_engine.rendering.render import BrokerDisk
 from tidegauge.sim_engine.rendering.snapshot import snapshot_of
 from tidegauge.sim_engine.settings import Generation
 from tidegauge.sim_engine.truth import Truth

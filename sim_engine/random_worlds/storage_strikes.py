@@ -10,15 +10,9 @@ from typing import Final
 
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.disks.disk_actions import DeleteRemoteSegment, FillDisk, FreeDisk, HurtDisk, LoseRemoteObject
+from tidegauge.sim_engine.disks.disk_faults import FaultKind
 from tidegauge.sim_engine.engine import run_for, scheduled_all, step
-from tidegauge.sim_engine.faults.disk_actions import (
-    DeleteRemoteSegment,
-    FillDisk,
-    FreeDisk,
-    HurtDisk,
-    LoseRemoteObject,
-)
-from tidegauge.sim_engine.faults.disk_faults import FaultKind
 from tidegauge.sim_engine.log.stored_batch import NewRecord
 from tidegauge.sim_engine.random_worlds.chance import Chance
 from tidegauge.sim_engine.random_worlds.fault_kinds import WorldFault

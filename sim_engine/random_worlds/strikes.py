@@ -11,9 +11,9 @@ from typing import Final
 
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.disks.disk_actions import HurtDisk, RestoreCheckpoint, RestoreDisk
+from tidegauge.sim_engine.disks.disk_faults import CheckpointFile, FaultKind
 from tidegauge.sim_engine.engine import run_for, scheduled_all, step
-from tidegauge.sim_engine.faults.disk_actions import HurtDisk, RestoreCheckpoint, RestoreDisk
-from tidegauge.sim_engine.faults.disk_faults import CheckpointFile, FaultKind
 from tidegauge.sim_engine.log.stored_batch import NewRecord, StoredBatch
 from tidegauge.sim_engine.network import CONTROLLER, broker_node
 from tidegauge.sim_engine.random_worlds.chance import Chance

@@ -1,1 +1,1 @@
-"""Worlds as log directories and snapshots."""
+"""Worlds as snapshots."""

@@ -22,9 +22,7 @@ from tidegauge.kafka_log.log_dir import (
     parse_segment_file,
 )
 from tidegauge.kafka_log.types import TopicPartition
-from tidegauge.sim_engine.log.replica_log import ReplicaLog
-from tidegauge.sim_engine.metadata.metadata_snapshot import image_of
-from tidegauge.sim_engine.rendering.render import (
+from tidegauge.sim_engine.files.render import (
     METADATA,
     BrokerDisk,
     metadata_files,
@@ -32,7 +30,9 @@ from tidegauge.sim_engine.rendering.render import (
     renamed_files,
     root_files,
 )
-from tidegauge.sim_engine.rendering.render_log import File
+from tidegauge.sim_engine.log.render_log import File
+from tidegauge.sim_engine.log.replica_log import ReplicaLog
+from tidegauge.sim_engine.metadata.metadata_snapshot import image_of
 
 _SMALL_FILES: Final = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA})
 _VANISHED: Final = "vanished while the broker was read"

@@ -7,8 +7,8 @@ written to it, whether the broker is alive or dead.
 from tidegauge.kafka_log.log_dir import PARTITION_METADATA
 from tidegauge.sim_engine.brokers.waiting_files import swept
 from tidegauge.sim_engine.dice import uuid_for
+from tidegauge.sim_engine.files.render import BrokerDisk
 from tidegauge.sim_engine.metadata.metadata_snapshot import bootstrap_checkpoint
-from tidegauge.sim_engine.rendering.render import BrokerDisk
 from tidegauge.sim_engine.world import Disk, World
 
 

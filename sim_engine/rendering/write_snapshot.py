@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from tidegauge.sim_engine.files.render import BrokerDisk, render_broker
+from tidegauge.sim_engine.log.render_log import File
 from tidegauge.sim_engine.log.tiering import RemoteStore, render_store
 from tidegauge.sim_engine.rendering.live_copy import LiveCopy, TakenFile
-from tidegauge.sim_engine.rendering.render import BrokerDisk, render_broker
-from tidegauge.sim_engine.rendering.render_log import File
 from tidegauge.snapshots.adopt import Snapshot, adopt, survey
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.manifest import (

@@ -5,9 +5,9 @@ In: a seed. Out: the story's moments. Source: Kafka LogLoader, UnifiedLog; what 
 
 from typing import Final
 
+from tidegauge.sim_engine.disks.disk_actions import FillDisk, FreeDisk, HurtDisk, RestoreDisk
+from tidegauge.sim_engine.disks.disk_faults import FaultKind
 from tidegauge.sim_engine.engine import run_for, step
-from tidegauge.sim_engine.faults.disk_actions import FillDisk, FreeDisk, HurtDisk, RestoreDisk
-from tidegauge.sim_engine.faults.disk_faults import FaultKind
 from tidegauge.sim_engine.scenarios.scenario import Moment, Played, Scenario
 from tidegauge.sim_engine.scenarios.stage import (
     CHECKPOINTED_MS,

@@ -9,9 +9,9 @@ from typing import Final
 from tidegauge.kafka_log.internal_topics import REMOTE_LOG_METADATA
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.disks.disk_actions import DeleteRemoteSegment, HurtDisk, LoseRemoteObject
+from tidegauge.sim_engine.disks.disk_faults import FaultKind
 from tidegauge.sim_engine.engine import run_for, step
-from tidegauge.sim_engine.faults.disk_actions import DeleteRemoteSegment, HurtDisk, LoseRemoteObject
-from tidegauge.sim_engine.faults.disk_faults import FaultKind
 from tidegauge.sim_engine.log.remote_metadata import RemoteView
 from tidegauge.sim_engine.scenarios.scenario import Moment, Played, Scenario
 from tidegauge.sim_engine.scenarios.stage import (

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidegauge.kafka_log.types import TopicPartition
-from tidegauge.sim_engine.rendering.render import BrokerDisk
+from tidegauge.sim_engine.files.render import BrokerDisk
 from tidegauge.sim_engine.rendering.snapshot import snapshot_of
 from tidegauge.sim_engine.truth import Truth
 from tidegauge.sim_engine.world import World

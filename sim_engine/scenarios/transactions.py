@@ -15,10 +15,10 @@ from tidegauge.sim_engine.coordinators.coordinator_actions import (
     StartTransactionalProducer,
     WriteUnverified,
 )
-from tidegauge.sim_engine.coordinators.transaction_notes import Decided
 from tidegauge.sim_engine.engine import run_for, step
 from tidegauge.sim_engine.scenarios.scenario import Moment, Played, Scenario
 from tidegauge.sim_engine.scenarios.stage import CHECKPOINTED_MS, ORDERS, SETTLED_MS, A, B, C, cluster, found, values
+from tidegauge.sim_engine.transaction_notes import Decided
 from tidegauge.sim_engine.world import World
 
 ORDERS_1: Final = TopicPartition("orders", 1)

@@ -7,9 +7,9 @@ In: a seed. Out: one moment per protocol, of the same story. Source: KIP-101 (bo
 from typing import Final
 
 from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.disks.disk_actions import HurtDisk
+from tidegauge.sim_engine.disks.disk_faults import FaultKind
 from tidegauge.sim_engine.engine import run_for, step
-from tidegauge.sim_engine.faults.disk_actions import HurtDisk
-from tidegauge.sim_engine.faults.disk_faults import FaultKind
 from tidegauge.sim_engine.network import Link, broker_node
 from tidegauge.sim_engine.scenarios.scenario import Moment, Played, Scenario
 from tidegauge.sim_engine.scenarios.stage import (

@@ -12,9 +12,9 @@ from tidegauge.kafka_log.batch import CompressionType
 from tidegauge.kafka_log.corruption import Corruption
 from tidegauge.kafka_log.scan import scan_buffer
 from tidegauge.sim_engine.log.cleaner import clean, cleanable
+from tidegauge.sim_engine.log.render_log import render_log
 from tidegauge.sim_engine.log.replica_log import LogConfig, ReplicaLog, append
 from tidegauge.sim_engine.log.stored_batch import NewRecord, StoredBatch, data_batch, read_stored
-from tidegauge.sim_engine.rendering.render_log import render_log
 
 pytestmark = pytest.mark.slow
 

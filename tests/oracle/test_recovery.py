@@ -12,13 +12,13 @@ from tests.oracle.test_cleaning import written
 from tests.sim_engine.disks import KEPT, ORDERS, hurt_disk
 from tests.sim_engine.random_logs import START_MS, random_log
 from tests.sim_engine.test_tiering import NOW_MS, tiered
-from tidegauge.sim_engine.faults.disk_faults import FaultKind
+from tidegauge.sim_engine.brokers.recovery import Checkpoints, loaded
+from tidegauge.sim_engine.disks.disk_faults import FaultKind
 from tidegauge.sim_engine.log.cleaner import clean, cleanable
 from tidegauge.sim_engine.log.producers import snapshot_entries
-from tidegauge.sim_engine.log.recovery import Checkpoints, loaded
+from tidegauge.sim_engine.log.render_log import render_log
 from tidegauge.sim_engine.log.replica_log import ReplicaLog, stopped_cleanly, with_high_watermark
 from tidegauge.sim_engine.log.tiering import delete_local
-from tidegauge.sim_engine.rendering.render_log import render_log
 
 pytestmark = pytest.mark.slow
 

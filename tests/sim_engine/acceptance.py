@@ -13,8 +13,8 @@ from tests.java.libraries import classpath
 from tests.oracle.kafka import Oracle, tool
 from tests.sim_engine.rendered_cluster import write_disk
 from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.files.render import BrokerDisk
 from tidegauge.sim_engine.log.replica_log import ReplicaLog
-from tidegauge.sim_engine.rendering.render import BrokerDisk
 
 STRAY = "Loaded stray log"
 _READ_BY_THE_TOOL = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")

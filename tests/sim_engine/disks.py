@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tests.sim_engine.random_logs import SMALL, START_MS, random_log
 from tidegauge.kafka_log.types import TopicPartition
-from tidegauge.sim_engine.faults.disk_faults import (
+from tidegauge.sim_engine.disks.disk_faults import (
     DiskFault,
     bit_flip,
     damaged_index,
@@ -14,9 +14,9 @@ from tidegauge.sim_engine.faults.disk_faults import (
     lost_segment,
     torn_write,
 )
+from tidegauge.sim_engine.files.render import BrokerDisk, Replica
 from tidegauge.sim_engine.log.replica_log import LogConfig, ReplicaLog, new_log
 from tidegauge.sim_engine.log.stored_batch import NewRecord, data_batch
-from tidegauge.sim_engine.rendering.render import BrokerDisk, Replica
 
 ORDERS = TopicPartition("orders", 0)
 KEPT = replace(SMALL, compact=False, producer_expiration_ms=2**31 - 1)

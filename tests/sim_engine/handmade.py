@@ -28,6 +28,8 @@ from tidegauge.sim_engine.coordinators.transaction_metadata import (
     prepared,
     written_record,
 )
+from tidegauge.sim_engine.files.leftovers import Leftover, LeftSegment
+from tidegauge.sim_engine.files.render import Beside, BrokerDisk, RenamedReplica, Replica
 from tidegauge.sim_engine.log.replica_log import (
     LogConfig,
     ReplicaLog,
@@ -55,8 +57,6 @@ from tidegauge.sim_engine.metadata.metadata_snapshot import (
     first_snapshot,
     taken,
 )
-from tidegauge.sim_engine.rendering.leftovers import Leftover, LeftSegment
-from tidegauge.sim_engine.rendering.render import Beside, BrokerDisk, RenamedReplica, Replica
 
 NOW_MS = 1_763_000_000_000
 CONFIG = {"retention.ms": "-1", "internal.segment.bytes": "4096", "segment.index.bytes": "8192"}

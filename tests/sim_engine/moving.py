@@ -9,6 +9,8 @@ from collections.abc import Mapping
 
 from tests.sim_engine.handmade import NOW_MS, TOPIC_IDS, metadata_of, voters
 from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.files.leftovers import LeftSegment, taken_away
+from tidegauge.sim_engine.files.render import BrokerDisk, Replica
 from tidegauge.sim_engine.log.replica_log import (
     LogConfig,
     ReplicaLog,
@@ -20,9 +22,7 @@ from tidegauge.sim_engine.log.replica_log import (
 )
 from tidegauge.sim_engine.log.stored_batch import NewRecord, data_batch
 from tidegauge.sim_engine.metadata.metadata_log import record, written
-from tidegauge.sim_engine.rendering.leftovers import LeftSegment, taken_away
 from tidegauge.sim_engine.rendering.live_copy import Moment
-from tidegauge.sim_engine.rendering.render import BrokerDisk, Replica
 
 DIRECTORY_IDS = {1: "AQEBAQEBAQEBAQEBAQEBAQ", 2: "AgICAgICAgICAgICAgICAg", 3: "AwMDAwMDAwMDAwMDAwMDAw"}
 QUORUM = voters({1: 29091, 2: 29092, 3: 29093}, DIRECTORY_IDS)

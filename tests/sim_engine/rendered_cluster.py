@@ -20,11 +20,11 @@ from tests.real_kafka.topology import combined
 from tests.sim_engine.handmade import Written, voters
 from tidegauge.kafka_log.control import KRaftVoters, Voter, decode_control_record, encode_control_record
 from tidegauge.kafka_log.types import TopicPartition as Partition
+from tidegauge.sim_engine.files.render import BrokerDisk, render_broker
 from tidegauge.sim_engine.log.replica_log import append, new_log, with_high_watermark
 from tidegauge.sim_engine.log.stored_batch import NewRecord, StoredBatch, stored_batch
 from tidegauge.sim_engine.metadata.metadata_image import image_records
 from tidegauge.sim_engine.metadata.metadata_snapshot import MetadataSnapshot, at_once, first_snapshot, snapshot_data
-from tidegauge.sim_engine.rendering.render import BrokerDisk, render_broker
 
 T = TypeVar("T")
 Disks = Callable[[Sequence[Voter], str], Iterable[BrokerDisk]]

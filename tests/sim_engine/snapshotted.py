@@ -9,8 +9,8 @@ at most between two snapshots.
 
 from dataclasses import replace
 
+from tidegauge.sim_engine.files.render import BrokerDisk
 from tidegauge.sim_engine.metadata.metadata_snapshot import cut_behind, taken
-from tidegauge.sim_engine.rendering.render import BrokerDisk
 
 
 def snapshotted(disk: BrokerDisk, *, now_ms: int, end_offset: int | None = None) -> BrokerDisk:

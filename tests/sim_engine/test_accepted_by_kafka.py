@@ -24,9 +24,9 @@ from tests.sim_engine.handmade import (
 from tests.sim_engine.rendered_cluster import RenderedCluster, write_disk
 from tidegauge.kafka_log.scan import scan_buffer
 from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.files.render import BrokerDisk
 from tidegauge.sim_engine.metadata.metadata_image import image_records
 from tidegauge.sim_engine.metadata.metadata_snapshot import bootstrap_records
-from tidegauge.sim_engine.rendering.render import BrokerDisk
 
 pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.kafka]
 __all__ = ["oracle"]

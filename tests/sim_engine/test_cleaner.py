@@ -11,6 +11,7 @@ from tidegauge.kafka_log.batch import DELETE_HORIZON_BIT
 from tidegauge.kafka_log.checkpoints import parse_offset_checkpoint
 from tidegauge.kafka_log.scan import scan_buffer
 from tidegauge.sim_engine.log.cleaner import Cleanable, clean, cleanable, cleaned_if_due
+from tidegauge.sim_engine.log.render_log import render_segment
 from tidegauge.sim_engine.log.replica_log import (
     LogConfig,
     ReplicaLog,
@@ -31,7 +32,6 @@ from tidegauge.sim_engine.log.stored_batch import (
     marker_batch,
     read_stored,
 )
-from tidegauge.sim_engine.rendering.render_log import render_segment
 
 Golden = Callable[[str], Path]
 

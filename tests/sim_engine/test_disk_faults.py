@@ -10,7 +10,8 @@ from tidegauge.kafka_log.batch import BATCH_LENGTH_AT, RECORDS_AT, CompressionTy
 from tidegauge.kafka_log.corruption import Damage
 from tidegauge.kafka_log.records import RecordBatch, read_batch
 from tidegauge.kafka_log.scan import scan_buffer
-from tidegauge.sim_engine.faults.disk_faults import (
+from tidegauge.sim_engine.brokers.recovery import loaded_replica
+from tidegauge.sim_engine.disks.disk_faults import (
     CheckpointFile,
     FaultKind,
     bit_flip,
@@ -23,10 +24,9 @@ from tidegauge.sim_engine.faults.disk_faults import (
     stale_disk,
     torn_write,
 )
-from tidegauge.sim_engine.log.recovery import loaded_replica
+from tidegauge.sim_engine.files.render import BrokerDisk, render_broker
 from tidegauge.sim_engine.log.replica_log import append, new_log, roll, with_high_watermark
 from tidegauge.sim_engine.log.stored_batch import NewRecord, data_batch
-from tidegauge.sim_engine.rendering.render import BrokerDisk, render_broker
 
 SEEDS = range(60)
 

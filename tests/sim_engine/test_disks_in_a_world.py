@@ -7,9 +7,9 @@ import pytest
 from tests.sim_engine.clusters import ORDERS, batches, cluster, said
 from tidegauge.kafka_log.batch import DELETE_HORIZON_BIT
 from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.disks.disk_actions import HurtDisk, RestoreCheckpoint, RestoreDisk
+from tidegauge.sim_engine.disks.disk_faults import CheckpointFile, FaultKind
 from tidegauge.sim_engine.engine import run_for, step
-from tidegauge.sim_engine.faults.disk_actions import HurtDisk, RestoreCheckpoint, RestoreDisk
-from tidegauge.sim_engine.faults.disk_faults import CheckpointFile, FaultKind
 from tidegauge.sim_engine.log.stored_batch import NewRecord
 from tidegauge.sim_engine.world import World
 

@@ -7,9 +7,9 @@ from tidegauge.kafka_log.internal_topics import REMOTE_LOG_METADATA
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.sim_engine import actions
 from tidegauge.sim_engine.coordinators.coordinator_actions import WriteUnverified
+from tidegauge.sim_engine.disks.disk_actions import DeleteRemoteSegment, HurtDisk
+from tidegauge.sim_engine.disks.disk_faults import FaultKind
 from tidegauge.sim_engine.engine import run_for, step
-from tidegauge.sim_engine.faults.disk_actions import DeleteRemoteSegment, HurtDisk
-from tidegauge.sim_engine.faults.disk_faults import FaultKind
 from tidegauge.sim_engine.log.tiering import without_first
 from tidegauge.sim_engine.random_worlds.chance import Chance
 from tidegauge.sim_engine.random_worlds.expected import Expected, Injected, ToldLoss

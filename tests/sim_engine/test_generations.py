@@ -4,9 +4,9 @@ import pytest
 
 from tests.sim_engine.clusters import ORDERS, batches, cluster, cut_off, leader, said, texts
 from tidegauge.sim_engine import actions
+from tidegauge.sim_engine.disks import disk_actions
+from tidegauge.sim_engine.disks.disk_faults import FaultKind
 from tidegauge.sim_engine.engine import run_for, step
-from tidegauge.sim_engine.faults import disk_actions
-from tidegauge.sim_engine.faults.disk_faults import FaultKind
 from tidegauge.sim_engine.network import broker_node
 from tidegauge.sim_engine.settings import Generation, Settings
 from tidegauge.sim_engine.world import World

@@ -15,9 +15,9 @@ from tidegauge.kafka_log.log_dir import CLEAN_SHUTDOWN, parse_segment_file
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.sim_engine import actions
 from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.files.render import Beside, RenamedReplica, Replica, render_broker
 from tidegauge.sim_engine.log.replica_log import LogConfig, new_log, truncate
 from tidegauge.sim_engine.rendering.live_copy import LiveCopy, Moment, TakenFile, live_copy
-from tidegauge.sim_engine.rendering.render import Beside, RenamedReplica, Replica, render_broker
 from tidegauge.sim_engine.rendering.snapshot import snapshot_of
 from tidegauge.sim_engine.rendering.write_snapshot import TRUTH, write_live_copy, write_snapshot
 from tidegauge.snapshots.adopt import open_snapshot

@@ -14,11 +14,11 @@ from tidegauge.sim_engine.coordinators.coordinator_actions import (
     StartGroupConsumer,
     StartTransactionalProducer,
 )
-from tidegauge.sim_engine.coordinators.transaction_notes import Decided, TransactionTold
 from tidegauge.sim_engine.engine import new_world, run, scheduled_all
 from tidegauge.sim_engine.log.stored_batch import NewRecord, StoredBatch
 from tidegauge.sim_engine.network import Link, broker_node
 from tidegauge.sim_engine.settings import Settings
+from tidegauge.sim_engine.transaction_notes import Decided, TransactionTold
 from tidegauge.sim_engine.world import World
 
 BROKERS = (1, 2, 3)

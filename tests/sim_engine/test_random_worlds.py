@@ -14,6 +14,7 @@ from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import derived
 from tidegauge.expectations.registry import CATALOGUE
 from tidegauge.expectations.verdicts import Breach
+from tidegauge.sim_engine.files.render import render_broker
 from tidegauge.sim_engine.random_worlds.expected import matches
 from tidegauge.sim_engine.random_worlds.fault_kinds import ABOUT, WorldFault, fault_kinds_named
 from tidegauge.sim_engine.random_worlds.file_damage import CHANGES, FOLLOWING
@@ -22,7 +23,6 @@ from tidegauge.sim_engine.random_worlds.seen import SEEN, SEQUENCES
 from tidegauge.sim_engine.random_worlds.strikes import STRIKES
 from tidegauge.sim_engine.random_worlds.write_world import write
 from tidegauge.sim_engine.rendering import truth_schema
-from tidegauge.sim_engine.rendering.render import render_broker
 
 FAMILIES = {code[0] for code in CATALOGUE}
 HOURS = 0.012

@@ -8,12 +8,12 @@ import pytest
 from tests.sim_engine.disks import KEPT, ORDERS, disk_of, hurt_disk
 from tests.sim_engine.random_logs import START_MS, random_log
 from tidegauge.kafka_log.types import TopicPartition
-from tidegauge.sim_engine.faults.disk_faults import bit_flip, damaged_index, lost_segment, torn_write
-from tidegauge.sim_engine.log.recovery import Checkpoints, first_valid_batches, loaded, loaded_replica
+from tidegauge.sim_engine.brokers.recovery import Checkpoints, first_valid_batches, loaded, loaded_replica
+from tidegauge.sim_engine.disks.disk_faults import bit_flip, damaged_index, lost_segment, torn_write
+from tidegauge.sim_engine.log.render_log import render_log
 from tidegauge.sim_engine.log.replica_log import EpochStart, ReplicaLog, append, stopped_cleanly
 from tidegauge.sim_engine.log.segment import Segment
 from tidegauge.sim_engine.log.stored_batch import NewRecord, StoredBatch, data_batch
-from tidegauge.sim_engine.rendering.render_log import render_log
 
 SEEDS = range(40)
 FROM_START = Checkpoints(high_watermark=2**62)

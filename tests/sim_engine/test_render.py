@@ -12,6 +12,8 @@ from tidegauge.kafka_log.checkpoints import parse_offset_checkpoint
 from tidegauge.kafka_log.log_dir import CLEAN_SHUTDOWN, parse_partition_dir, parse_segment_file
 from tidegauge.kafka_log.properties import parse_clean_shutdown, parse_meta_properties, parse_quorum_state
 from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.files.leftovers import Leftover, LeftSegment, cleaned_away, taken_away
+from tidegauge.sim_engine.files.render import Beside, BrokerDisk, RenamedReplica, Replica, render_broker, root_files
 from tidegauge.sim_engine.log.replica_log import (
     LogConfig,
     ReplicaLog,
@@ -22,15 +24,6 @@ from tidegauge.sim_engine.log.replica_log import (
 )
 from tidegauge.sim_engine.metadata.metadata_log import MetadataLog
 from tidegauge.sim_engine.metadata.metadata_snapshot import first_snapshot
-from tidegauge.sim_engine.rendering.leftovers import Leftover, LeftSegment, cleaned_away, taken_away
-from tidegauge.sim_engine.rendering.render import (
-    Beside,
-    BrokerDisk,
-    RenamedReplica,
-    Replica,
-    render_broker,
-    root_files,
-)
 from tidegauge.sim_engine.rendering.write_snapshot import write_snapshot
 from tidegauge.snapshots.manifest import Consistency
 

@@ -12,6 +12,7 @@ from tidegauge.kafka_log.metadata_records import decode_metadata_record
 from tidegauge.kafka_log.producer_snapshot import parse_producer_snapshot
 from tidegauge.kafka_log.records import RecordBatch, read_batch, records_in
 from tidegauge.kafka_log.scan import scan_buffer
+from tidegauge.sim_engine.log.render_log import render_log
 from tidegauge.sim_engine.log.replica_log import (
     LogConfig,
     ReplicaLog,
@@ -23,7 +24,6 @@ from tidegauge.sim_engine.log.replica_log import (
     with_high_watermark,
 )
 from tidegauge.sim_engine.log.stored_batch import NewRecord, StoredBatch, data_batch
-from tidegauge.sim_engine.rendering.render_log import render_log
 
 Golden = Callable[[str], Path]
 

@@ -20,11 +20,10 @@ from tidegauge.expectations.registry import CATALOGUE
 from tidegauge.expectations.verdicts import Breach
 from tidegauge.kafka_log.coordinator_records import OffsetCommit, decode_offsets_record
 from tidegauge.kafka_log.types import TopicPartition
-from tidegauge.sim_engine.coordinators.transaction_notes import Decided, TransactionTold
+from tidegauge.sim_engine.files.render import render_broker
 from tidegauge.sim_engine.log.stored_batch import StoredBatch
 from tidegauge.sim_engine.log.tiering import gaps
 from tidegauge.sim_engine.rendering import truth_schema
-from tidegauge.sim_engine.rendering.render import render_broker
 from tidegauge.sim_engine.scenarios.compaction import DELETED, value_of
 from tidegauge.sim_engine.scenarios.reelection import PRODUCER_ID
 from tidegauge.sim_engine.scenarios.registry import SCENARIOS
@@ -32,6 +31,7 @@ from tidegauge.sim_engine.scenarios.remote_tier import view_of
 from tidegauge.sim_engine.scenarios.scenario import Finding, Moment, Played
 from tidegauge.sim_engine.scenarios.stage import ORDERS, A, B, C
 from tidegauge.sim_engine.scenarios.write_moment import write_moment
+from tidegauge.sim_engine.transaction_notes import Decided, TransactionTold
 from tidegauge.sim_engine.world import World
 
 STORIES = {

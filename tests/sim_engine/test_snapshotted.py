@@ -10,9 +10,9 @@ from tests.sim_engine.snapshotted import forgotten, snapshotted
 from tests.sim_engine.test_live_copy import breaches
 from tidegauge.sim_engine import actions
 from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.files.render import BrokerDisk, render_broker
 from tidegauge.sim_engine.metadata.metadata_image import image_records
 from tidegauge.sim_engine.metadata.metadata_snapshot import image_of
-from tidegauge.sim_engine.rendering.render import BrokerDisk, render_broker
 from tidegauge.sim_engine.rendering.snapshot import snapshot_of
 from tidegauge.sim_engine.rendering.write_snapshot import write_snapshot
 from tidegauge.snapshots.manifest import Consistency

@@ -14,8 +14,8 @@ from tidegauge.kafka_log.producer_snapshot import parse_producer_snapshot
 from tidegauge.kafka_log.records import records_in
 from tidegauge.kafka_log.scan import scan_buffer
 from tidegauge.kafka_log.types import TopicPartition
-from tidegauge.sim_engine.faults.disk_faults import FaultKind, early_local_deletion
-from tidegauge.sim_engine.log.recovery import Checkpoints, loaded
+from tidegauge.sim_engine.brokers.recovery import Checkpoints, loaded
+from tidegauge.sim_engine.disks.disk_faults import FaultKind, early_local_deletion
 from tidegauge.sim_engine.log.remote_metadata import (
     RemoteState,
     RemoteView,

@@ -25,8 +25,8 @@ from tidegauge.sim_engine.coordinators.coordinator_actions import (
     StartTransactionalProducer,
 )
 from tidegauge.sim_engine.engine import new_world, run_for, scheduled_all, step
+from tidegauge.sim_engine.files.render import BrokerDisk
 from tidegauge.sim_engine.log.stored_batch import NewRecord
-from tidegauge.sim_engine.rendering.render import BrokerDisk
 from tidegauge.sim_engine.rendering.snapshot import snapshot_of
 from tidegauge.sim_engine.settings import Settings
 from tidegauge.sim_engine.world import World

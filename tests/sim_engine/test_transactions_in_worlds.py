@@ -29,13 +29,13 @@ from tidegauge.sim_engine.coordinators.coordinator_actions import (
     WriteUnverified,
 )
 from tidegauge.sim_engine.coordinators.share_coordinator import ACKNOWLEDGED, StateBatch, replayed
-from tidegauge.sim_engine.coordinators.transaction_notes import Decided, TransactionTold
 from tidegauge.sim_engine.engine import new_world, run, scheduled_all
 from tidegauge.sim_engine.log.replica_log import ReplicaLog
 from tidegauge.sim_engine.log.stored_batch import NewRecord
 from tidegauge.sim_engine.rendering.snapshot import snapshot_of
 from tidegauge.sim_engine.rendering.write_snapshot import write_snapshot
 from tidegauge.sim_engine.settings import Settings
+from tidegauge.sim_engine.transaction_notes import Decided, TransactionTold
 from tidegauge.sim_engine.world import World
 from tidegauge.snapshots.manifest import Consistency
 

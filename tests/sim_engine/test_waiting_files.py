@@ -8,8 +8,8 @@ from tests.spark_jobs.judging import Judge
 from tests.spark_jobs.pipeline import derived
 from tidegauge.sim_engine import actions
 from tidegauge.sim_engine.engine import run_for, step
+from tidegauge.sim_engine.files.render import render_broker
 from tidegauge.sim_engine.log.stored_batch import NewRecord
-from tidegauge.sim_engine.rendering.render import render_broker
 from tidegauge.sim_engine.rendering.snapshot import disk_of, snapshot_of
 from tidegauge.sim_engine.rendering.write_snapshot import write_snapshot
 from tidegauge.sim_engine.settings import Settings

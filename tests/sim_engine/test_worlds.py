@@ -29,7 +29,7 @@ from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.sim_engine import actions
 from tidegauge.sim_engine.clients.producer import ProducerClient
 from tidegauge.sim_engine.engine import run_for, step
-from tidegauge.sim_engine.rendering.render import render_broker
+from tidegauge.sim_engine.files.render import render_broker
 from tidegauge.sim_engine.rendering.snapshot import snapshot_of
 from tidegauge.sim_engine.rendering.write_snapshot import write_snapshot
 from tidegauge.sim_engine.settings import Generation, Settings

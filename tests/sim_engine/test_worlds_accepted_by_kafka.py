@@ -19,7 +19,7 @@ from tests.sim_engine.rendered_cluster import RenderedCluster, readdressed
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.sim_engine import actions
 from tidegauge.sim_engine.engine import run_for, step
-from tidegauge.sim_engine.rendering.render import Beside, BrokerDisk
+from tidegauge.sim_engine.files.render import Beside, BrokerDisk
 from tidegauge.sim_engine.rendering.snapshot import snapshot_of
 from tidegauge.sim_engine.scenarios.registry import SCENARIOS
 from tidegauge.sim_engine.settings import Settings

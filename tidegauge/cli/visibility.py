@@ -102,6 +102,40 @@ def _yes(seen: bool) -> str:
     return "yes" if seen else "no"
 
 
+def _log_of(
+    snapshot: Snapshot, files: SnapshotListing, replica: ReplicaFiles, brokers: set[int]
+) -> tuple[ReplicaLog, int]:
+    """One replica's log, and where it ends. `brokers`: who has a copy of the partition."""
+    replay = ProducerReplay()
+    first = log_end = replica.segments[0].base_offset if replica.segments else 0
+    for block_end, summary in _summaries(snapshot, replica):
+        replay.add(summary.events, summary.gaps)
+        log_end = max(log_end, block_end)
+    place = (replica.topic, replica.partition)
+    log_start = max(_checkpointed(snapshot, files, LOG_START_OFFSET_CHECKPOINT, *place, {replica.broker_id}), first)
+    known = _checkpointed(snapshot, files, REPLICATION_OFFSET_CHECKPOINT, *place, brokers)
+    high_watermark = min(known, log_end)
+    stable = last_stable_offset(
+        high_watermark=high_watermark,
+        first_unstable_offset=replay.first_unstable_offset(high_watermark),
+        log_start_offset=log_start,
+    )
+    assert stable is not None, "a high watermark gives a last stable offset"
+    log = ReplicaLog(
+        log_start_offset=log_start,
+        high_watermark=high_watermark,
+        last_stable_offset=stable,
+        transactions=replay.transactions,
+        aborted={
+            s.base_offset: parse_transaction_index((snapshot.root / s.txnindex.path).read_bytes()).entries
+            if s.txnindex is not None
+            else ()
+            for s in replica.segments
+        },
+    )
+    return log, log_end
+
+
 def replica_visibility(
     directory: Location,
     *,
@@ -124,35 +158,7 @@ def replica_visibility(
             f"{directory} holds no replica of {topic}-{partition} of broker {chosen}; brokers "
             f"{', '.join(map(str, sorted(copies)))} have one."
         )
-    replay = ProducerReplay()
-    log_end = replica.segments[0].base_offset if replica.segments else 0
-    for block_end, summary in _summaries(snapshot, replica):
-        replay.add(summary.events, summary.gaps)
-        log_end = max(log_end, block_end)
-    log_start = max(
-        _checkpointed(snapshot, files, LOG_START_OFFSET_CHECKPOINT, topic, partition, {replica.broker_id}),
-        replica.segments[0].base_offset if replica.segments else 0,
-    )
-    known = _checkpointed(snapshot, files, REPLICATION_OFFSET_CHECKPOINT, topic, partition, set(copies))
-    high_watermark = min(known, log_end)
-    stable = last_stable_offset(
-        high_watermark=high_watermark,
-        first_unstable_offset=replay.first_unstable_offset(high_watermark),
-        log_start_offset=log_start,
-    )
-    assert stable is not None, "a high watermark gives a last stable offset"
-    log = ReplicaLog(
-        log_start_offset=log_start,
-        high_watermark=high_watermark,
-        last_stable_offset=stable,
-        transactions=replay.transactions,
-        aborted={
-            s.base_offset: parse_transaction_index((snapshot.root / s.txnindex.path).read_bytes()).entries
-            if s.txnindex is not None
-            else ()
-            for s in replica.segments
-        },
-    )
+    log, log_end = _log_of(snapshot, files, replica, set(copies))
     last = end if end is not None else max(log_end, start)
     return ReplicaVisibility(
         cluster=snapshot.manifest.cluster,
@@ -160,9 +166,9 @@ def replica_visibility(
         topic=topic,
         partition=partition,
         broker_id=replica.broker_id,
-        log_start_offset=log_start,
-        last_stable_offset=stable,
-        high_watermark=high_watermark,
+        log_start_offset=log.log_start_offset,
+        last_stable_offset=log.last_stable_offset,
+        high_watermark=log.high_watermark,
         log_end_offset=log_end,
         batches=tuple(visibility(log, _batches(snapshot, replica, start, last))),
     )

@@ -8,7 +8,7 @@ from tidegauge.sim_engine.explore.layout import Constants
 from tidegauge.sim_engine.explore.render_state import disks_of, image_of
 from tidegauge.sim_engine.explore.rules import Model
 from tidegauge.sim_engine.explore.search import Explorer
-from tidegauge.sim_engine.rendering.render import render_broker
+from tidegauge.sim_engine.files.render import render_broker
 
 SMALL = Constants(replicas=2, log_size=1, max_records=1, max_leader_epoch=1)
 

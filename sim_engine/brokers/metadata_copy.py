@@ -17,12 +17,12 @@ from tidegauge.kafka_log.log_dir import (
 )
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.sim_engine.brokers import follower_role, leader_role, remote_log_manager, waiting_files
+from tidegauge.sim_engine.controllers import metadata_upkeep
+from tidegauge.sim_engine.files.render import Beside, Replica
 from tidegauge.sim_engine.log.log_config import log_config
 from tidegauge.sim_engine.log.replica_log import LogConfig, new_log
 from tidegauge.sim_engine.messages import MetadataFetch, MetadataResponse
-from tidegauge.sim_engine.metadata import metadata_upkeep
 from tidegauge.sim_engine.metadata.controller import ClusterImage, PartitionImage, TopicImage
-from tidegauge.sim_engine.rendering.render import Beside, Replica
 from tidegauge.sim_engine.turn import Turn
 
 TOPICS_GONE: Final[list[Callable[[Turn, int, frozenset[str]], None]]] = []

@@ -6,7 +6,7 @@ Nothing flows in or out here. What is not said is left to chance, which the worl
 from dataclasses import dataclass
 
 from tidegauge.kafka_log.types import TopicPartition
-from tidegauge.sim_engine.faults.disk_faults import CheckpointFile, FaultKind
+from tidegauge.sim_engine.disks.disk_faults import CheckpointFile, FaultKind
 from tidegauge.sim_engine.world import Disk
 
 

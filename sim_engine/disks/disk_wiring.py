@@ -11,8 +11,8 @@ from typing import Any, Final
 from tidegauge.kafka_log.log_dir import CLEANER_OFFSET_CHECKPOINT
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.sim_engine import ledger
-from tidegauge.sim_engine.faults import disk_actions
-from tidegauge.sim_engine.faults.disk_faults import (
+from tidegauge.sim_engine.disks import disk_actions
+from tidegauge.sim_engine.disks.disk_faults import (
     DiskFault,
     FaultKind,
     bit_flip,
@@ -25,10 +25,10 @@ from tidegauge.sim_engine.faults.disk_faults import (
     stale_disk,
     torn_write,
 )
+from tidegauge.sim_engine.files.leftovers import cleaned_away, together
 from tidegauge.sim_engine.log.cleaner import cleaned_if_due
 from tidegauge.sim_engine.log.replica_log import ReplicaLog
 from tidegauge.sim_engine.network import broker_node
-from tidegauge.sim_engine.rendering.leftovers import cleaned_away, together
 from tidegauge.sim_engine.truth import Fault
 from tidegauge.sim_engine.turn import Turn
 from tidegauge.sim_engine.world import Disk

@@ -2,7 +2,7 @@
 
 In: a disk, a broker's or a rendered one, and where it is hurt. Out: the disk afterwards and what was done, for the
 truth ledger; None where there is nothing of the kind to hurt. The rule that must hold: a fault changes what is on the
-disk and nothing that a broker knows; what a broker makes of it is `sim_engine.log.recovery`'s business.
+disk and nothing that a broker knows; what a broker makes of it is `sim_engine.brokers.recovery`'s business.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,13 +14,13 @@ from tidegauge.kafka_log import batch as layout
 from tidegauge.kafka_log.batch import CompressionType
 from tidegauge.kafka_log.records import RecordBatch
 from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.files.render import BrokerDisk
 from tidegauge.sim_engine.log.persistent import Trail
 from tidegauge.sim_engine.log.replica_log import ReplicaLog
 from tidegauge.sim_engine.log.segment import Segment
 from tidegauge.sim_engine.log.stored_batch import StoredBatch, as_stored
 from tidegauge.sim_engine.log.tiering import without_first
 from tidegauge.sim_engine.metadata.metadata_log import METADATA_TOPIC
-from tidegauge.sim_engine.rendering.render import BrokerDisk
 from tidegauge.sim_engine.world import Disk
 
 AnyDisk = TypeVar("AnyDisk", BrokerDisk, Disk)

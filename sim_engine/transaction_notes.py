@@ -8,9 +8,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tidegauge.kafka_log.types import TopicPartition
-from tidegauge.sim_engine.clients.transactional_producer import Written
 from tidegauge.sim_engine.coordinators.transaction_metadata import TransactionMetadata, replayed
 from tidegauge.sim_engine.turn import Turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A batch that was acknowledged, and under which epoch."""
+
+    partition: TopicPartition
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    base_sequence: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

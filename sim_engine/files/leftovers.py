@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tidegauge.kafka_log.producer_snapshot import ProducerSnapshotEntry, write_producer_snapshot
+from tidegauge.sim_engine.log.render_log import File, render_segment
 from tidegauge.sim_engine.log.replica_log import LogConfig, ReplicaLog
 from tidegauge.sim_engine.log.segment import Segment
-from tidegauge.sim_engine.rendering.render_log import File, render_segment
 
 
 class Leftover(StrEnum):

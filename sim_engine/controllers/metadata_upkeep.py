@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from tidegauge.sim_engine.files.leftovers import render_left_segment, taken_away
 from tidegauge.sim_engine.log.replica_log import ReplicaLog, append, new_log, with_high_watermark
 from tidegauge.sim_engine.metadata.metadata_log import METADATA_TOPIC
 from tidegauge.sim_engine.metadata.metadata_snapshot import MetadataSnapshot, cut_behind, formatted_with, taken
-from tidegauge.sim_engine.rendering.leftovers import render_left_segment, taken_away
 from tidegauge.sim_engine.settings import Settings
 from tidegauge.sim_engine.world import Disk, Running, WaitingFile
 

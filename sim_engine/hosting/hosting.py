@@ -18,10 +18,8 @@ from tidegauge.sim_engine.coordinators import (
     committed_offsets,
     group_coordinator,
     led_groups,
-    marker_service,
     share_coordinator,
     transaction_coordinator,
-    verification,
 )
 from tidegauge.sim_engine.coordinators.coordinator_effects import NONE, Answer, AskForProducerIds, SendMarkers, Write
 from tidegauge.sim_engine.coordinators.coordinator_messages import (
@@ -38,11 +36,12 @@ from tidegauge.sim_engine.coordinators.coordinator_messages import (
 )
 from tidegauge.sim_engine.coordinators.group_requests import group_step
 from tidegauge.sim_engine.coordinators.group_state import ReplayedMarker, ReplayedRecord
-from tidegauge.sim_engine.coordinators.hosted import HeldMarker, HeldWrite, hosted_by, known_topics, put_hosted
-from tidegauge.sim_engine.coordinators.transaction_notes import note_decided, note_found
+from tidegauge.sim_engine.hosting import marker_service, verification
+from tidegauge.sim_engine.hosting.hosted import HeldMarker, HeldWrite, hosted_by, known_topics, put_hosted
 from tidegauge.sim_engine.log.replica_log import ReplicaLog
 from tidegauge.sim_engine.log.stored_batch import NewRecord, StoredBatch, stored_batch
 from tidegauge.sim_engine.messages import ProduceRequest, ProducerIdsRequest
+from tidegauge.sim_engine.transaction_notes import note_decided, note_found
 from tidegauge.sim_engine.turn import Turn
 
 TICK_MS: Final = 500

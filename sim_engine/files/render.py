@@ -27,11 +27,11 @@ from tidegauge.kafka_log.log_dir import (
 )
 from tidegauge.kafka_log.properties import write_clean_shutdown, write_meta_properties, write_quorum_state
 from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.files.leftovers import LeftSegment, render_left_segment
+from tidegauge.sim_engine.log.render_log import File, render_log
 from tidegauge.sim_engine.log.replica_log import ReplicaLog
 from tidegauge.sim_engine.metadata.metadata_log import METADATA_TOPIC, METADATA_TOPIC_ID
 from tidegauge.sim_engine.metadata.metadata_snapshot import MetadataSnapshot, formatted_with
-from tidegauge.sim_engine.rendering.leftovers import LeftSegment, render_left_segment
-from tidegauge.sim_engine.rendering.render_log import File, render_log
 
 METADATA: Final = TopicPartition(METADATA_TOPIC, 0)
 _LOCK: Final = ".lock"

@@ -15,6 +15,7 @@ from tidegauge.kafka_log.metadata_records import MetadataRecord
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.sim_engine import ledger
 from tidegauge.sim_engine.actions import AlterConfig, ControllerTick, CreateTopic, DeleteTopic, Elect, Reassign
+from tidegauge.sim_engine.controllers.metadata_upkeep import wanted_snapshot
 from tidegauge.sim_engine.dice import uuid_for
 from tidegauge.sim_engine.messages import (
     NONE,
@@ -46,7 +47,6 @@ from tidegauge.sim_engine.metadata.controller import (
     unfence,
 )
 from tidegauge.sim_engine.metadata.metadata_log import record, written
-from tidegauge.sim_engine.metadata.metadata_upkeep import wanted_snapshot
 from tidegauge.sim_engine.metadata.reassignment import completed, reassign
 from tidegauge.sim_engine.network import CONTROLLER, broker_node
 from tidegauge.sim_engine.settings import Generation

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from tidegauge.sim_engine import messages
 from tidegauge.sim_engine.actions import ClientTick, Timer
-from tidegauge.sim_engine.brokers import leader_role
+from tidegauge.sim_engine.brokers import leader_role, metadata_copy
 from tidegauge.sim_engine.clients import group_consumer, share_calls, transactional_client
-from tidegauge.sim_engine.coordinators import coordinator_actions, coordinator_messages, hosting
+from tidegauge.sim_engine.coordinators import coordinator_actions, coordinator_messages
 from tidegauge.sim_engine.faults import transaction_faults
-from tidegauge.sim_engine.metadata import metadata_copy
+from tidegauge.sim_engine.hosting import hosting
 from tidegauge.sim_engine.turn import Turn
 
 ACTIONS: Final[dict[type, Callable[[Turn, Any], None]]] = {

@@ -17,14 +17,7 @@ from tidegauge.sim_engine.brokers import leader_role
 from tidegauge.sim_engine.coordinators import led_groups
 from tidegauge.sim_engine.coordinators.coordinator_effects import NONE, SendMarkers
 from tidegauge.sim_engine.coordinators.coordinator_messages import MarkersRequest, MarkersResponse
-from tidegauge.sim_engine.coordinators.hosted import (
-    HeldMarker,
-    HeldMarkers,
-    SentMarkers,
-    hosted_by,
-    leader_of,
-    put_hosted,
-)
+from tidegauge.sim_engine.hosting.hosted import HeldMarker, HeldMarkers, SentMarkers, hosted_by, leader_of, put_hosted
 from tidegauge.sim_engine.log.stored_batch import StoredBatch, marker_batch
 from tidegauge.sim_engine.network import broker_node
 from tidegauge.sim_engine.turn import Turn

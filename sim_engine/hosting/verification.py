@@ -25,7 +25,7 @@ from tidegauge.sim_engine.coordinators.coordinator_messages import (
     GroupAnswer,
     TransactionAnswer,
 )
-from tidegauge.sim_engine.coordinators.hosted import Verification, hosted_by, leader_of, partition_counts, put_hosted
+from tidegauge.sim_engine.hosting.hosted import Verification, hosted_by, leader_of, partition_counts, put_hosted
 from tidegauge.sim_engine.messages import ProduceRequest, ProduceResponse
 from tidegauge.sim_engine.network import broker_node
 from tidegauge.sim_engine.turn import Turn

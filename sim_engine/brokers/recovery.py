@@ -17,12 +17,12 @@ from tidegauge.kafka_log import batch as layout
 from tidegauge.kafka_log.crc32c import crc32c
 from tidegauge.kafka_log.transaction_index import AbortedTransaction
 from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.files.render import BrokerDisk
 from tidegauge.sim_engine.log.producer_replay import ProducerReplay, without_strays
 from tidegauge.sim_engine.log.producers import Producers
 from tidegauge.sim_engine.log.replica_log import EpochStart, ReplicaLog, epochs_from, new_log, with_epoch
 from tidegauge.sim_engine.log.segment import Segment
 from tidegauge.sim_engine.log.stored_batch import StoredBatch, read_stored
-from tidegauge.sim_engine.rendering.render import BrokerDisk
 from tidegauge.sim_engine.world import Disk
 
 _LEGACY_RECORD_BYTES: Final = 14

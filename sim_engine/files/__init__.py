@@ -1,0 +1,1 @@
+"""A node's directories as files: logs, leftovers, checkpoints."""

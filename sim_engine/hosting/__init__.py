@@ -1,0 +1,1 @@
+"""How brokers host coordinators: requests in, records and markers out."""
