@@ -203,10 +203,11 @@ def test_a_partition_that_we_fail_of_even_unread_takes_its_snapshot_and_no_other
         key = f"alone/{name}"
         works.keep(derivation.SnapshotWork(root="", key=key, cluster="alone", snapshot_id=name, partitions={}))
     fails_for(monkeypatch, derivation, "_facts", lambda work, *_: work.snapshot_id == BROKEN)
-    derive_group = derive._derive_group(works, run.failures)
-    for name in ("one", BROKEN):
-        row = {"audited": f"alone/{name}", "snapshot": f"alone/{name}", "topic": "t", "partition": 0, "path": "p"}
-        assert derive_group(pa.Table.from_pylist([row])).num_rows == 0
+    keys = [f"alone/{name}" for name in ("one", BROKEN)]
+    derived = derive._derive_and_write(works, run.failures, {key: str(tmp_path / key) for key in keys})
+    rows = [{"audited": key, "snapshot": key, "topic": "t", "partition": 0, "path": "p"} for key in keys]
+    (written,) = derived(iter(pa.Table.from_pylist(rows).to_batches()))
+    assert written.num_rows == 0
     assert [(f.snapshot, f.step) for f in run.failures.all()] == [(f"alone/{BROKEN}", "derive")]
 
 
