@@ -2,19 +2,19 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
+def held_back() -> Iterator[Sequence[int]]:
     """A signal waits until the block is done, and is heard then, by whoever heard it before, whatever the block did. In
-    the main thread alone, for no other hears signals.
+    the main thread alone, for no other hears signals. A block that takes long looks whether one waits: it is given them.
 
     Handlers are exchanged, not signals blocked: another thread would take a blocked one, and children inherit a mask.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield ()
         return
     heard: list[int] = []
     found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
@@ -22,7 +22,7 @@ def held_back() -> Iterator[None]:
     for number in waiting:
         signal.signal(number, lambda number, frame: heard.append(number))
     try:
-        yield
+        yield heard
     finally:
         for number, handler in found.items():
             if handler is not None:  # Else it is none of Python's.

@@ -11,7 +11,7 @@ lone `\.` on its line.
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from typing import Any, Final
 
@@ -32,17 +32,23 @@ class CopyStream:
     """What `COPY … FROM STDIN` reads: `read(size)` over the rows of `batches`, each with its run, one in memory at a
     time. `rows` counts them by run.
 
-    psycopg2 turns an exception out of `read` into a Postgres error; the true one waits in `failure`.
+    psycopg2 turns an exception out of `read` into a Postgres error; the true one waits in `failure`. `signals`: those
+    that wait until the COPY is over; one that comes ends it.
     """
 
-    def __init__(self, relation: Relation, batches: Iterable[tuple[str, pa.RecordBatch]]) -> None:
+    def __init__(
+        self, relation: Relation, batches: Iterable[tuple[str, pa.RecordBatch]], signals: Sequence[int] = ()
+    ) -> None:
         self.rows: Counter[str] = Counter()
         self.failure: Exception | None = None
+        self._signals = signals
         self._chunks = self._encoded(relation, batches)
         self._chunk = memoryview(b"")
 
     def read(self, size: int = 65536) -> bytes:
-        """At most `size` bytes; none at the end."""
+        """At most `size` bytes; none at the end. Raises `InterruptedError` once a signal waits."""
+        if self._signals:
+            raise InterruptedError("a signal waits")
         try:
             while not self._chunk:
                 self._chunk = memoryview(next(self._chunks))

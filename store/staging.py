@@ -13,6 +13,7 @@ from psycopg2 import sql
 
 from tidegauge.relations import RELATIONS
 from tidegauge.runs.errors import StoreError
+from tidegauge.runs.signals import held_back
 from tidegauge.runs.store_address import normalised, shown
 from tidegauge.store.connection import connect
 from tidegauge.store.rows import CopyStream
@@ -52,17 +53,20 @@ def stage_together(url: str, relation_name: str, rows: Mapping[str, Rows], *, pa
         cursor.execute(_MARK, (relation_name, part, run_ids))
         new = sorted(run_id for (run_id,) in cursor.fetchall())
         if new:
-            stream = CopyStream(relation, ((run_id, batch) for run_id in new for batch in _batches(rows[run_id])))
             columns = sql.SQL(", ").join(map(sql.Identifier, ("run_id", *relation.column_names)))
             copy = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(
                 sql.Identifier("tidegauge", relation_name), columns
             )
-            try:
-                cursor.copy_expert(copy, stream, size=1 << 16)
-            except psycopg2.Error:
-                if stream.failure is not None:
-                    raise stream.failure from None
-                raise
+            batches = ((run_id, batch) for run_id in new for batch in _batches(rows[run_id]))
+            # What a signal raises within the stream, psycopg2 would tell as an error of the store.
+            with held_back() as signals:
+                stream = CopyStream(relation, batches, signals)
+                try:
+                    cursor.copy_expert(copy, stream, size=1 << 16)
+                except psycopg2.Error:
+                    if stream.failure is not None:
+                        raise stream.failure from None
+                    raise
             cursor.execute(_COUNT, (new, [stream.rows[run_id] for run_id in new], relation_name, part))
         cursor.execute(_COUNTED, (run_ids, relation_name, part))
         return dict(cursor.fetchall())

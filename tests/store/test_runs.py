@@ -80,6 +80,21 @@ def test_nothing_of_a_staged_run_is_visible(url: str, cluster: str) -> None:
     assert rows(url, "SELECT status FROM tidegauge.audit_run WHERE run_id = %s", run_id) == [("failed",)]
 
 
+def test_ctrl_c_in_the_middle_of_a_copy_is_no_error_of_the_store(url: str, cluster: str) -> None:
+    """psycopg2 asks for rows from C, and tells whatever is raised there as an error of Postgres."""
+    run_id = opened(url, key(cluster))
+    whole = table("replicas", {"cluster": cluster, "broker_id": 1})
+
+    def interrupted() -> Iterator[pa.RecordBatch]:
+        signal.raise_signal(signal.SIGINT)
+        yield from whole.to_batches()
+
+    with pytest.raises(KeyboardInterrupt):
+        store.stage(url, run_id, "replicas", interrupted())
+    assert rows(url, "SELECT relation FROM tidegauge.staged_part WHERE run_id = %s", run_id) == []
+    assert store.stage(url, run_id, "replicas", whole) == 1
+
+
 def test_a_failure_in_the_middle_of_publishing_leaves_nothing(url: str, cluster: str) -> None:
     run_id = opened(url, key(cluster))
     with pytest.raises(StoreError, match="violates check constraint"):
