@@ -274,9 +274,7 @@ def _rows(connection: Any, query: str, run_ids: Sequence[str]) -> Iterator[Mappi
     """The rows of one query, by column. `:run_ids` is the queries' only parameter; psycopg2 minds every other %."""
     with connection.cursor() as cursor:
         cursor.execute(query.replace("%", "%%").replace(":run_ids", "%(run_ids)s"), {"run_ids": list(run_ids)})
-        names = [column.name for column in cursor.description]
-        for values in cursor:
-            yield dict(zip(names, values, strict=True))
+        yield from store.by_column(cursor)
 
 
 def _report(snapshot: AuditedSnapshot, run: Run, run_id: str, judged: Judged) -> dict[str, Any]:

@@ -167,7 +167,7 @@ def from_store(breach_id: str, url: str) -> Explained:
 
         def rows(query: str, *values: object) -> Sequence[Row]:
             cursor.execute(query, values)
-            return by_column(cursor)
+            return list(by_column(cursor))
 
         found = rows(_BREACH, breach_id)
         if not found:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 @contextmanager
 def held_back() -> Iterator[Sequence[int]]:
     """A signal waits until the block is done, and is heard then, by whoever heard it before, whatever the block did. In
-    the main thread alone, for no other hears signals. A block that takes long sees in what it is given whether one waits.
+    the main thread alone, for no other hears signals. A long block sees in what it is given whether one waits.
 
     Handlers are exchanged, not signals blocked: another thread would take a blocked one, and children inherit a mask.
     """

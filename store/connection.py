@@ -53,10 +53,11 @@ def connect(url: URL | str, doing: str) -> Iterator[Any]:
             connection.close()
 
 
-def by_column(cursor: Any) -> list[NamedValues]:
+def by_column(cursor: Any) -> Iterator[NamedValues]:
     """What a query found, a row by its columns' names."""
     names = [column.name for column in cursor.description]
-    return [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
+    for values in cursor:
+        yield dict(zip(names, values, strict=True))
 
 
 def open_connection(url: URL) -> Any:

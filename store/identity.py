@@ -210,4 +210,4 @@ def shared_names(url: str, clusters: Iterable[str]) -> Mapping[str, tuple[str, .
 def _rows(url: str, query: str) -> list[NamedValues]:
     with connect(url, "tell which clusters are known") as connection, connection.cursor() as cursor:
         cursor.execute(query)
-        return by_column(cursor)
+        return list(by_column(cursor))

@@ -55,8 +55,7 @@ def _report(url: str, run_id: str, facts: Derived, without: frozenset[str]) -> s
 
         def asked(query: str) -> list[Mapping[str, Any]]:
             cursor.execute(query.replace("%", "%%").replace(":run_ids", "%(run_ids)s"), {"run_ids": [run_id]})
-            names = [column.name for column in cursor.description]
-            return [dict(zip(names, values, strict=True)) for values in cursor]
+            return list(store.by_column(cursor))
 
         for relation, members in by_relation(CATALOGUE.values()).items():
             found = results(members, next(iter(asked(count_query(relation, members))), None))

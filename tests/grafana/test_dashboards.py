@@ -64,8 +64,7 @@ def reader(url: str, worker_id: str) -> Iterator[Any]:
 
 def rows(cursor: Any, sql: str) -> list[dict[str, Any]]:
     cursor.execute(sql.replace("%", "%%"))
-    names = [column.name for column in cursor.description]
-    return [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
+    return list(store.by_column(cursor))
 
 
 def test_the_folder_holds_what_the_generator_makes() -> None:

@@ -6,8 +6,7 @@ import click
 
 from tidegauge import settings
 from tidegauge.endings import progress, told
-
-_FILE = click.Path(readable=False, path_type=Path)
+from tidegauge.parameters import PATH
 
 
 def _config(path: Path | None) -> Path:
@@ -23,7 +22,7 @@ def alerts() -> None:
 
 
 @alerts.command("send")
-@click.option("--config", type=_FILE, help="The alerts file. Default: TIDEGAUGE_ALERTS.")
+@click.option("--config", type=PATH, help="The alerts file. Default: TIDEGAUGE_ALERTS.")
 @click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL, else the embedded one.")
 @click.option("--dry-run", is_flag=True, help="Print what would be sent, and send nothing.")
 @told
@@ -40,7 +39,7 @@ def send_command(config: Path | None, store: str | None, dry_run: bool) -> None:
 
 
 @alerts.command("test")
-@click.option("--config", type=_FILE, help="The alerts file. Default: TIDEGAUGE_ALERTS.")
+@click.option("--config", type=PATH, help="The alerts file. Default: TIDEGAUGE_ALERTS.")
 @click.option("--channel", "channels", multiple=True, help="Only this one; repeatable.")
 @told
 def test_command(config: Path | None, channels: tuple[str, ...]) -> None:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tidegauge.endings import EXIT_NOTHING_NEW, progress, told
+from tidegauge.parameters import PATH
 
 if TYPE_CHECKING:
     from tidegauge.audit.latest import When
 
-_DIRECTORY = click.Path(readable=False, path_type=Path)
 _FAIL_ON = click.Choice(["critical", "warning", "info", "never"])
 VERIFY_KEY: Final = click.option(
     "--verify-key",
-    type=_DIRECTORY,
+    type=PATH,
     metavar="FILE",
     help="Take only what is signed by one of these public keys (PEM), and read every file against its digest first. "
     "Default: TIDEGAUGE_VERIFY_KEY.",
@@ -75,7 +75,7 @@ def _when(chosen: dict[str, Any]) -> "When":
 @click.command("audit")
 @click.argument("directories", metavar="SNAPSHOT...", nargs=-1, required=True)
 @_snapshot_options
-@click.option("--out", required=True, type=_DIRECTORY, help="Where report.json, facts/ and data_docs/ go.")
+@click.option("--out", required=True, type=PATH, help="Where report.json, facts/ and data_docs/ go.")
 @click.option(
     "--fail-on", type=_FAIL_ON, default="critical", show_default=True, help="Exit 1 at or above this severity."
 )
@@ -148,7 +148,7 @@ def audit_command(
 @click.command("job")
 @click.argument("step", type=click.Choice(["snapshot", "index", "derive", "evaluate", "publish"]))
 @click.argument("directories", metavar="[SNAPSHOT]...", nargs=-1)
-@click.option("--run", "run_dir", required=True, type=_DIRECTORY, help="The run directory that the steps share.")
+@click.option("--run", "run_dir", required=True, type=PATH, help="The run directory that the steps share.")
 @click.option(
     "--fail-on", type=_FAIL_ON, default="critical", show_default=True, help="Kept with the run (step snapshot)."
 )

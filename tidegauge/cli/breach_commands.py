@@ -6,14 +6,13 @@ from pathlib import Path
 import click
 
 from tidegauge.endings import progress, told
+from tidegauge.parameters import PATH
 from tidegauge.terminal import plain
-
-_DIRECTORY = click.Path(readable=False, path_type=Path)
 
 
 @click.command("explain")
 @click.argument("breach_id")
-@click.option("--report", "report_dir", type=_DIRECTORY, help="The audit's --out directory.")
+@click.option("--report", "report_dir", type=PATH, help="The audit's --out directory.")
 @click.option("--store", help="Postgres URL. Default, without --report: TIDEGAUGE_STORE_URL, else the embedded one.")
 @told
 def explain_command(breach_id: str, report_dir: Path | None, store: str | None) -> None:
@@ -47,7 +46,7 @@ def explain_command(breach_id: str, report_dir: Path | None, store: str | None) 
 @click.option(
     "--broker", type=click.IntRange(min=0), help="Whose copy. Default: the one that holds what the leader lacks."
 )
-@click.option("--out", required=True, type=_DIRECTORY, help="A new directory for records.jsonl and the batches.")
+@click.option("--out", required=True, type=PATH, help="A new directory for records.jsonl and the batches.")
 @told
 def salvage_command(
     directory: str, topic: str, partition: int, start: int | None, end: int | None, broker: int | None, out: Path

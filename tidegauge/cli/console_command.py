@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 
 from tidegauge.endings import progress, told
+from tidegauge.parameters import PATH
 from tidegauge.runs.errors import StoreError
 
-_DIRECTORY = click.Path(readable=False, path_type=Path)
 _PORT = click.IntRange(0, 65535)
 
 
@@ -15,7 +15,7 @@ _PORT = click.IntRange(0, 65535)
 @click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL, else the embedded one.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at; it asks for no password.")
 @click.option("--port", type=_PORT, default=8137, show_default=True, help="Port to listen at; 0 takes a free one.")
-@click.option("--docs", multiple=True, type=_DIRECTORY, help="Where audits leave results; repeatable. [default: runs]")
+@click.option("--docs", multiple=True, type=PATH, help="Where audits leave results; repeatable. [default: runs]")
 @click.option("--root-path", default="", help="Path below which a proxy serves the console.")
 @told
 def console_command(store: str | None, host: str, port: int, docs: tuple[Path, ...], root_path: str) -> None:

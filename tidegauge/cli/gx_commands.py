@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from tidegauge.endings import told
+from tidegauge.parameters import PATH
 from tidegauge.terminal import plain
 
 
@@ -14,7 +15,7 @@ def gx_group() -> None:
 
 
 @gx_group.command("export")
-@click.argument("directory", metavar="DIR", type=click.Path(readable=False, path_type=Path))
+@click.argument("directory", metavar="DIR", type=PATH)
 @click.option(
     "--cluster", "clusters", multiple=True, metavar="NAME", help="Judge this cluster; repeatable. Default: every one."
 )

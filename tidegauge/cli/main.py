@@ -31,6 +31,7 @@ from tidegauge.dev.command import dev_group
 from tidegauge.endings import EXIT_BREACHES, EXIT_ENVIRONMENT, EXIT_OUR_FAULT, EXIT_UNUSABLE, ends_by_signal
 from tidegauge.endings import progress as _progress
 from tidegauge.endings import told as _told
+from tidegauge.parameters import PATH
 from tidegauge.scoring.command import score_command
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.manifest import Consistency, Mode
@@ -39,7 +40,6 @@ from tidegauge.terminal import plain
 
 __all__ = ["EXIT_BREACHES", "EXIT_ENVIRONMENT", "EXIT_OUR_FAULT", "EXIT_UNUSABLE", "main", "run"]
 
-_DIRECTORY = click.Path(readable=False, path_type=Path)
 # Those of tidegauge.sim_engine.explore.rules.Model, which takes a second to import.
 _MODELS = ("TruncateToHighWatermark", "Kip101", "Kip279", "Kip320FirstTry", "Kip320", "KafkaTruncateToHighWatermark")
 
@@ -182,11 +182,9 @@ class _bar:  # noqa: N801 - reads as a verb where it is used
     help="full: every byte; headers: batch headers, Kafka's own topics and small files, no record of a user's topic.",
 )
 @click.option("--hash-topics", is_flag=True, help="Replace names of user topics by a keyed hash (mode headers).")
-@click.option(
-    "--hash-key", type=_DIRECTORY, metavar="FILE", help="The hash's key; by default a random one that is not kept."
-)
+@click.option("--hash-key", type=PATH, metavar="FILE", help="The hash's key; by default a random one that is not kept.")
 @click.option("--bootstrap", metavar="HOST:PORT", help="Ask the running cluster too, and keep its answers.")
-@click.option("--client-config", type=_DIRECTORY, metavar="FILE", help="A client's properties, to reach the cluster.")
+@click.option("--client-config", type=PATH, metavar="FILE", help="A client's properties, to reach the cluster.")
 @click.option("--max-mb-per-s", type=click.FloatRange(min=0, min_open=True), help="Read at most so many MB a second.")
 @click.option(
     "--previous",
@@ -203,7 +201,7 @@ class _bar:  # noqa: N801 - reads as a verb where it is used
 )
 @click.option(
     "--sign",
-    type=_DIRECTORY,
+    type=PATH,
     metavar="FILE",
     help="Sign the snapshot or share with this private key (PEM, Ed25519).",
 )
@@ -229,7 +227,7 @@ def capture_command(as_json: bool, **options: Any) -> None:
 @click.option("--max-leader-epoch", type=int, default=1, show_default=True, help="The last leader epoch, from 0.")
 @click.option("--max-states", type=click.IntRange(min=1), help="Stop when this many distinct states are known.")
 @click.option(
-    "--out", type=_DIRECTORY, help="A new directory: the disks of the state that lost a record, and its TRUTH.json."
+    "--out", type=PATH, help="A new directory: the disks of the state that lost a record, and its TRUTH.json."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on standard output.")
 @_told
@@ -256,7 +254,7 @@ def explore_command(model: str, max_states: int | None, out: Path | None, as_jso
 @click.option("--seed", type=click.IntRange(min=0), help="Decides what chance decides; a scenario's is 1 by default.")
 @click.option("--faults", metavar="KIND,KIND|none|all", help="What may befall a random world.  [default: none]")
 @click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="How long a random world lives.")
-@click.option("--out", type=_DIRECTORY, help="A new directory: one snapshot with its TRUTH.json per moment.")
+@click.option("--out", type=PATH, help="A new directory: one snapshot with its TRUTH.json per moment.")
 @click.option("--json", "as_json", is_flag=True, help="Print what happened and the expected findings as JSON.")
 @_told
 def simulate_command(

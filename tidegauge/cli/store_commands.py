@@ -6,11 +6,10 @@ from pathlib import Path
 import click
 
 from tidegauge.endings import told
+from tidegauge.parameters import FILE, PATH
 from tidegauge.terminal import plain
 
 # What we may not read is told by whoever reads it.
-_DIRECTORY = click.Path(readable=False, path_type=Path)
-_FILE = click.Path(readable=False, path_type=Path, dir_okay=False)
 
 
 @click.group("store")
@@ -42,7 +41,7 @@ def migrate_command(store: str | None, roles: bool) -> None:
 @click.option(
     "--runs",
     "runs_root",
-    type=_DIRECTORY,
+    type=PATH,
     help="Run directories. Default: TIDEGAUGE_HOME/runs.",
 )
 @click.option("--snapshots", is_flag=True, help="Remove snapshots under TIDEGAUGE_SNAPSHOTS too, but for the newest.")
@@ -182,7 +181,7 @@ def settle_command(
 
 
 @store_group.command("dump")
-@click.argument("file", type=_FILE)
+@click.argument("file", type=FILE)
 @click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL, else the embedded one.")
 @told
 def dump_command(file: Path, store: str | None) -> None:
@@ -197,7 +196,7 @@ def dump_command(file: Path, store: str | None) -> None:
 
 
 @store_group.command("restore")
-@click.argument("file", type=_FILE)
+@click.argument("file", type=FILE)
 @click.option("--store", help="Postgres URL of a database that holds no store. Default: TIDEGAUGE_STORE_URL.")
 @told
 def restore_command(file: Path, store: str | None) -> None:

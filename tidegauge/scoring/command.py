@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from tidegauge.endings import EXIT_BREACHES, progress, told
+from tidegauge.parameters import PATH
 from tidegauge.terminal import plain
 
 if TYPE_CHECKING:
     from tidegauge.scoring.run import Batch
     from tidegauge.scoring.score import Score
 
-_DIRECTORY: Final = click.Path(readable=False, path_type=Path)
 _FAILURES_TOLD: Final = 20
 
 
@@ -53,9 +53,7 @@ class _Seeds(click.ParamType[range]):
 )
 @click.option("--scenarios", is_flag=True, help="Every scenario too.")
 @click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="Virtual time of each world.")
-@click.option(
-    "--out", required=True, type=_DIRECTORY, help="A new directory: score.json, score.md, worlds that failed."
-)
+@click.option("--out", required=True, type=PATH, help="A new directory: score.json, score.md, worlds that failed.")
 @click.option(
     "--store",
     help="Where the score goes; 'none' publishes nothing. Default: TIDEGAUGE_STORE_URL, else the embedded one.",

@@ -38,8 +38,7 @@ def report(url: str, golden) -> store.Report:
 
         def rows(table: str) -> list[dict[str, Any]]:
             cursor.execute(f"SELECT * FROM tidegauge.{table} WHERE run_id = %s", (run_id,))
-            names = [column.name for column in cursor.description]
-            return [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
+            return list(store.by_column(cursor))
 
         return store.Report(
             finished_at=NOW, invariants=rows("invariant_result"), breaches=rows("finding"), losses=[], coverage={}
