@@ -61,7 +61,7 @@ class EarlierWork:
 
     root: str
     pairing: Pairing
-    partitions: Mapping[tuple[str, int], PartitionWork]
+    partitions: Mapping[PartitionKey, PartitionWork]
     metadata_known: bool
     """It has a metadata log."""
 
@@ -75,8 +75,8 @@ class SnapshotWork:
     """The snapshot's among those audited together."""
     cluster: str
     snapshot_id: str
-    partitions: Mapping[tuple[str, int], PartitionWork]
-    gone: Mapping[tuple[str, int], PartitionContext] = field(default_factory=dict)
+    partitions: Mapping[PartitionKey, PartitionWork]
+    gone: Mapping[PartitionKey, PartitionContext] = field(default_factory=dict)
     earlier: EarlierWork | None = None
 
     def table(self, relation: str, rows: Iterable[Row]) -> pa.Table:
@@ -175,7 +175,7 @@ def snapshot_work(snapshot: AuditedSnapshot, context: SnapshotContext, earlier: 
     )
 
 
-def _partitions(context: SnapshotContext) -> Mapping[tuple[str, int], PartitionWork]:
+def _partitions(context: SnapshotContext) -> Mapping[PartitionKey, PartitionWork]:
     return {
         key: PartitionWork(
             context=context.partitions[key],
@@ -186,7 +186,7 @@ def _partitions(context: SnapshotContext) -> Mapping[tuple[str, int], PartitionW
     }
 
 
-def _stored_of(context: SnapshotContext, key: tuple[str, int]) -> Stored | None:
+def _stored_of(context: SnapshotContext, key: PartitionKey) -> Stored | None:
     known = context.partitions[key].upkeep
     if context.stored is None or known is None:
         return None
@@ -237,7 +237,7 @@ def _topic_names(context: SnapshotContext) -> dict[str, str]:
 
 
 def partition_facts(
-    work: SnapshotWork, key: tuple[str, int], own: IndexRows, earlier: IndexRows, failures: Failures | None
+    work: SnapshotWork, key: PartitionKey, own: IndexRows, earlier: IndexRows, failures: Failures | None
 ) -> Rows:
     """The facts of one partition; where it makes us fail, those that are left when none of its segments was read.
 
@@ -256,7 +256,7 @@ def _unread(rows: IndexRows, reason: str) -> IndexRows:
     return {path: {**row, "error": reason} for path, row in rows.items()}
 
 
-def _facts(work: SnapshotWork, key: tuple[str, int], own: IndexRows, earlier: IndexRows) -> Rows:
+def _facts(work: SnapshotWork, key: PartitionKey, own: IndexRows, earlier: IndexRows) -> Rows:
     if key in work.partitions:
         return derive_partition(work, work.partitions[key], own, earlier)
     if key in work.gone:
@@ -285,7 +285,7 @@ def _remote_objects(root: Location, partition: PartitionWork) -> RemoteObjects |
     return remote_objects(root, partition.context.upkeep.remote, partition.stored)
 
 
-def derive_gone(work: SnapshotWork, key: tuple[str, int], earlier_rows: IndexRows) -> Rows:
+def derive_gone(work: SnapshotWork, key: PartitionKey, earlier_rows: IndexRows) -> Rows:
     """What can be told of a partition that only the earlier snapshot has."""
     assert work.earlier is not None, "nothing is gone without an earlier snapshot"
     return gone_rows(work.gone[key], _earlier(work.earlier, work.gone[key], earlier_rows))

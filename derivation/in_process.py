@@ -13,8 +13,9 @@ import pyarrow.dataset as ds
 
 from tidegauge.derivation.derive import derive, prepare
 from tidegauge.derivation.gathering.gather import SnapshotContext
-from tidegauge.derivation.index import INDEX_SCHEMA, index_rows
+from tidegauge.derivation.index import index_rows
 from tidegauge.derivation.plan import segment_tasks
+from tidegauge.derivation.segment_tasks import INDEX_SCHEMA
 from tidegauge.facts.rows import PartitionKey, Row
 from tidegauge.runs.failures import Failures
 from tidegauge.runs.run import AuditedSnapshot, Run

@@ -5,108 +5,37 @@ that says so; nothing is skipped silently; where the whole snapshot is not to be
 read in one pass with bounded memory, but for Kafka's internal topics, whose records are decoded on the way.
 """
 
-import heapq
 import json
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 
+from tidegauge.derivation.files.segment_files import SegmentFile
+from tidegauge.derivation.segment_tasks import INDEX_SCHEMA, SegmentTask
+from tidegauge.facts.coordinators.tables import latest_records
+from tidegauge.facts.replicas.derived_files import SegmentIndexCheck
+from tidegauge.facts.replicas.replica import CHAIN_DAMAGE
+from tidegauge.facts.segments.fold import SummaryFold
+from tidegauge.facts.segments.record_check import RecordChecker
+from tidegauge.facts.segments.summary_codec import encode_summary
+from tidegauge.kafka_log.allowance import of_internal_topic
+from tidegauge.kafka_log.corruption import Corruption, damage_values
+from tidegauge.kafka_log.indexes import parse_offset_index, parse_time_index
+from tidegauge.kafka_log.scan import ScanBlock
 from tidegauge.runs import own_pickles
 from tidegauge.runs.failures import Failures
 from tidegauge.runs.mounts import must_see
 from tidegauge.snapshots.holes import read_written
 from tidegauge.snapshots.location import Location, location, open_bytes
 
-if TYPE_CHECKING:
-    from tidegauge.facts.replicas.derived_files import SegmentIndexCheck
-    from tidegauge.kafka_log.corruption import Corruption
-    from tidegauge.kafka_log.scan import ScanBlock
-
-TARGET_PARTITION_BYTES: Final = 128 << 20
-"""Bytes that one Spark task reads, about."""
-
-INDEX_SCHEMA: Final = pa.schema(
-    [
-        ("snapshot", pa.string()),
-        ("broker_id", pa.int32()),
-        ("directory", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("path", pa.string()),
-        ("stored_path", pa.string()),
-        ("base_offset", pa.int64()),
-        ("size_bytes", pa.int64()),
-        ("valid_bytes", pa.int64()),
-        ("valid_end_offset", pa.int64()),
-        ("bytes_read", pa.int64()),
-        ("max_timestamp_ms", pa.int64()),
-        ("range_offsets", pa.list_(pa.int64())),
-        ("summaries", pa.list_(pa.binary())),
-        ("corruptions", pa.string()),
-        ("indexes", pa.string()),
-        ("records", pa.string()),
-        ("index_spacing", pa.string()),
-        ("coordinator_records", pa.binary()),
-        ("error", pa.string()),
-    ]
-)
-"""One row a segment. `snapshot` is the key among those audited together; `error` says why it could not be read.
-
-`path` is the log's and `stored_path` that of the file at hand, which is another one for a headers file. Sizes are the
-log's; `bytes_read` tells how much of the log is accounted for. `records` is null where there are none at hand.
-"""
-
 _LOG: Final = logging.getLogger(__name__)
 _LARGEST_ENTRY: Final = 12
 """Bytes of an entry of .timeindex, which are more than one of .index has."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentTask:
-    """One segment to read. Paths are below `root`; `cuts` are the producer snapshots' offsets inside it.
-
-    `path` and `size_bytes` are the log's; what is at hand is `stored_path` with its `stored_bytes`. `indexes_open`: the
-    broker was still appending to the indexes, and `clean_shutdown`: until it was stopped cleanly.
-    """
-
-    snapshot: str
-    root: str
-    broker_id: int
-    directory: str
-    topic: str
-    partition: int
-    path: str
-    stored_path: str
-    base_offset: int
-    size_bytes: int
-    stored_bytes: int
-    index_path: str | None
-    time_index_path: str | None
-    cuts: tuple[int, ...]
-    indexes_open: bool
-    clean_shutdown: bool
-    ignore_sequences: bool
-    with_records: bool
-
-
-def by_bytes(tasks: Iterable[SegmentTask], *, at_least: int) -> list[list[SegmentTask]]:
-    """Tasks in groups of about equal bytes: the largest first, each to the lightest group."""
-    ordered = sorted(tasks, key=lambda t: (-t.stored_bytes, t.snapshot, t.path))
-    total = sum(t.stored_bytes for t in ordered)
-    count = max(1, min(len(ordered), max(at_least, -(-total // TARGET_PARTITION_BYTES))))
-    groups: list[list[SegmentTask]] = [[] for _ in range(count)]
-    by_weight = [(0, at) for at in range(count)]
-    for task in ordered:
-        weight, lightest = by_weight[0]
-        groups[lightest].append(task)
-        # An empty segment costs about as much as a few pages: opening it and its indexes.
-        heapq.heapreplace(by_weight, (weight + task.stored_bytes + 65536, lightest))
-    return groups
 
 
 def index_rows(tasks: Iterable[SegmentTask], *, failures: Failures | None = None) -> Iterator[pa.RecordBatch]:
@@ -148,11 +77,6 @@ def _identity(task: SegmentTask) -> dict[str, Any]:
 
 
 def _index_segment(task: SegmentTask) -> dict[str, Any]:
-    # Imported where the bytes are: the planner that lists partitions needs neither numba nor the kernels.
-    from tidegauge.derivation.files.segment_files import SegmentFile
-    from tidegauge.facts.segments.record_check import RecordChecker
-    from tidegauge.kafka_log.corruption import damage_values
-
     root = location(task.root)
     check, preallocated = _index_check(root, task)
     records = RecordChecker(log_size_bytes=task.size_bytes)
@@ -194,8 +118,6 @@ class _Folds:
     """A segment's blocks into summaries, a summary from each of a task's cuts to the next."""
 
     def __init__(self, task: SegmentTask) -> None:
-        from tidegauge.facts.segments.fold import SummaryFold
-
         self._new_fold = partial(SummaryFold, ignore_sequences=task.ignore_sequences)
         self._fold = self._new_fold()
         self._cuts = sorted(c for c in task.cuts if c > task.base_offset)
@@ -207,10 +129,8 @@ class _Folds:
         self.valid_end_offset: int | None = None
         self.max_timestamp_ms: int | None = None
 
-    def add(self, block: "ScanBlock") -> None:
+    def add(self, block: ScanBlock) -> None:
         """The next block of the file."""
-        from tidegauge.facts.replicas.replica import CHAIN_DAMAGE
-
         self.corruptions.extend(block.corruptions)
         if self.break_position is None:
             self.break_position = next((c.position for c in block.corruptions if c.kind in CHAIN_DAMAGE), None)
@@ -232,16 +152,11 @@ class _Folds:
 
     def finish(self) -> None:
         """Puts the summary under way to the others."""
-        from tidegauge.facts.segments.summary_codec import encode_summary
-
         self.summaries.append(encode_summary(self._fold.summary()))
 
 
-def _index_check(root: Location, task: SegmentTask) -> tuple["SegmentIndexCheck", bool]:
+def _index_check(root: Location, task: SegmentTask) -> tuple[SegmentIndexCheck, bool]:
     """What the segment's indexes are held against its batches by, and whether they are preallocated."""
-    from tidegauge.facts.replicas.derived_files import SegmentIndexCheck
-    from tidegauge.kafka_log.indexes import parse_offset_index, parse_time_index
-
     paths = (task.index_path, task.time_index_path)
     found = [_index_bytes(root, path, may_have_room=task.indexes_open) for path in paths]
     preallocated = _preallocated(task, found)
@@ -291,10 +206,6 @@ def _index_bytes(root: Location, path: str | None, *, may_have_room: bool) -> tu
 
 def _coordinator_records(task: SegmentTask) -> bytes:
     """Newest value per key in this segment of a coordinator's topic, pickled values of our own types."""
-    from tidegauge.derivation.files.segment_files import SegmentFile
-    from tidegauge.facts.coordinators.tables import latest_records
-    from tidegauge.kafka_log.allowance import of_internal_topic
-
     with open_bytes(location(task.root) / task.stored_path) as file:
         allowance = of_internal_topic()
         batches = SegmentFile(task.stored_path, file, task.stored_bytes).records(allowance)

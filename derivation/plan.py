@@ -8,7 +8,7 @@ restricted audit leaves out user topics' partitions that it was not asked for.
 from collections.abc import Iterator
 from typing import Final
 
-from tidegauge.derivation.index import SegmentTask
+from tidegauge.derivation.segment_tasks import SegmentTask
 from tidegauge.kafka_log.internal_topics import (
     CONSUMER_OFFSETS,
     REMOTE_LOG_METADATA,

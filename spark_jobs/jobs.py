@@ -7,8 +7,8 @@ snapshot of the run goes one of two ways, by its segments or whole, and nobody a
 import shutil
 from typing import TYPE_CHECKING
 
-from tidegauge.derivation.index import SegmentTask
 from tidegauge.derivation.plan import reads, tasks_of
+from tidegauge.derivation.segment_tasks import SegmentTask
 from tidegauge.runs import report_file
 from tidegauge.runs.run import Run
 from tidegauge.runs.survivors import going_on, surviving

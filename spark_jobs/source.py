@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from tidegauge.derivation.index import INDEX_SCHEMA, SegmentTask, by_bytes, index_rows
+from tidegauge.derivation.segment_tasks import INDEX_SCHEMA, SegmentTask, by_bytes
 from tidegauge.runs.failures import Failures
 from tidegauge.snapshots.whole_files import write_whole
 
@@ -54,6 +54,8 @@ class SegmentReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The partition's summaries."""
+        from tidegauge.derivation.index import index_rows
+
         assert isinstance(partition, SegmentPartition)
         yield from index_rows(partition.tasks, failures=self._failures)
 

@@ -15,8 +15,9 @@ from tidegauge.facts.coordinators.fencing import partition_epochs
 from tidegauge.facts.metadata.history import record_place
 from tidegauge.facts.metadata.partition_change import PartitionChange
 from tidegauge.facts.partitions.answer_rows import partition_answer_rows
+from tidegauge.facts.partitions.epoch_span_rows import epoch_span_rows
 from tidegauge.facts.partitions.file_rows import index_file_rows, segment_rows
-from tidegauge.facts.partitions.replica_rows import divergence_row, epoch_span_rows, replica_row
+from tidegauge.facts.partitions.replica_rows import divergence_row, replica_row
 from tidegauge.facts.partitions.share_rows import share_rows
 from tidegauge.facts.replicas.comparison import ReadBatches
 from tidegauge.facts.replicas.readers import course_columns, epoch_columns, reading_columns
@@ -118,18 +119,7 @@ def _log_rows(present: ReplicaSet, read: ReadBatches) -> Rows:
             )
             for f in facts
         ],
-        "epoch_spans": [
-            r
-            for f in live
-            for r in epoch_span_rows(
-                context,
-                f,
-                reference,
-                live,
-                divergence_offset=present.shared_end.get(f.broker_id),
-                compacted=compacted,
-            )
-        ],
+        "epoch_spans": list(epoch_span_rows(present, compacted=compacted)),
         "divergences": [
             divergence_row(context, d, present.commitments[d.follower.broker_id])
             | expansion_columns(context, d)

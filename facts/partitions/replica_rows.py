@@ -1,15 +1,12 @@
-"""Rows about replicas: `replicas`, `epoch_spans` and `divergences`.
+"""Rows about replicas: `replicas` and `divergences`.
 
 In: `PartitionContext`, `ReplicaFacts`, `Divergence`. Out: dictionaries column -> value, as `relations` names them.
 The rule that must hold: nothing is computed here that a fact does not already say; this is the last step before a
 table.
 """
 
-from collections.abc import Mapping, Sequence
-
 from tidegauge.facts.context import PartitionContext
 from tidegauge.facts.producers.replay import ProducerReplay
-from tidegauge.facts.replicas.cleaning_doubt import policy_history_known
 from tidegauge.facts.replicas.commitment import Commitment
 from tidegauge.facts.replicas.divergence import Divergence
 from tidegauge.facts.replicas.replica import ReplicaFacts
@@ -19,11 +16,7 @@ from tidegauge.facts.replicas.replica_set import is_of_this_topic, may_be_an_ear
 from tidegauge.facts.replicas.succession import elections_known, of_an_earlier_moment
 from tidegauge.facts.rows import Row, json_list, known
 from tidegauge.facts.transactions.producer_rows import live_producer_columns
-from tidegauge.kafka_log.checkpoints import EpochEntry, LeaderEpochCheckpoint
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
-
-_Span = tuple[int, int, int]
-"""Of an epoch in a log: first offset, end offset, batches."""
 
 
 def replica_row(
@@ -125,141 +118,9 @@ def _open_first(replay: ProducerReplay) -> int | None:
     return min((t.first_offset for t in replay.open_transactions), default=None)
 
 
-def epoch_span_rows(
-    context: PartitionContext,
-    replica: ReplicaFacts,
-    reference: ReplicaFacts | None,
-    live: Sequence[ReplicaFacts],
-    *,
-    divergence_offset: int | None,
-    compacted: bool,
-) -> list[Row]:
-    """Rows of `epoch_spans`: every epoch that the batches or the checkpoint of a replica know."""
-    by_batches = _spans(replica)
-    entries, later = _entries(replica.given.epoch_checkpoint), _entries(replica.given.later_epoch_checkpoint)
-    by_checkpoint = {e.leader_epoch: e.start_offset for e in reversed(entries)}
-    by_later_checkpoint = {e.leader_epoch: e.start_offset for e in reversed(later)}
-    epochs = sorted(by_batches.keys() | by_checkpoint.keys())
-    other = reference if reference is not None and reference is not replica else None
-    other_spans = _spans(other) if other is not None else {}
-    by_broker = {f.broker_id: f for f in live}
-    first_entry = entries[0].leader_epoch if entries else (epochs[0] if epochs else None)
-    ours = _of_this_topic(context, replica)
-    # An epoch is led by one broker or by none: each record that names a leader, or none, begins one.
-    leaderless = {c.leader_epoch for c in context.history.changes if c.leader_id is None and not c.after_damage}
-    of_all = {
-        "divergence_offset": divergence_offset,
-        "ever_compacted": compacted,
-        "max_metadata_leader_epoch": context.assignment.leader_epoch if ours else None,
-        **_span_columns(context, replica),
-    }
-    return [
-        {
-            **of_replica(replica),
-            **of_all,
-            "leader_epoch": epoch,
-            "start_offset": by_batches[epoch][0] if epoch in by_batches else None,
-            "end_offset": _next_start(by_batches, epoch, replica.log_end_offset),
-            "last_batch_end_offset": by_batches[epoch][1] if epoch in by_batches else None,
-            "batch_count": by_batches[epoch][2] if epoch in by_batches else 0,
-            "checkpoint_start_offset": by_checkpoint.get(epoch),
-            "later_checkpoint_start_offset": by_later_checkpoint.get(epoch),
-            "is_first_entry": epoch == first_entry,
-            "is_last_entry": bool(entries) and epoch == entries[-1].leader_epoch,
-            "election_known": epoch in context.history.epoch_leaders or (ours and epoch in leaderless),
-            **_reference_columns(other, other_spans, epoch),
-            **_writer_columns(context, by_broker, epoch),
-        }
-        for epoch in epochs
-    ]
-
-
-def _span_columns(context: PartitionContext, replica: ReplicaFacts) -> Row:
-    """What the rows of all epochs of a replica say alike."""
-    entries, later = _entries(replica.given.epoch_checkpoint), _entries(replica.given.later_epoch_checkpoint)
-    return {
-        "log_start_offset": replica.log_start_offset,
-        "log_end_offset": replica.log_end_offset,
-        "high_watermark": replica.checkpointed.high_watermark,
-        "first_batch_offset": replica.summary.begins_at,
-        "metadata_log_captured": context.metadata.captured,
-        "metadata_damaged": context.metadata.damaged,
-        "epoch_checkpoint_missing": replica.given.epoch_checkpoint is None,
-        "epoch_checkpoints_copied": replica.copied.epoch_checkpoints,
-        "epoch_checkpoint_read_again": replica.given.later_epoch_checkpoint is not None,
-        "checkpoint_first_start_offset": entries[0].start_offset if entries else None,
-        "checkpoint_last_leader_epoch": entries[-1].leader_epoch if entries else None,
-        "later_checkpoint_last_leader_epoch": later[-1].leader_epoch if later else None,
-        "checkpoint_older_than_log": replica.moment.checkpoint_older_than_log,
-        "log_starts_copied": replica.copied.log_starts,
-        "policy_history_known": policy_history_known(context),
-        "remote_storage_enable": context.settings.remote_storage_enable,
-        "clean_shutdown": replica.moment.clean_shutdown,
-        **capture(context, replica),
-    }
-
-
-def _reference_columns(other: ReplicaFacts | None, spans: Mapping[int, _Span], epoch: int) -> Row:
-    """What the partition's reference, where that is another replica, has of an epoch."""
-    starts = {e.leader_epoch: e.start_offset for e in other.vector.entries} if other is not None else {}
-    return {
-        "reference_broker_id": other.broker_id if other is not None else None,
-        "reference_start_offset": spans[epoch][0] if epoch in spans else starts.get(epoch),
-        "reference_is_first": other is not None and epoch == min(spans, default=None),
-        "reference_high_watermark": other.checkpointed.high_watermark if other is not None else None,
-    }
-
-
-def _writer_columns(context: PartitionContext, by_broker: Mapping[int, ReplicaFacts], epoch: int) -> Row:
-    """What the broker that was elected for an epoch has of it."""
-    writer_id = context.history.epoch_leaders.get(epoch)
-    writer = by_broker.get(writer_id) if writer_id is not None else None
-    spans = _spans(writer) if writer is not None else {}
-    span = spans.get(epoch)
-    return {
-        "elected_leader_id": writer_id,
-        "writer_start_offset": span[0] if span is not None else None,
-        # What stands behind a newer epoch (a header changed) the writer has all the same.
-        "writer_end_offset": (
-            max(_next_start(spans, epoch, writer.log_end_offset), span[1])
-            if writer is not None and span is not None
-            else None
-        ),
-        "writer_first_batch_offset": writer.summary.begins_at if writer is not None else None,
-        "writer_log_end_offset": writer.log_end_offset if writer is not None else None,
-    }
-
-
-def _entries(checkpoint: LeaderEpochCheckpoint | None) -> Sequence[EpochEntry]:
-    return checkpoint.entries if checkpoint is not None else ()
-
-
-def _of_this_topic(context: PartitionContext, replica: ReplicaFacts) -> bool:
-    """Whether nothing says that a directory is of another topic than the one that has its name now."""
-    own = replica.given.topic_id
-    return own is None or context.topic_id is None or own == context.topic_id
-
-
-def _spans(replica: ReplicaFacts) -> dict[int, _Span]:
-    """Leader epoch -> its span, by the batches."""
-    spans: dict[int, _Span] = {}
-    for run in replica.summary.epoch_runs:
-        epoch = int(run["leader_epoch"])
-        start, end, batches = int(run["start_offset"]), int(run["end_offset"]), int(run["batches"])
-        if epoch in spans:
-            start, batches = min(start, spans[epoch][0]), batches + spans[epoch][2]
-        spans[epoch] = (start, end, batches)
-    return spans
-
-
 def _told_epoch(epoch: int | None) -> int | None:
     """A leader epoch of batches, which those of message formats 0 and 1 do not have."""
     return None if epoch is None else known(epoch)
-
-
-def _next_start(spans: Mapping[int, _Span], leader_epoch: int, log_end_offset: int) -> int:
-    """Where the next epoch's first batch is: later than the epoch's own last one where a cleaner was at work."""
-    return next((spans[epoch][0] for epoch in sorted(spans) if epoch > leader_epoch), log_end_offset)
 
 
 def _copied_after(leader: ReplicaFacts, follower: ReplicaFacts) -> bool | None:

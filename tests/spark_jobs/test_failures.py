@@ -18,6 +18,7 @@ from tidegauge.cli.main import main
 from tidegauge.derivation import derive as derivation
 from tidegauge.derivation import index
 from tidegauge.derivation.plan import segment_tasks
+from tidegauge.derivation.segment_tasks import INDEX_SCHEMA
 from tidegauge.runs import failures, report_file
 from tidegauge.runs.errors import EvaluationError, OwnError, RefusedError, StoreError
 from tidegauge.runs.failures import Failures
@@ -141,7 +142,7 @@ def test_a_segment_that_we_fail_of_counts_as_unread(inputs, tmp_path, monkeypatc
     broken = next(t.path for t in segment_tasks(run) if t.snapshot.endswith(BROKEN))
     fails_for(monkeypatch, index, "_index_segment", lambda t: t.snapshot.endswith(BROKEN) and t.path == broken)
     read = index.index_rows(segment_tasks(run), failures=run.failures)
-    rows = pa.Table.from_batches(list(read), schema=index.INDEX_SCHEMA).to_pylist()
+    rows = pa.Table.from_batches(list(read), schema=INDEX_SCHEMA).to_pylist()
     assert len(rows) == len(segment_tasks(run))
     assert [(r["snapshot"], r["path"], r["error"]) for r in rows if r["error"]] == [
         (f"alone/{BROKEN}", broken, "not judged, for a fault of ours: KeyError: 'start_offset'")

@@ -13,8 +13,9 @@ from tests.conftest import Golden
 from tests.spark_jobs.apart import whole_copy
 from tests.spark_jobs.pipeline import derived
 from tidegauge.derivation.derive import derive_partition, snapshot_work
-from tidegauge.derivation.index import SegmentTask, index_rows
+from tidegauge.derivation.index import index_rows
 from tidegauge.derivation.plan import segment_tasks
+from tidegauge.derivation.segment_tasks import SegmentTask
 from tidegauge.runs.errors import UnavailableError
 from tidegauge.runs.mounts import handed_over, must_see, seen
 from tidegauge.runs.run import AuditedSnapshot, Run

@@ -1,0 +1,88 @@
+"""What the index step reads, and what it gives: `SegmentTask`s in groups of about equal bytes, rows of `INDEX_SCHEMA`.
+
+Nothing here is heavy to import: Spark's planner starts a Python process of its own to list the partitions.
+"""
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+TARGET_PARTITION_BYTES: Final = 128 << 20
+"""Bytes that one Spark task reads, about."""
+
+INDEX_SCHEMA: Final = pa.schema(
+    [
+        ("snapshot", pa.string()),
+        ("broker_id", pa.int32()),
+        ("directory", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("path", pa.string()),
+        ("stored_path", pa.string()),
+        ("base_offset", pa.int64()),
+        ("size_bytes", pa.int64()),
+        ("valid_bytes", pa.int64()),
+        ("valid_end_offset", pa.int64()),
+        ("bytes_read", pa.int64()),
+        ("max_timestamp_ms", pa.int64()),
+        ("range_offsets", pa.list_(pa.int64())),
+        ("summaries", pa.list_(pa.binary())),
+        ("corruptions", pa.string()),
+        ("indexes", pa.string()),
+        ("records", pa.string()),
+        ("index_spacing", pa.string()),
+        ("coordinator_records", pa.binary()),
+        ("error", pa.string()),
+    ]
+)
+"""One row a segment. `snapshot` is the key among those audited together; `error` says why it could not be read.
+
+`path` is the log's and `stored_path` that of the file at hand, which is another one for a headers file. Sizes are the
+log's; `bytes_read` tells how much of the log is accounted for. `records` is null where there are none at hand.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentTask:
+    """One segment to read. Paths are below `root`; `cuts` are the producer snapshots' offsets inside it.
+
+    `path` and `size_bytes` are the log's; what is at hand is `stored_path` with its `stored_bytes`. `indexes_open`: the
+    broker was still appending to the indexes, and `clean_shutdown`: until it was stopped cleanly.
+    """
+
+    snapshot: str
+    root: str
+    broker_id: int
+    directory: str
+    topic: str
+    partition: int
+    path: str
+    stored_path: str
+    base_offset: int
+    size_bytes: int
+    stored_bytes: int
+    index_path: str | None
+    time_index_path: str | None
+    cuts: tuple[int, ...]
+    indexes_open: bool
+    clean_shutdown: bool
+    ignore_sequences: bool
+    with_records: bool
+
+
+def by_bytes(tasks: Iterable[SegmentTask], *, at_least: int) -> list[list[SegmentTask]]:
+    """Tasks in groups of about equal bytes: the largest first, each to the lightest group."""
+    ordered = sorted(tasks, key=lambda t: (-t.stored_bytes, t.snapshot, t.path))
+    total = sum(t.stored_bytes for t in ordered)
+    count = max(1, min(len(ordered), max(at_least, -(-total // TARGET_PARTITION_BYTES))))
+    groups: list[list[SegmentTask]] = [[] for _ in range(count)]
+    by_weight = [(0, at) for at in range(count)]
+    for task in ordered:
+        weight, lightest = by_weight[0]
+        groups[lightest].append(task)
+        # An empty segment costs about as much as a few pages: opening it and its indexes.
+        heapq.heapreplace(by_weight, (weight + task.stored_bytes + 65536, lightest))
+    return groups
