@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from psycopg2.errors import NumericValueOutOfRange
 
 from tidegauge import store
+from tidegauge.audit.validate_apart import Validate
 from tidegauge.derivation.fact_files import batches_of, read_relation
 from tidegauge.expectations import errors as expectation_errors
 from tidegauge.expectations.agreement import Validation, confirm
@@ -78,9 +79,9 @@ SELECT run_id, topic, partition, captured_replicas FROM tidegauge.partitions WHE
 """
 
 
-def evaluate(run: Run, url: str, *, progress: Progress = lambda _: None) -> None:
-    """Stages the facts, judges them in Postgres, writes reports and data docs. Raises StoreError; and what the
-    snapshots failed of, EvaluationError among it, where none is left.
+def evaluate(run: Run, url: str, *, validate: Validate | None = None, progress: Progress = lambda _: None) -> None:
+    """Stages the facts, judges them in Postgres, writes reports and data docs. `validate`: as `judge` takes it. Raises
+    StoreError; and what the snapshots failed of, EvaluationError among it, where none is left.
     """
     store.migrate(url)
     run.failures.begin("evaluate")
@@ -88,14 +89,14 @@ def evaluate(run: Run, url: str, *, progress: Progress = lambda _: None) -> None
     for at in range(0, len(left.snapshots), JUDGED_TOGETHER):
         together = left.snapshots[at : at + JUDGED_TOGETHER]
         progress(f"evaluate: {_named(together)}")
-        _evaluate_or_note(together, run, url)
+        _evaluate_or_note(together, run, url, validate)
     going_on(run)
 
 
-def _evaluate_or_note(snapshots: Sequence[AuditedSnapshot], run: Run, url: str) -> None:
+def _evaluate_or_note(snapshots: Sequence[AuditedSnapshot], run: Run, url: str, validate: Validate | None) -> None:
     """Judges snapshots together; where that fails, by halves, until it is known which of them it is."""
     try:
-        _evaluate(snapshots, run, url)
+        _evaluate(snapshots, run, url, validate)
     except Exception as error:
         if not is_its_own(error, None):
             raise
@@ -104,14 +105,14 @@ def _evaluate_or_note(snapshots: Sequence[AuditedSnapshot], run: Run, url: str) 
             return
         middle = len(snapshots) // 2
         for half in (snapshots[:middle], snapshots[middle:]):
-            _evaluate_or_note(half, run, url)
+            _evaluate_or_note(half, run, url, validate)
 
 
 def _named(snapshots: Sequence[AuditedSnapshot]) -> str:
     return snapshots[0].key if len(snapshots) == 1 else f"{len(snapshots)} snapshots"
 
 
-def _evaluate(snapshots: Sequence[AuditedSnapshot], run: Run, url: str) -> None:
+def _evaluate(snapshots: Sequence[AuditedSnapshot], run: Run, url: str, validate: Validate | None) -> None:
     """Snapshots judged together: each staged under its own run, all counted by the same queries, one validation."""
     _forget_earlier_try(snapshots, url)
     run_ids = store.open_runs(url, [_new_run(snapshot, run) for snapshot in snapshots])
@@ -121,7 +122,7 @@ def _evaluate(snapshots: Sequence[AuditedSnapshot], run: Run, url: str) -> None:
             if name in run.look.relations():
                 store.stage_together(url, name, {i: batches_of(s.target / "facts", name) for i, s in by_run.items()})
         missing = {run_id: missing_in(_coverage(snapshot)) for run_id, snapshot in by_run.items()}
-        judged = judge(url, run_ids, run.look.judged(), missing=missing)
+        judged = judge(url, run_ids, run.look.judged(), missing=missing, validate=validate)
         for run_id, snapshot in by_run.items():
             report = _report(snapshot, run, run_id, judged[run_id])
             report_file.keep_judged(snapshot.target, report)
@@ -190,16 +191,14 @@ def judge(
     invariants: Sequence[Invariant] = tuple(CATALOGUE.values()),
     *,
     missing: Mapping[str, Mapping[Evidence, int]] = NOTHING_MISSING,
+    validate: Validate | None = None,
 ) -> Mapping[str, Judged]:
     """Judges what is staged under runs, by our own queries and by Great Expectations. Raises StoreError, and
-    EvaluationError where the two do not agree. `missing`: by run, the evidence that its snapshot lacks.
+    EvaluationError where the two do not agree. `missing`: by run, the evidence that its snapshot lacks. `validate`:
+    where Great Expectations runs; None: here, which imports it first.
     """
-    from tidegauge.expectations.gx.validation import (
-        validate,
-    )  # seconds; whoever wants no verdict does not wait for them
-
     try:
-        validations = validate(url, run_ids, invariants=invariants)
+        validations = (validate or _library())(url, run_ids, invariants)
         judged = _judge(url, run_ids, invariants, validations, missing)
         for run_id in run_ids:
             confirm(judged[run_id].verdicts, validations[run_id])
@@ -208,6 +207,13 @@ def judge(
     except ConnectionError as error:  # Great Expectations' word for a store that went away
         raise StoreError(f"The store went away while the invariants were evaluated: {error}. Try again.") from error
     return judged
+
+
+def _library() -> Validate:
+    """Great Expectations in this process. It takes seconds to import: whoever wants no verdict does not wait for it."""
+    from tidegauge.expectations.gx.validation import validate
+
+    return validate
 
 
 def _judge(

@@ -8,7 +8,6 @@ the Airflow DAG take the same road.
 """
 
 import shutil
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidegauge import settings
 from tidegauge.audit.dated_ahead import Met, kept
+from tidegauge.audit.validate_apart import Validate, validating
 from tidegauge.embedded.store_in_use import store_at
 from tidegauge.runs.look import EVERYTHING, Look
 from tidegauge.runs.run import NO_STORE, Run, load, new_run
@@ -110,8 +110,8 @@ def step(name: str, run_dir: Path, *, progress: Progress) -> AuditResult | None:
                 _spark_step(name, run, settings.spark_master(), progress, met)
             return None
         case "evaluate":
-            with store_at(_as_given(run.store_url)) as url:
-                return _evaluate(run, url, progress)
+            with validating() as validate, store_at(_as_given(run.store_url)) as url:
+                return _evaluate(run, url, validate, progress)
         case _:
             with store_at(_as_given(run.store_url)) as url:
                 result = _publish(run, url, progress)
@@ -153,14 +153,17 @@ def audit(
     trusted: Trusted | None = None,
     show: Callable[[AuditResult], None] = lambda _: None,
     met: Met | None = None,
+    validate: Validate | None = None,
 ) -> AuditResult:
-    """All steps in one process. Postgres and Great Expectations get ready while Spark starts and works.
+    """All steps, one after the other. `validate`: where Great Expectations runs, None for this process.
 
     `previous`: an earlier snapshot to compare with, or one for each of the inputs that it names. `master` SUBMITTED:
-    the session that spark-submit started for this very process. `show` gets the result, also where some of several
-    snapshots failed; what they failed of is raised then, when the others are published.
+    the session that spark-submit started for this very process; None where nobody chose one: what is derived sooner
+    than Spark starts is derived here. `show` gets the result, also where some of several snapshots failed; what they
+    failed of is raised then, when the others are published.
     `met` hears of snapshots that are dated in the future.
     """
+    from tidegauge.derivation.in_process import fit_here
     from tidegauge.store import migrate
 
     heard = met or Met(progress)
@@ -179,34 +182,28 @@ def audit(
         progress=progress,
         met=heard,
     )
-    warm = _Warm()
     with store_at(run.store_url) as url:
         migrate(url)  # First: a store that cannot be reached is said before anything is read.
-        warm.start()
-        _spark_steps(run, master or settings.spark_master(), progress, heard)
-        warm.join()
-        _evaluate(run, url, progress)
+        master = master or settings.chosen_spark_master()
+        if master is None and fit_here(run.snapshots):
+            _here(run, progress, heard)
+        else:
+            _spark_steps(run, master or settings.spark_master(), progress, heard)
+        _evaluate(run, url, validate, progress)
         result = _publish(run, url, progress)
     show(result)
     raise_failures(run)
     return result
 
 
-class _Warm(threading.Thread):
-    """Imports what the later steps need while Spark works: Great Expectations alone takes seconds to import.
+def _here(run: Run, progress: Progress, met: Met) -> None:
+    """Both of Spark's steps, in this process."""
+    from tidegauge.derivation.in_process import derive_run
 
-    An import that fails is not hidden: the step that needs it imports again and fails there.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(name="warm-imports", daemon=True)
-
-    def run(self) -> None:
-        """Imports the evaluation."""
-        from contextlib import suppress
-
-        with suppress(ImportError):
-            import tidegauge.expectations.gx.validation  # noqa: F401
+    progress(f"derive: {sum(1 for _ in run.snapshots)} snapshot(s), small enough for this process alone")
+    with _claims_met(run, met):
+        derive_run(run)
+    _say_failures(run, "derive", progress)
 
 
 def _spark_steps(run: Run, master: str, progress: Progress, met: Met) -> None:
@@ -253,20 +250,26 @@ def _derive(session: "SparkSession", run: Run, progress: Progress, met: Met) -> 
     from tidegauge.spark_jobs.session import spark_errors
 
     progress("derive: facts")
-    try:
-        with spark_errors("derive the facts"):
-            derive(session, run)
-    finally:  # Where no snapshot is left, that is an error.
-        for failure in run.failures.all():
-            if failure.claim is not None:
-                met.add(failure.claim)
+    with _claims_met(run, met), spark_errors("derive the facts"):
+        derive(session, run)
     _say_failures(run, "derive", progress)
 
 
-def _evaluate(run: Run, url: str, progress: Progress) -> AuditResult:
+@contextmanager
+def _claims_met(run: Run, met: Met) -> Iterator[None]:
+    """Whatever the block does, `met` hears what snapshots claimed that failed in it: where none is left, it raises."""
+    try:
+        yield
+    finally:
+        for failure in run.failures.all():
+            if failure.claim is not None:
+                met.add(failure.claim)
+
+
+def _evaluate(run: Run, url: str, validate: Validate | None, progress: Progress) -> AuditResult:
     from tidegauge.audit.evaluate import evaluate
 
-    evaluate(run, url, progress=progress)
+    evaluate(run, url, validate=validate, progress=progress)
     _say_failures(run, "evaluate", progress)
     return _result(run)
 

@@ -1,24 +1,41 @@
 """A small snapshot's facts in this process, without Spark: the same functions in the same order, called one by one.
 
-In: a snapshot. Out: `Derived`, the tables of every relation, and what they were made from. It calls what the Spark
-tasks call; only who calls differs. It is for snapshots of a few kilobytes, where handing one to a task takes longer
-than deriving it: states of a model, by the ten thousand.
+In: a snapshot. Out: `Derived`, the tables of every relation, and what they were made from; or `facts/` and
+`coverage.json` of each snapshot of a run. It calls what the Spark tasks call; only who calls differs. It is for
+snapshots that take longer to hand to a task than to derive: a laptop's cluster, states of a model by the ten thousand.
 """
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from tidegauge.derivation.derive import derive, prepare
+from tidegauge.derivation.coverage import coverage_of, write_coverage
+from tidegauge.derivation.derive import cluster_facts, derive, prepare
+from tidegauge.derivation.fact_files import write_empty_relations, write_part
 from tidegauge.derivation.gathering.gather import SnapshotContext
 from tidegauge.derivation.index import index_rows
-from tidegauge.derivation.plan import segment_tasks
+from tidegauge.derivation.plan import DECODED_TOPICS, segment_tasks
 from tidegauge.derivation.segment_tasks import INDEX_SCHEMA
 from tidegauge.facts.rows import PartitionKey, Row
+from tidegauge.runs import report_file
 from tidegauge.runs.failures import Failures
+from tidegauge.runs.look import EVERYTHING, Look
 from tidegauge.runs.run import AuditedSnapshot, Run
+from tidegauge.runs.survivors import going_on
+from tidegauge.snapshots.listing import listing
+from tidegauge.snapshots.manifest import Manifest
+
+HERE_BYTES: Final = 2 << 30
+"""Bytes of the logs that snapshots and those that they are compared with have at most, together, to be derived here."""
+HERE_DECODED_BYTES: Final = 32 << 20
+"""And so many of internal topics, whose records are decoded."""
+HERE_SEGMENTS: Final = 1000
+"""And so many segments: each takes some 5 ms of a processor, and Spark's start some 5 s of two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -30,14 +47,65 @@ class Derived:
     tables: Mapping[str, pa.Table]
 
 
-def derive_here(snapshot: AuditedSnapshot, *, failures: Failures | None = None) -> Derived:
-    """Runs every step over one snapshot, compared with its earlier one if it has one.
+def fit_here(snapshots: Iterable[AuditedSnapshot]) -> bool:
+    """Whether this process derives snapshots sooner than Spark starts. They lie on this machine: of an object store
+    many tasks wait at once.
+    """
+    reads = [read for snapshot in snapshots for read in snapshot.reads]
+    if not all(isinstance(read.root, Path) for read in reads):
+        return False
+    try:
+        found = [size for read in reads for size in _sizes(read.manifest)]
+    except Exception:  # Whatever it is, it is told where the snapshot is read.
+        return False
+    return (
+        len(found) <= HERE_SEGMENTS
+        and sum(size for _, size in found) <= HERE_BYTES
+        and sum(size for topic, size in found if topic in DECODED_TOPICS) <= HERE_DECODED_BYTES
+    )
+
+
+def _sizes(manifest: Manifest) -> Iterator[tuple[str, int]]:
+    """The topic of each segment, and the bytes of its log."""
+    for log_dir in listing(manifest).log_dirs:
+        for replica in log_dir.replicas:
+            for segment in replica.segments:
+                yield replica.topic, segment.log.size_bytes
+
+
+def derive_run(run: Run) -> None:
+    """The index and the derive step of a whole run. Raises what its snapshots failed of where none is left."""
+    run.failures.begin("index")
+    run.failures.begin("derive")
+    for snapshot in run.snapshots:
+        report_file.forget(snapshot.target)
+        with run.failures.of("derive", snapshot.key, root=snapshot.root):
+            derive_and_write(snapshot, run.failures, look=run.look)
+    going_on(run)
+
+
+def derive_and_write(snapshot: AuditedSnapshot, failures: Failures, *, look: Look = EVERYTHING) -> None:
+    """One snapshot's facts and coverage. `failures`: where to note a part that makes us fail."""
+    made = derive_here(snapshot, failures=failures, look=look)
+    facts = snapshot.target / "facts"
+    shutil.rmtree(facts, ignore_errors=True)
+    write_part(facts, "whole", made.tables.items())
+    write_empty_relations(facts)
+    coverage = coverage_of(snapshot, made.context, made.index.values())
+    write_coverage(snapshot.target, coverage, failures.parts_of(snapshot.key))
+
+
+def derive_here(snapshot: AuditedSnapshot, *, failures: Failures | None = None, look: Look = EVERYTHING) -> Derived:
+    """Runs every step over one snapshot, compared with its earlier one if it has one. What a restricted `look` leaves
+    out of the partitions, is left out of what takes every partition, too.
 
     `failures`: where to note a part that makes us fail; without it, what is raised is the caller's.
     """
-    run = Run(directory=snapshot.target, snapshots=(snapshot,), store_url=None, fail_on="never", started_at_ms=0)
+    run = Run(
+        directory=snapshot.target, snapshots=(snapshot,), store_url=None, fail_on="never", started_at_ms=0, look=look
+    )
     summaries = pa.Table.from_batches(list(index_rows(segment_tasks(run), failures=failures)), schema=INDEX_SCHEMA)
-    prepared = prepare(snapshot, ds.dataset(summaries))
+    prepared = prepare(snapshot, ds.dataset(summaries), look)
     index: dict[str, Row] = {}
     own: dict[PartitionKey, dict[str, Row]] = {}
     of_earlier: dict[PartitionKey, dict[str, Row]] = {}
@@ -47,5 +115,10 @@ def derive_here(snapshot: AuditedSnapshot, *, failures: Failures | None = None) 
             index[row["path"]] = own.setdefault(key, {})[row["path"]] = row
         else:
             of_earlier.setdefault(key, {})[row["path"]] = row
-    tables = dict(derive(prepared, lambda key: (own.get(key, {}), of_earlier.get(key, {})), failures))
+
+    def rows_of(key: PartitionKey) -> tuple[Mapping[str, Row], Mapping[str, Row]]:
+        return own.get(key, {}), of_earlier.get(key, {})
+
+    told = cluster_facts(prepared, prepared.keys, rows_of, failures) if look.partitions else None
+    tables = dict(derive(prepared, rows_of, failures) if told is None else told)
     return Derived(context=prepared.context, index=index, tables=tables)

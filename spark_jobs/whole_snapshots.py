@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from tidegauge.derivation.coverage import coverage_of, write_coverage
-from tidegauge.derivation.fact_files import write_empty_relations, write_part
-from tidegauge.derivation.in_process import derive_here
+from tidegauge.derivation.in_process import derive_and_write
 from tidegauge.runs import own_pickles
 from tidegauge.runs.failures import Failures
 from tidegauge.runs.mounts import handed_over
@@ -86,14 +84,3 @@ def _derive_each(work: str, failures: Failures) -> "ArrowMapIterFunction":
             yield batch
 
     return derive_each
-
-
-def derive_and_write(snapshot: AuditedSnapshot, failures: Failures) -> None:
-    """One snapshot's facts and coverage, in this process. `failures`: where to note a part that makes us fail."""
-    made = derive_here(snapshot, failures=failures)
-    facts = snapshot.target / "facts"
-    shutil.rmtree(facts, ignore_errors=True)
-    write_part(facts, "whole", made.tables.items())
-    write_empty_relations(facts)
-    coverage = coverage_of(snapshot, made.context, made.index.values())
-    write_coverage(snapshot.target, coverage, failures.parts_of(snapshot.key))

@@ -54,7 +54,8 @@ VARIABLES: Final = (
     Variable(
         name="TIDEGAUGE_SPARK_MASTER",
         default="local[*]",
-        meaning="Where Spark runs: `local[N]`, `spark://host:port`, `yarn` or `k8s://https://host:port`.",
+        meaning="Where Spark runs: `local[N]`, `spark://host:port`, `yarn` or `k8s://https://host:port`. Unset, "
+        "`tidegauge audit` derives without Spark what it has read sooner than Spark starts.",
     ),
     Variable(
         name="TIDEGAUGE_SCHEDULE",
@@ -171,9 +172,14 @@ def store_url() -> str | None:
     return os.environ.get("TIDEGAUGE_STORE_URL") or None
 
 
+def chosen_spark_master() -> str | None:
+    """Where Spark runs, if anybody said so."""
+    return os.environ.get("TIDEGAUGE_SPARK_MASTER") or None
+
+
 def spark_master() -> str:
     """Where Spark runs."""
-    return os.environ.get("TIDEGAUGE_SPARK_MASTER") or "local[*]"
+    return chosen_spark_master() or "local[*]"
 
 
 def snapshots_root() -> str:

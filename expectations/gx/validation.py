@@ -39,8 +39,8 @@ _RUN_ID: Final = re.compile(r"[A-Za-z0-9_.+-]{1,200}")
 def validate(
     engine_url: str,
     run_ids: Sequence[str],
-    *,
     invariants: Iterable[Invariant] = CATALOGUE.values(),
+    *,
     schema: str = "tidegauge",
 ) -> Mapping[str, Mapping[str, Validation]]:
     """Run id -> code -> what Great Expectations says of the run's staged rows: one pass over the rows of all runs.

@@ -13,6 +13,8 @@ from tidegauge.parameters import PATH
 
 if TYPE_CHECKING:
     from tidegauge.audit.latest import When
+    from tidegauge.audit.steps import AuditResult
+    from tidegauge.audit.validate_apart import Validate
 
 _FAIL_ON = click.Choice(["critical", "warning", "info", "never"])
 VERIFY_KEY: Final = click.option(
@@ -85,7 +87,7 @@ def _when(chosen: dict[str, Any]) -> "When":
 @click.option(
     "--master",
     help="Spark master; 'submitted': spark-submit runs this very command. Default: TIDEGAUGE_SPARK_MASTER, else "
-    "local[*].",
+    "local[*], or no Spark for what is read sooner than it starts.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on standard output.")
 @told
@@ -109,15 +111,33 @@ def audit_command(
     If one of several SNAPSHOTs cannot be audited, its error comes at the end and decides the exit code (2, 3 or 70),
     whatever the others breach. The others are judged and published all the same.
     """
+    from tidegauge.audit.validate_apart import validating
+
+    with validating() as validate:  # First: it gets ready while the rest is imported.
+        result = _audited(directories, out, store, as_json, validate, fail_on=fail_on, master=master, **chosen)
+    sys.exit(result.exit_code)
+
+
+def _audited(
+    directories: tuple[str, ...],
+    out: Path,
+    store: str | None,
+    as_json: bool,
+    validate: "Validate",
+    *,
+    fail_on: str,
+    master: str | None,
+    **chosen: Any,
+) -> "AuditResult":
     from tidegauge import settings
     from tidegauge.audit.dated_ahead import kept
     from tidegauge.audit.latest import instant, resolve_all
-    from tidegauge.audit.steps import AuditResult, audit
+    from tidegauge.audit.steps import audit
     from tidegauge.cli.present import print_report
     from tidegauge.runs.look import look
     from tidegauge.settings import trusted_by
 
-    def show(result: AuditResult) -> None:
+    def show(result: "AuditResult") -> None:
         if as_json:
             reports = [json.loads(path.read_text(encoding="utf-8")) for path in result.reports]
             click.echo(json.dumps(reports if result.several else reports[0], indent=1))
@@ -126,7 +146,7 @@ def audit_command(
             print_report(path, path.parent / "data_docs" / "index.html")
 
     with kept(store or settings.store_url(), met_by=str(out.absolute())) as met:
-        result = audit(
+        return audit(
             resolve_all(directories, chosen["cluster"], _when(chosen), root=chosen["root"], pass_over=met.pass_over),
             cluster=chosen["cluster"],
             previous=chosen["previous"],
@@ -141,8 +161,8 @@ def audit_command(
             progress=progress,
             show=show,
             met=met,
+            validate=validate,
         )
-    sys.exit(result.exit_code)
 
 
 @click.command("job")

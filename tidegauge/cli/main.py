@@ -9,6 +9,8 @@
 An error is one paragraph: what, where, what to do; a traceback only with --debug.
 """
 
+import atexit
+import gc
 import json
 import os
 import sys
@@ -49,6 +51,7 @@ def run() -> None:
     os.environ.update(SAFE_PATH)
     os.umask(os.umask(0o027) | 0o027)  # Reports tell of users' topics and groups: nobody else need read them.
     ends_by_signal()
+    atexit.register(gc.freeze)  # Python would look for garbage once more, a second among all that was imported.
     main(prog_name="tidegauge")
 
 

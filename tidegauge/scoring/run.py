@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from tidegauge import settings
 from tidegauge.audit.steps import audit
+from tidegauge.audit.validate_apart import validating
 from tidegauge.embedded.store_in_use import store_at
 from tidegauge.expectations.registry import CATALOGUE, RULESET_VERSION
 from tidegauge.runs.run import NO_STORE
@@ -155,16 +156,18 @@ def audited(out: Path, *, master: str | None, progress: Progress) -> Score:
         return found
     cases = load(_written(out / CASES, "simulate"))
     shutil.rmtree(out / "audits", ignore_errors=True)
-    result = audit(
-        tuple(case.snapshot for case in cases),
-        out=out / "audits",
-        fail_on="never",
-        store=NO_STORE,
-        master=master,
-        progress=progress,
-        previous={case.snapshot: case.previous for case in cases if case.previous is not None},
-        data_docs=False,
-    )
+    with validating() as validate:
+        result = audit(
+            tuple(case.snapshot for case in cases),
+            out=out / "audits",
+            fail_on="never",
+            store=NO_STORE,
+            master=master,
+            progress=progress,
+            previous={case.snapshot: case.previous for case in cases if case.previous is not None},
+            data_docs=False,
+            validate=validate,
+        )
     marks = [
         mark(case, json.loads(path.read_text(encoding="utf-8")))
         for case, path in zip(cases, result.reports, strict=True)
