@@ -22,7 +22,7 @@ from tidegauge.embedded import postgres
 from tidegauge.embedded.archive import unpack
 
 if TYPE_CHECKING:
-    from tests.spark_jobs.judging import Judge
+    from tests.derivation.judging import Judge
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -33,7 +33,7 @@ LONGEST_FIRST = (
     "tests/tidegauge/test_everyday_dag.py",
     "tests/tidegauge/test_demo.py",
     "tests/real_kafka/test_faults.py",
-    "tests/spark_jobs/test_each_evidence_removed.py",
+    "tests/derivation/test_each_evidence_removed.py",
     "tests/sim_engine/test_worlds.py",
     "tests/real_kafka/test_cluster_answers.py",
     "tests/tidegauge/test_audit.py",
@@ -152,7 +152,7 @@ def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[postgres.Em
 def judge(store_url: str) -> "Iterator[Judge]":
     """The catalogue's own queries on this test run's Postgres, over facts that a test derives in its process."""
     # The catalogue is only loaded where it is used: most test files need none of it.
-    from tests.spark_jobs.judging import Judge
+    from tests.derivation.judging import Judge
 
     engine = sa.create_engine(store_url)
     with engine.connect() as connection:

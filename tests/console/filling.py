@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.spark_jobs.pipeline import Derived, derived_once
+from tests.derivation.pipeline import Derived, derived_once
 from tidegauge import store
 from tidegauge.derivation.fact_files import relation_table
 from tidegauge.expectations.registry import CATALOGUE, RULESET_VERSION, by_relation

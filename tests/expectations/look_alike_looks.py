@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from tests.spark_jobs.damage import batches, segments
+from tests.derivation.damage import batches, segments
 from tidegauge.kafka_log.batch import CONTROL_BIT, DELETE_HORIZON_BIT
 from tidegauge.kafka_log.checkpoints import parse_leader_epoch_checkpoint
 from tidegauge.kafka_log.producer_snapshot import parse_producer_snapshot

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Final
 
 from tests.conftest import Golden
-from tests.spark_jobs.damage import batches, copy_of, edit, segments
-from tests.spark_jobs.storage_breaks import checkpointed, only_what_is_there, two_log_dirs
+from tests.derivation.damage import batches, copy_of, edit, segments
+from tests.derivation.storage_breaks import checkpointed, only_what_is_there, two_log_dirs
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.sim_engine import actions
 from tidegauge.sim_engine.coordinators.coordinator_actions import (

@@ -15,12 +15,12 @@ import sqlalchemy as sa
 import yaml
 
 from tests.conftest import Golden
+from tests.derivation.judging import Judge
+from tests.derivation.pipeline import derived
 from tests.expectations.look_alike_looks import LOOKS
 from tests.expectations.look_alike_made import MADE, Made
 from tests.expectations.test_cases import SOUND_ROWS, cases_of
 from tests.fact_tables import made_anew
-from tests.spark_jobs.judging import Judge
-from tests.spark_jobs.pipeline import derived
 from tidegauge.expectations.registry import CATALOGUE
 from tidegauge.expectations.verdicts import count_query, results
 

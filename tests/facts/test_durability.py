@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Golden
+from tests.derivation.damage import copy_of, edit, segments
+from tests.derivation.judging import Judge
+from tests.derivation.pipeline import derived
 from tests.facts.logs import batch, checkpoint, context, replica
-from tests.spark_jobs.damage import copy_of, edit, segments
-from tests.spark_jobs.judging import Judge
-from tests.spark_jobs.pipeline import derived
 from tidegauge.cli.simulate import simulate
 from tidegauge.derivation.files.truth_file import read_ledger
 from tidegauge.facts.context import Acknowledged

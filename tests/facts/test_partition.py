@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Golden
+from tests.derivation.pipeline import derived_once
 from tests.facts.logs import (
     Disks,
     batch,
@@ -16,7 +17,6 @@ from tests.facts.logs import (
     replica_input,
     segment,
 )
-from tests.spark_jobs.pipeline import derived_once
 from tidegauge.facts.partitions.partition import partition_rows
 from tidegauge.facts.rows import Rows
 from tidegauge.kafka_log.coordinator_records import OffsetCommit

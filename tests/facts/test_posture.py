@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import Golden
-from tests.spark_jobs.pipeline import derived_once
+from tests.derivation.pipeline import derived_once
 from tidegauge.facts.risk.posture import Holding, PartitionPosture, risk_rows
 
 BROKERS = (1, 2, 3, 4)

@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import Golden
+from tests.derivation.pipeline import derived
 from tests.expectations.test_cases import SOUND_ROWS, cases_of
 from tests.extreme_rows import at_the_ends, bound_of, numbers_of
 from tests.judges.first_judge import FirstJudge
 from tests.judges.second_judge import Verdict, verdict
 from tests.judges.sql_subset import Row, parsed
-from tests.spark_jobs.pipeline import derived
 from tidegauge.expectations.model import Invariant
 from tidegauge.expectations.registry import CATALOGUE, by_relation
 from tidegauge.relations import RELATIONS

@@ -14,8 +14,8 @@ import psutil
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.derivation.pipeline import derived
 from tests.object_store.s3_server import BUCKET, S3Server, reached_by
-from tests.spark_jobs.pipeline import derived
 from tidegauge.cli.main import main
 from tidegauge.snapshots.adopt import adopt
 from tidegauge.snapshots.location import location

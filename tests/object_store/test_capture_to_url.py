@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.conftest import Golden
+from tests.derivation.pipeline import derived
 from tests.object_store.s3_server import BUCKET, S3Server, reached_by
 from tests.snapshots.keys import key_pair
-from tests.spark_jobs.pipeline import derived
 from tidegauge.cli.main import main
 from tidegauge.snapshots.adopt import open_snapshot
 from tidegauge.snapshots.location import ObjectPath, location

@@ -11,8 +11,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
+from tests.derivation.pipeline import Derived
 from tests.oracle.kafka import Answer, Job
-from tests.spark_jobs.pipeline import Derived
 from tidegauge.derivation.gathering.replica_files import replica_input
 from tidegauge.facts.producers.replay import ProducerReplay
 from tidegauge.facts.replicas.epochs import epoch_vector

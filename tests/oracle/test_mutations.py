@@ -16,10 +16,10 @@ from typing import Any, Final
 import pytest
 
 from tests.conftest import Golden
+from tests.derivation.pipeline import derived
 from tests.oracle.kafka import Oracle
 from tests.oracle.mutations import Mutation, damaged_copies
 from tests.oracle.replicas import Replica, aborted_by_replay, differences, replicas_of, states_above_start
-from tests.spark_jobs.pipeline import derived
 from tidegauge.facts.replicas.replica import ReplicaFacts
 from tidegauge.kafka_log.corruption import Damage
 from tidegauge.kafka_log.scan import scan_buffer

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from tests.conftest import Golden
+from tests.derivation.judging import Judge
+from tests.derivation.pipeline import derived
 from tests.oracle.kafka import Oracle
-from tests.spark_jobs.judging import Judge
-from tests.spark_jobs.pipeline import derived
 from tidegauge.kafka_log.old_formats import of_old_format
 from tidegauge.kafka_log.scan import scan_buffer
 

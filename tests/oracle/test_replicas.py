@@ -7,9 +7,9 @@ is too old; that expiry is a matter of the broker's configuration, not of the fi
 import pytest
 
 from tests.conftest import GOLDEN, Golden
+from tests.derivation.pipeline import derived_once
 from tests.oracle.kafka import Oracle
 from tests.oracle.replicas import aborted_by_replay, aborted_on_disk, batches, differences, replicas_of
-from tests.spark_jobs.pipeline import derived_once
 
 pytestmark = pytest.mark.slow
 

@@ -7,11 +7,11 @@ from typing import Final
 import pytest
 
 from tests.conftest import Golden
+from tests.derivation.damage import batches, copy_of, place, segments
+from tests.derivation.judging import Judge
+from tests.derivation.metadata_damage import at, metadata_logs, metadata_record, records_of, rewrite
+from tests.derivation.pipeline import derived
 from tests.oracle.kafka import Oracle
-from tests.spark_jobs.damage import batches, copy_of, place, segments
-from tests.spark_jobs.judging import Judge
-from tests.spark_jobs.metadata_damage import at, metadata_logs, metadata_record, records_of, rewrite
-from tests.spark_jobs.pipeline import derived
 from tidegauge.expectations.evidence import Evidence
 from tidegauge.expectations.verdicts import InvariantResult
 from tidegauge.kafka_log.schemas import FieldValue

@@ -14,13 +14,13 @@ from click.testing import CliRunner
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from tests.derivation.judging import Judge
+from tests.derivation.pipeline import Derived, derived
 from tests.real_kafka.background import Background
 from tests.real_kafka.clients import ClientError, GroupReader, JavaTransactionalProducer, LedgerProducer, commit_offsets
 from tests.real_kafka.cluster import KafkaCluster
 from tests.real_kafka.ledger import Ledger, ProducerKind
 from tests.real_kafka.patience import until_taken, wait_until
-from tests.spark_jobs.judging import Judge
-from tests.spark_jobs.pipeline import Derived, derived
 from tidegauge.cli.main import main
 from tidegauge.relations import RELATIONS
 from tidegauge.snapshots.ask import ask

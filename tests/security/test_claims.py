@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.derivation.small_cluster import small_world, taken, written
 from tests.security.command import tidegauge
-from tests.spark_jobs.small_cluster import small_world, taken, written
 
 pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.postgres]
 

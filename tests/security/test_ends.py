@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
+from tests.derivation.small_cluster import small_world, taken, written
 from tests.security.command import SECONDS, started
-from tests.spark_jobs.small_cluster import small_world, taken, written
 from tidegauge.embedded import postgres
 
 pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.postgres]

@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from tests.derivation.damage import with_holes
+from tests.derivation.small_cluster import small_world, taken, written
 from tests.expectations.test_cases import SOUND_ROWS, cases_of
 from tests.extreme_rows import at_the_ends, ends_of
 from tests.grafana.test_dashboards import PANELS, asked, panel_of
 from tests.security.command import tidegauge
 from tests.security.hostile import EXTREME
-from tests.spark_jobs.damage import with_holes
-from tests.spark_jobs.small_cluster import small_world, taken, written
 from tidegauge import sql, store
 from tidegauge.alerts import book, message
 from tidegauge.alerts.config import Alerting

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.spark_jobs.small_cluster import small_world, taken, written
+from tests.derivation.small_cluster import small_world, taken, written
 from tidegauge.cli.main import main
 from tidegauge.runs.run import Run, load, new_run
 from tidegauge.runs.survivors import failed_error

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.spark_jobs.small_cluster import small_world, taken, written
+from tests.derivation.small_cluster import small_world, taken, written
 from tidegauge.cli.main import main
 from tidegauge.runs.run import Run, load, new_run
 from tidegauge.runs.run_places import folders

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.derivation.small_cluster import small_world, taken, written
 from tests.security.command import tidegauge
 from tests.security.test_run_directories_that_attack import a_run
-from tests.spark_jobs.small_cluster import small_world, taken, written
 from tidegauge.embedded import postgres_directory
 from tidegauge.runs import run as runs
 from tidegauge.runs.errors import SnapshotError, StoreError

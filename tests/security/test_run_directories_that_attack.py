@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.spark_jobs.small_cluster import small_world, taken, written
+from tests.derivation.small_cluster import small_world, taken, written
 from tidegauge.cli.main import main
 from tidegauge.derivation import coverage, fact_files
 from tidegauge.facts.coordinators.tables import CoordinatorTable

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.derivation.small_cluster import small_world, taken, written
 from tests.security.command import tidegauge
-from tests.spark_jobs.small_cluster import small_world, taken, written
 from tidegauge.audit.steps import begin
 from tidegauge.runs.run import NO_STORE, load
 from tidegauge.runs.store_address import with_secrets, without_secrets

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.derivation.small_cluster import small_world, taken, written
 from tests.security.command import tidegauge
 from tests.security.hostile import NOT_FILES, SECRET, secret_beside, with_modules
-from tests.spark_jobs.small_cluster import small_world, taken, written
 from tidegauge.snapshots.adopt import adopt
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.manifest import MANIFEST_NAME

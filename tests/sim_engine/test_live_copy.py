@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from tests.derivation.judging import Judge
+from tests.derivation.pipeline import derived
 from tests.sim_engine.clusters import cluster, leader, said
 from tests.sim_engine.moving import PARTITIONS, moments
-from tests.spark_jobs.judging import Judge
-from tests.spark_jobs.pipeline import derived
 from tidegauge.kafka_log.log_dir import CLEAN_SHUTDOWN, parse_segment_file
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.sim_engine import actions

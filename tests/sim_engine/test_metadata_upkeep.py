@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from tests.derivation.judging import Judge
+from tests.derivation.pipeline import derived
 from tests.sim_engine.clusters import cluster, leader, said, texts
-from tests.spark_jobs.judging import Judge
-from tests.spark_jobs.pipeline import derived
 from tidegauge.sim_engine import actions
 from tidegauge.sim_engine.engine import run_for, step
 from tidegauge.sim_engine.files.render import BrokerDisk, render_broker

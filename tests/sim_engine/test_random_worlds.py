@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.derivation.judging import Judge
+from tests.derivation.pipeline import derived
 from tests.sampling import one_in
-from tests.spark_jobs.judging import Judge
-from tests.spark_jobs.pipeline import derived
 from tidegauge.expectations.registry import CATALOGUE
 from tidegauge.expectations.verdicts import Breach
 from tidegauge.sim_engine.files.render import render_broker

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.derivation.pipeline import derived
 from tests.sim_engine.handmade import NOW_MS, handmade, metadata_of, voters, with_leftovers
-from tests.spark_jobs.pipeline import derived
 from tidegauge.kafka_log.checkpoints import parse_offset_checkpoint
 from tidegauge.kafka_log.log_dir import CLEAN_SHUTDOWN, parse_partition_dir, parse_segment_file
 from tidegauge.kafka_log.properties import parse_clean_shutdown, parse_meta_properties, parse_quorum_state

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.derivation.judging import Judge
+from tests.derivation.pipeline import Derived, derived
 from tests.sampling import one_in
-from tests.spark_jobs.judging import Judge
-from tests.spark_jobs.pipeline import Derived, derived
 from tidegauge.expectations.registry import CATALOGUE
 from tidegauge.expectations.verdicts import Breach
 from tidegauge.kafka_log.coordinator_records import OffsetCommit, decode_offsets_record

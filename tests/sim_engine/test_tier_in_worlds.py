@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from tests.derivation.judging import Judge
+from tests.derivation.pipeline import derived
 from tests.sim_engine.clusters import ORDERS, cluster, leader, said
-from tests.spark_jobs.judging import Judge
-from tests.spark_jobs.pipeline import derived
 from tidegauge.kafka_log.internal_topics import REMOTE_LOG_METADATA
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.sim_engine import actions

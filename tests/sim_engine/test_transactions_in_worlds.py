@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark_jobs.pipeline import Derived, derived
+from tests.derivation.pipeline import Derived, derived
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.sim_engine.actions import CreateTopic, Kill, Start, StartConsumer
 from tidegauge.sim_engine.coordinators.consumer_protocol import (

@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
+from tests.derivation.judging import Judge
+from tests.derivation.pipeline import derived
 from tests.sim_engine.clusters import ORDERS, cluster, leader, said
-from tests.spark_jobs.judging import Judge
-from tests.spark_jobs.pipeline import derived
 from tidegauge.sim_engine import actions
 from tidegauge.sim_engine.engine import run_for, step
 from tidegauge.sim_engine.files.render import render_broker

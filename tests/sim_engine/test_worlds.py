@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.derivation.pipeline import derived
 from tests.sampling import one_in
 from tests.sim_engine.clusters import (
     batches,
@@ -24,7 +25,6 @@ from tests.sim_engine.clusters import (
     said_twice,
     with_events,
 )
-from tests.spark_jobs.pipeline import derived
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.sim_engine import actions
 from tidegauge.sim_engine.clients.producer import ProducerClient

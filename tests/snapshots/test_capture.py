@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Golden
+from tests.derivation.pipeline import derived, derived_once
 from tests.snapshots.brokers import Log, log_dir, offsets_in
 from tests.snapshots.test_capture_live import captured
-from tests.spark_jobs.pipeline import derived, derived_once
 from tidegauge.snapshots.adopt import open_snapshot
 from tidegauge.snapshots.errors import AuditError, SnapshotError
 from tidegauge.snapshots.manifest import MANIFEST_NAME

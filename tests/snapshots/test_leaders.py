@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Golden
-from tests.spark_jobs.pipeline import derived_once
+from tests.derivation.pipeline import derived_once
 from tidegauge.kafka_log.sources import no_zeros
 from tidegauge.snapshots.leaders import Leaders, read_leaders
 

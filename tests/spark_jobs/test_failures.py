@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import create_engine, text
 
-from tests.spark_jobs.damage import copy_of
+from tests.derivation.damage import copy_of
 from tidegauge.audit import evaluate
 from tidegauge.audit import steps as audit
 from tidegauge.cli.main import main

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Golden
-from tests.spark_jobs.apart import whole_copy
-from tests.spark_jobs.pipeline import derived
+from tests.derivation.apart import whole_copy
+from tests.derivation.pipeline import derived
 from tidegauge.derivation.derive import derive_partition, snapshot_work
 from tidegauge.derivation.index import index_rows
 from tidegauge.derivation.plan import segment_tasks

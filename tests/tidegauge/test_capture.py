@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.conftest import Golden
+from tests.derivation.apart import say
+from tests.derivation.pipeline import derived, derived_once
 from tests.snapshots.brokers import Log, log_dir
 from tests.snapshots.test_capture_again import killed
-from tests.spark_jobs.apart import say
-from tests.spark_jobs.pipeline import derived, derived_once
 from tidegauge.cli.main import main
 from tidegauge.snapshots.adopt import open_snapshot
 from tidegauge.snapshots.manifest import MANIFEST_NAME

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.conftest import Golden
-from tests.spark_jobs.damage import copy_of
-from tests.spark_jobs.metadata_damage import at, metadata_record, metadata_snapshots, records_of, rewrite, without_head
+from tests.derivation.damage import copy_of
+from tests.derivation.metadata_damage import at, metadata_record, metadata_snapshots, records_of, rewrite, without_head
 from tidegauge.cli.main import main
 
 

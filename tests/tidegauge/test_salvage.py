@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests.conftest import Golden
+from tests.derivation.damage import copy_of, edit
 from tests.java.libraries import classpath
 from tests.kafka_log.writing import marker
 from tests.oracle.kafka import running, tool
 from tests.snapshots.headers_copies import headers_copy
-from tests.spark_jobs.damage import copy_of, edit
 from tidegauge.cli.simulate import simulate
 from tidegauge.kafka_log.batch_writer import write_batch
 from tidegauge.kafka_log.records import Record, RecordBatch

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from tests.conftest import Golden
+from tests.derivation.coordinator_breaks import without_index_entry
+from tests.derivation.damage import batches, copy_of, segments
 from tests.snapshots.headers_copies import headers_copy
-from tests.spark_jobs.coordinator_breaks import without_index_entry
-from tests.spark_jobs.damage import batches, copy_of, segments
 from tidegauge.cli.main import main
 from tidegauge.cli.visibility import ReplicaVisibility, replica_visibility
 from tidegauge.snapshots.errors import SnapshotError

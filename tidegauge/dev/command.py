@@ -34,5 +34,5 @@ def new_invariant_command(code: str, name: str, relation: str) -> None:
         click.echo(str(path))
     click.echo(
         f"Fill in what says {new_invariant.FILL_IN}, then: python -m pytest tests/expectations "
-        f"tests/spark_jobs/test_every_code_alone.py -k {code}"
+        f"tests/derivation/test_every_code_alone.py -k {code}"
     )

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from tests.spark_jobs.metadata_damage import at, metadata_logs, records_of, rewrite
+from tests.derivation.metadata_damage import at, metadata_logs, records_of, rewrite
 from tidegauge.kafka_log.metadata_records import MetadataRecord
 
 

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from click.testing import CliRunner
 from numpy.typing import NDArray
 
+from tests.derivation.judging import Judge
+from tests.derivation.pipeline import derived
 from tests.sim_engine.explore.plain_model import PlainModel, Replica, State, breaks_strong_isr, reachable
-from tests.spark_jobs.judging import Judge
-from tests.spark_jobs.pipeline import derived
 from tidegauge.cli.main import main
 from tidegauge.sim_engine.explore.layout import (
     END,
