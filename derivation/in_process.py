@@ -32,8 +32,8 @@ from tidegauge.snapshots.manifest import Manifest
 
 HERE_BYTES: Final = 2 << 30
 """Bytes of the logs that snapshots and those that they are compared with have at most, together, to be derived here."""
-HERE_DECODED_BYTES: Final = 32 << 20
-"""And so many of internal topics, whose records are decoded."""
+HERE_DECODED_BYTES: Final = 16 << 20
+"""And so many of internal topics, whose records are decoded, some 1.5 MB a second."""
 HERE_SEGMENTS: Final = 1000
 """And so many segments: each takes some 5 ms of a processor, and Spark's start some 5 s of two."""
 
