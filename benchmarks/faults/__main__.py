@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from benchmarks.faults import table
-from benchmarks.faults.attempt import Attempt, attempt, calm
+from benchmarks.faults.attempt import Attempt, attempt, calm, on_spark
 from benchmarks.faults.faults import Fault, faults, no_root
 from benchmarks.faults.place import end_all
 
@@ -54,16 +54,19 @@ def run(chosen: list[Fault], every: tuple[Fault, ...], asked: argparse.Namespace
     impossible = {fault.name: why for fault in every if (why := fault.impossible()) is not None}
     for name, why in impossible.items():
         print(f"{name}: not possible here: {why}", flush=True)
-    expected = calm(parent)
-    print("an undisturbed audit: " + ", ".join(f"{s:.0f}" for s in expected.seconds) + " s a phase", flush=True)
+    expected = {spark: calm(parent, spark=spark) for spark in (False, True)}
+    for spark, of_audits in expected.items():
+        phases = ", ".join(f"{s:.1f}" for s in of_audits.seconds)
+        print(f"an undisturbed audit {'on Spark' if spark else 'without Spark'}: {phases} s a phase", flush=True)
     possible = [fault for fault in chosen if fault.name not in impossible]
-    kept = table.Kept(faults={f.name: f.what for f in every}, impossible=impossible, calm=expected.code)
+    kept = table.Kept(faults={f.name: f.what for f in every}, impossible=impossible, calm=expected[True].code)
     made: list[Attempt] = []
     with ThreadPoolExecutor(asked.jobs) as workers:
         waiting = [
-            workers.submit(attempt, fault, asked.seed, number, expected, parent)
+            workers.submit(attempt, fault, asked.seed, number, expected[spark], parent, spark=spark)
             for number in range(asked.first, asked.first + asked.times)
             for fault in possible
+            for spark in (on_spark(fault, number),)
         ]
         try:
             for done in as_completed(waiting):
@@ -84,9 +87,9 @@ def tell(one: Attempt) -> None:
     """An attempt, as soon as it is over."""
     codes = ",".join(map(str, one.codes))
     left = "; ".join(one.left) or "nothing"
-    print(
-        f"{one.fault} {one.number} ({one.how}): exit {codes}; left {left}; wrong: {'; '.join(one.wrong) or 'nothing'}"
-    )
+    where = "on Spark, " if one.spark else ""
+    wrong = "; ".join(one.wrong) or "nothing"
+    print(f"{one.fault} {one.number} ({where}{one.how}): exit {codes}; left {left}; wrong: {wrong}")
     if one.wrong:
         print(one.said)
     sys.stdout.flush()

@@ -22,7 +22,9 @@ _STORED: Final = "import runpy; runpy.run_module('benchmarks.faults.stored', run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """What came of one. `codes` of the disturbed audits, `left` until the retry; `wrong` is empty if all held."""
+    """What came of one. `codes` of the disturbed audits, `left` until the retry; `wrong` is empty if all held. `spark`:
+    whether its audits ran on Spark.
+    """
 
     fault: str
     seed: str
@@ -34,25 +36,26 @@ class Attempt:
     store_right: bool
     wrong: tuple[str, ...]
     said: str = ""
+    spark: bool = True
 
 
-def calm(parent: Path) -> Calm:
-    """Two undisturbed audits, to compare with and to know how long their phases take at least: an instant that is drawn
-    from these comes before a phase is over. Raises `RuntimeError` if one fails.
+def calm(parent: Path, *, spark: bool) -> Calm:
+    """Two undisturbed audits, on Spark or without, to compare with and to know how long their phases take at least: an
+    instant that is drawn from these comes before a phase is over. Raises `RuntimeError` if one fails.
     """
-    first, second = _undisturbed(parent), _undisturbed(parent)
+    first, second = _undisturbed(parent, spark=spark), _undisturbed(parent, spark=spark)
     if (first.code, first.found, first.opened) != (second.code, second.found, second.opened):
         raise RuntimeError("two undisturbed audits differ")
     return replace(second, seconds=tuple(map(min, first.seconds, second.seconds)))
 
 
-def _undisturbed(parent: Path) -> Calm:
-    with new_place(parent, LOST) as place:
+def _undisturbed(parent: Path, *, spark: bool) -> Calm:
+    with new_place(parent, LOST, spark=spark) as place:
         began = time.monotonic()
         running = place.audit()
         marks = [began]
-        for phase in PHASES:
-            running.until(lambda phase=phase: phase in running.said)  # type: ignore[misc]
+        for at in range(len(PHASES)):  # Without Spark the first is passed over.
+            running.until(lambda at=at: any(phase in running.said for phase in PHASES[at:]))  # type: ignore[misc]
             marks.append(time.monotonic())
         ended = running.ended()
         marks.append(time.monotonic())
@@ -65,10 +68,15 @@ def _undisturbed(parent: Path) -> Calm:
         return Calm(code=ended.code, found=held["found"], opened=held["open"], seconds=seconds)
 
 
-def attempt(fault: Fault, seed: str, number: int, expected: Calm, parent: Path) -> Attempt:
-    """Makes it, and looks."""
+def on_spark(fault: Fault, number: int) -> bool:
+    """Whether the audits of an attempt run on Spark: one of five does, and all where the fault is one of Spark's."""
+    return fault.of_spark or number % 5 == 0
+
+
+def attempt(fault: Fault, seed: str, number: int, expected: Calm, parent: Path, *, spark: bool) -> Attempt:
+    """Makes it, and looks. `expected`: of audits that run where these do."""
     rng = Random(f"{fault.name} {seed} {number}")
-    with new_place(parent, LOST, user=fault.user) as place:
+    with new_place(parent, LOST, spark=spark, user=fault.user) as place:
         met = fault.meet(place, rng, expected)
         left = place.left(fault.unavoidable)
         wrong = [*_of_the_end(met, fault, expected), *(f"left behind: {w}" for w in sorted(left - fault.unavoidable))]
@@ -81,7 +89,7 @@ def attempt(fault: Fault, seed: str, number: int, expected: Calm, parent: Path) 
     return Attempt(
         fault=fault.name, seed=seed, number=number, how=met.how, codes=tuple(e.code for e in met.ended),
         left=tuple(sorted(left)), left_for_good=tuple(sorted(left_for_good)), store_right=not store_wrong,
-        wrong=tuple(wrong), said=said if wrong else "",
+        wrong=tuple(wrong), said=said if wrong else "", spark=spark,
     )  # fmt: skip
 
 

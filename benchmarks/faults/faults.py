@@ -68,6 +68,8 @@ class Fault:
     codes: frozenset[int]
     unavoidable: frozenset[str] = frozenset()
     user: int | None = None
+    of_spark: bool = False
+    """It takes Spark."""
     impossible: Callable[[], str | None] = lambda: None
 
 
@@ -316,7 +318,10 @@ def faults() -> tuple[Fault, ...]:
         Fault(name="kill -9 of Postgres", what="its embedded Postgres is killed", meet=_killed("postgres"),
               codes=environment, unavoidable=tries),
         Fault(name="kill -9 of the JVM", what="Spark's JVM is killed", meet=_killed("java"), codes=environment,
+              of_spark=True,
               unavoidable=tries | {"temporary tidegauge-spark-*"}),
+        Fault(name="kill -9 of the validation", what="the process in which Great Expectations runs is killed",
+              meet=_killed("validation"), codes=environment, unavoidable=tries),
         Fault(name="SIGTERM", what="the command is told to end", meet=_signalled(signal.SIGTERM),
               codes=frozenset({143, -signal.SIGTERM}), unavoidable=tries),
         Fault(name="SIGHUP", what="its terminal goes away", meet=_signalled(signal.SIGHUP),

@@ -50,9 +50,12 @@ class Ended:
 
 @dataclass(slots=True, kw_only=True)
 class Place:
-    """See above. `user`: who runs the commands, None for who asks. `more` goes into their environment."""
+    """See above. `user`: who runs the commands, None for who asks. `spark`: whether audits run on Spark, which one of a
+    snapshot so small would not choose. `more` goes into their environment.
+    """
 
     root: Path
+    spark: bool = False
     user: int | None = None
     more: dict[str, str] = field(default_factory=dict)
     until_its_end: ExitStack = field(default_factory=ExitStack)
@@ -88,7 +91,7 @@ class Place:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGAUGE_")}
         return kept | {
             "TIDEGAUGE_HOME": str(self.home), "TIDEGAUGE_ROOT_POSTGRES": str(self.root / "postgres"),
-            "TIDEGAUGE_SPARK_MASTER": "local[2]", "TMPDIR": str(self.tmp), "HOME": str(self.root),
+            "TIDEGAUGE_SPARK_MASTER": "local[2]" if self.spark else "", "TMPDIR": str(self.tmp), "HOME": str(self.root),
             "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", MARK: str(self.root), **self.more,
         }  # fmt: skip
 
@@ -125,7 +128,7 @@ class Place:
         return done.stdout
 
     def processes(self) -> dict[str, list[psutil.Process]]:
-        """What runs in this place, by kind: audit, java, python, postgres."""
+        """What runs in this place, by kind: audit, validation, java, python, postgres."""
         found: dict[str, list[psutil.Process]] = {}
         for process in psutil.process_iter():
             with suppress(psutil.Error, OSError):
@@ -166,7 +169,10 @@ def _kind(process: psutil.Process) -> str:
         return "postgres"
     if "java" in name:
         return "java"
-    return "audit" if _RUN in process.cmdline() else "python"
+    command = process.cmdline()
+    if "tidegauge.audit.validate_apart" in command:
+        return "validation"
+    return "audit" if _RUN in command else "python"
 
 
 def _sort(name: str) -> str:
@@ -217,11 +223,11 @@ class Running:
 
 
 @contextmanager
-def new_place(parent: Path, archive: Path, *, user: int | None = None) -> Iterator[Place]:
+def new_place(parent: Path, archive: Path, *, spark: bool, user: int | None = None) -> Iterator[Place]:
     """A place with a snapshot, until the block ends. Paths are short: Postgres's socket lies in one."""
     root = Path(tempfile.mkdtemp(prefix="p", dir=parent))
     root.chmod(0o755)
-    place = Place(root=root, user=user)
+    place = Place(root=root, spark=spark, user=user)
     _OPEN.append(place)
     try:
         taken(archive, place.snapshot)

@@ -20,13 +20,14 @@ _HEAD: Final = """# What faults did to audits
 `make faults` runs a real `tidegauge audit`, with a home and a store of its own, and lets a fault happen at a random
 instant. Then it gives the same command again. The store is right if it has exactly one published run of the snapshot,
 with the verdicts, breaches and losses of an undisturbed audit, if nothing is staged, and if `report.json` is of that
-run. Two columns say what was left behind: until the next command, and after it.
+run. Two columns say what was left behind: until the next command, and after it. One attempt of five runs on Spark; the
+snapshot is so small that an audit would not choose it.
 
     make faults                            each fault 100 times
     make faults TIMES=5 FAULTS=SIGTERM     one of them, five times
 
-| fault | what happens | times | exit codes | store right after it | left until the retry | left for good | wrong |
-|---|---|--:|---|--:|---|---|--:|
+| fault | what happens | times | on Spark | exit codes | store right after | left until retry | left for good | wrong |
+|---|---|--:|--:|---|--:|---|---|--:|
 """
 _FOOT: Final = """
 Exit codes below 0 are signals that ended the command before it could react. An audit that finished before its fault
@@ -85,9 +86,9 @@ def page(kept: Kept) -> str:
     for name, what in kept.faults.items():
         of_it = [a for a in kept.attempts if a.fault == name]
         if not of_it and name in kept.impossible:
-            lines.append(f"| {name} | {what} | 0 | not possible here: {kept.impossible[name]} | | | | |")
+            lines.append(f"| {name} | {what} | 0 | | not possible here: {kept.impossible[name]} | | | | |")
         elif not of_it:
-            lines.append(f"| {name} | {what} | 0 | not made yet | | | | |")
+            lines.append(f"| {name} | {what} | 0 | | not made yet | | | | |")
         else:
             lines.append(_line(name, what, of_it))
     return _HEAD + "".join(f"{line}\n" for line in lines) + _FOOT.format(calm=kept.calm)
@@ -101,7 +102,8 @@ def _line(name: str, what: str, attempts: list[Attempt]) -> str:
         _counted(w for a in attempts for w in a.left_for_good),
     )
     wrong = sum(bool(a.wrong) for a in attempts)
-    return f"| {name} | {what} | {len(attempts)} | {codes} | {right} | {left} | {for_good} | {wrong} |"
+    on_spark = sum(a.spark for a in attempts)
+    return f"| {name} | {what} | {len(attempts)} | {on_spark} | {codes} | {right} | {left} | {for_good} | {wrong} |"
 
 
 def _counted(words: Iterable[str]) -> str:

@@ -36,21 +36,28 @@ def parent() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(parent: Path) -> Calm:
-    return calm(parent)
+def undisturbed(parent: Path) -> dict[bool, Calm]:
+    """On Spark, and without."""
+    return {spark: calm(parent, spark=spark) for spark in (False, True)}
 
 
 @pytest.mark.slow
 @pytest.mark.jvm
 @pytest.mark.postgres
 @pytest.mark.parametrize(
-    ("name", "number", "code"), [("kill -9", 1, -9), ("kill -9 of the JVM", 4, 3), ("SIGINT", 1, 130)]
+    ("name", "number", "spark", "code"),
+    [
+        ("kill -9", 1, False, -9),
+        ("kill -9 of the JVM", 4, True, 3),
+        ("kill -9 of the validation", 1, False, 3),
+        ("SIGINT", 1, False, 130),
+    ],
 )
 def test_the_same_command_again_makes_it_right(
-    name: str, number: int, code: int, undisturbed: Calm, parent: Path
+    name: str, number: int, spark: bool, code: int, undisturbed: dict[bool, Calm], parent: Path
 ) -> None:
-    """The numbers are of instants in the middle: evaluation, reading, derivation."""
-    made = attempt(FAULTS[name], SEED, number, undisturbed, parent)
+    """The numbers are of instants in the middle."""
+    made = attempt(FAULTS[name], SEED, number, undisturbed[spark], parent, spark=spark)
     assert made.wrong == (), made.said
     assert made.codes == (code,), made.how
     assert made.store_right
@@ -112,7 +119,7 @@ def test_an_end_is_as_the_documents_say(code: int, said: str, wrong: list[str]) 
 
 
 def test_each_fault_has_a_name_of_its_own_and_the_table_all_of_them() -> None:
-    assert len(FAULTS) == len(faults()) == 14
+    assert len(FAULTS) == len(faults()) == 15
     assert all(isinstance(fault, Fault) and fault.what for fault in FAULTS.values())
     kept = table.load()
     assert kept is not None
@@ -138,8 +145,10 @@ def test_attempts_are_counted_and_one_made_again_replaces_itself(
         store_right=False, wrong=("x",),
     )  # fmt: skip
     table.write([one, replace(one, number=1)], now)
-    table.write([replace(one, store_right=True, wrong=()), replace(one, number=2, codes=(1,), left=())], now)
+    table.write(
+        [replace(one, store_right=True, wrong=()), replace(one, number=2, codes=(1,), left=(), spark=False)], now
+    )
     page = table.PAGE.read_text()
-    assert "| SIGTERM | told to end | 3 | 1 (1), 143 (2) | 1 | work (2) | nothing | 2 |" in page
-    assert "| read-only | closed | 0 | not possible here: no root | | | | |" in page
+    assert "| SIGTERM | told to end | 3 | 2 | 1 (1), 143 (2) | 1 | work (2) | nothing | 2 |" in page
+    assert "| read-only | closed | 0 | | not possible here: no root | | | | |" in page
     assert len(json.loads(table.KEPT.read_text())["attempts"]) == 3
