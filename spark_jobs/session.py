@@ -29,6 +29,7 @@ from tidegauge.snapshots.errors import StorageError
 from tidegauge.snapshots.safe_path import SAFE_PATH
 from tidegauge.spark_jobs import class_archive
 from tidegauge.spark_jobs.java import Java, find_java
+from tidegauge.spark_jobs.reach import must_answer, registering
 from tidegauge.spark_jobs.scratch import Scratch, new_scratch
 from tidegauge.spark_jobs.spark_home import spark_home
 
@@ -213,6 +214,7 @@ def start(master: str = LOCAL, *, name: str = "tidegauge", extra: Mapping[str, s
     configuration = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
     configuration.setAll([*settings(master).items(), *(extra or {}).items()])
     given = [] if is_local(master) else _given(os.environ)
+    must_answer(master)
     # PySpark takes Ctrl-C for itself: its answer asks the JVM, which may have heard it, too, and be gone.
     with TemporaryFile() as log, held_back():
         try:
@@ -222,11 +224,27 @@ def start(master: str = LOCAL, *, name: str = "tidegauge", extra: Mapping[str, s
             for name, value in _store_settings(os.environ).items():
                 configuration.setIfMissing(name, value)
             configuration.setAll(given)
-            session = SparkSession.builder.config(conf=configuration).getOrCreate()
+            with registering(master, _kill_the_jvm):
+                session = SparkSession.builder.config(conf=configuration).getOrCreate()
             _quiet_when_the_jvm_goes(session)
             return session
         except (PySparkException, Py4JError, OSError, RuntimeError) as error:
-            raise SparkError(f"Spark did not start on {master}: {error}.{_tail(log)}") from error
+            raise SparkError(f"Spark did not start on {master}: {_in_short(error)}.{_tail(log)}") from error
+
+
+def _kill_the_jvm() -> None:
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is not None:
+        process.kill()
+
+
+def _in_short(error: Exception) -> str:
+    """What was raised, without the Java stacks below it."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    told = [line for line in lines if line.startswith(": ")]  # py4j's own first line says where it happened
+    return (told or lines or [type(error).__name__])[0].removeprefix(": ").rstrip(".")
 
 
 def attach(*, name: str = "tidegauge") -> "SparkSession":
@@ -289,7 +307,8 @@ def _tail(log: BinaryIO) -> str:
     """What the JVM said of an error, else its last lines."""
     log.seek(0)
     said = log.read().decode(errors="replace").splitlines()
-    lines = ([line for line in said if "rror" in line or "xception" in line] or said)[-5:]
+    signs = (" ERROR ", "Error:", "Error occurred", "Exception")
+    lines = ([line for line in said if any(sign in line for sign in signs)] or said)[-5:]
     return " Java said: " + " / ".join(lines) if lines else ""
 
 
