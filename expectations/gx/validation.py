@@ -10,6 +10,8 @@ costs some tens of milliseconds whatever it looks at. Each expectation counts, r
 come from `verdicts.breach_query`, without the library's limit of 200.
 """
 
+import getpass
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -125,8 +127,12 @@ def _project() -> DataContextConfig:
 
 
 def _connection_string(engine_url: str) -> str:
-    """The URL as the library takes it: with a host even where a socket is meant, and without `$`, which it expands."""
+    """The URL as the library takes it: with a host even where a socket is meant, with the user that libpq would take
+    where it names none, and without `$`, which the library expands.
+    """
     url = make_url(engine_url)
+    if url.username is None:
+        url = url.set(username=os.environ.get("PGUSER") or getpass.getuser())
     if url.host is None:
         url = url.set(host="localhost")  # libpq takes the query's host
     return url.render_as_string(hide_password=False).replace("$", "%24")

@@ -98,6 +98,14 @@ def test_a_store_that_is_down_is_no_verdict(tmp_path: object) -> None:
         judged(f"postgresql+psycopg2://postgres@/nothing?host={tmp_path}", "b")
 
 
+def test_an_address_without_a_user_means_the_one_that_libpq_takes(things: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = sa.make_url(things)
+    assert url.username is not None
+    monkeypatch.setenv("PGUSER", url.username)
+    bare = url.set(username=None).render_as_string(hide_password=False)
+    assert judged(bare, "b").unexpected_count == 1
+
+
 def test_it_leaves_no_connection_behind(things: str) -> None:
     engine = sa.create_engine(things)
     count = sa.text(
