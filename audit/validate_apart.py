@@ -113,6 +113,9 @@ def _serve(questions: IO[str], answers: IO[str]) -> None:
 
 if __name__ == "__main__":
     # Whatever the library prints must not be taken for an answer.
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as kept:
-        os.dup2(2, 1)
+    kept = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    try:
         _serve(sys.stdin, kept)
+    except BrokenPipeError:
+        os._exit(0)  # Who asked was killed. Python would try to send the answer once more, and complain.

@@ -80,8 +80,8 @@ def registering(master: str, give_up: Callable[[], None]) -> Iterator[None]:
     except Exception as error:
         if over.is_set():
             raise SparkError(
-                f"What answers at {master} took no application within {REGISTER_S} seconds, as a Spark master would. "
-                f"{_NEXT}"
+                f"What answers at {master} took no application within {REGISTER_S} seconds: it is no Spark master, or "
+                f"one with another secret. {_NEXT}"
             ) from error
         raise
     finally:

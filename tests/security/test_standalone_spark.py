@@ -259,7 +259,7 @@ def test_who_does_not_know_the_secret_has_nothing_audited(golden: Golden, tmp_pa
         cluster.running.callback(_end, audit.process)
         _, told = audit.process.communicate(timeout=2 * SECONDS)
         assert audit.process.returncode == 3, told
-        assert "Spark did not start" in told
+        assert "with another secret" in told
         assert cluster.state()["completedapps"] == []
     assert not list((tmp_path / "work-of-worker").glob("app-*"))
 

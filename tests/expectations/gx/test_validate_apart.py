@@ -24,6 +24,19 @@ with validating():
     time.sleep(600)
 """
 
+ASKS = """
+import threading, time
+from tidegauge.audit.validate_apart import validating
+from tidegauge.expectations.registry import CATALOGUE
+with validating() as validate:
+    threading.Thread(
+        target=validate, args=("postgresql://u@127.0.0.1:1/x", ["a"], [CATALOGUE["D06"]]), daemon=True
+    ).start()
+    time.sleep(0.5)
+    print("begun", flush=True)
+    time.sleep(600)
+"""
+
 
 def child() -> psutil.Process:
     (found,) = [p for p in psutil.Process().children() if "tidegauge.audit.validate_apart" in p.cmdline()]
@@ -81,6 +94,20 @@ def test_it_ends_with_its_parent(number: signal.Signals) -> None:
     parent.send_signal(number)
     parent.wait()
     begun.wait(timeout=60)
+
+
+def test_it_has_nothing_to_say_to_a_parent_that_was_killed(tmp_path: Path) -> None:
+    """It was asked, and is about to answer."""
+    said = tmp_path / "said"
+    with said.open("w") as stderr:
+        parent = subprocess.Popen([sys.executable, "-c", ASKS], stdout=subprocess.PIPE, stderr=stderr)
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == b"begun\n"
+    (begun,) = psutil.Process(parent.pid).children()
+    parent.kill()
+    parent.wait()
+    begun.wait(timeout=60)
+    assert said.read_text() == ""
 
 
 def test_it_imports_nothing_from_where_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
