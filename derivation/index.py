@@ -58,7 +58,7 @@ def index_rows(tasks: Iterable[SegmentTask], *, failures: Failures | None = None
 
 
 def _unreadable(task: SegmentTask, error: OSError) -> dict[str, Any]:
-    _LOG.warning("segment %s cannot be read: %s", task.path, error)
+    _LOG.info("segment %s cannot be read: %s", task.path, error)
     return {**_identity(task), "error": f"cannot be read: {error.strerror or error}", "bytes_read": 0}
 
 
@@ -200,7 +200,7 @@ def _index_bytes(root: Location, path: str | None, *, may_have_room: bool) -> tu
     try:
         return read_written(file) if may_have_room and isinstance(file, Path) else (file.read_bytes(), 0)
     except OSError as error:
-        _LOG.warning("index %s cannot be read: %s", path, error)
+        _LOG.info("index %s cannot be read: %s", path, error)
         return None
 
 

@@ -72,6 +72,7 @@ _ENVIRONMENT_SIGNS: Final = (
     "Connection refused",
     "SparkContext was shut down",
     "stopped SparkContext",
+    "UnsatisfiedLinkError",  # A codec's native library is unpacked among temporary files: no room, or `noexec`.
 )
 """What Spark's words hold when the machine failed it, not our code."""
 

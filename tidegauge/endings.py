@@ -109,6 +109,15 @@ def ends_by_signal() -> None:
         signal.signal(signal.SIGINT, _interrupted)
 
 
+def told_already() -> None:
+    """A command that has its exit code clears up, which takes no longer than its waits allow: from here on a signal
+    would end nothing sooner, and Python would show it as an exception among its callbacks.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        if signal.getsignal(number) in (_ended, _interrupted):
+            signal.signal(number, signal.SIG_IGN)
+
+
 def _ended(number: int, frame: FrameType | None) -> None:
     signal.signal(number, signal.SIG_IGN)
     sys.exit(128 + number)

@@ -85,7 +85,8 @@ def attempt(fault: Fault, seed: str, number: int, expected: Calm, parent: Path, 
         store_wrong = _of_the_retry(place, again, expected, met)
         left_for_good = place.left()
         wrong += [*store_wrong, *(f"left for good: {what}" for what in sorted(left_for_good))]
-        said = "\n".join([*(f"--- {e.code}\n{e.said}" for e in met.ended), f"--- again {again.code}\n{again.said}"])
+        told = "\n".join([*(f"--- {e.code}\n{e.said}" for e in met.ended), f"--- again {again.code}\n{again.said}"])
+        said, *wrong = (text.replace(str(place.root), "PLACE") for text in (told, *wrong))
     return Attempt(
         fault=fault.name, seed=seed, number=number, how=met.how, codes=tuple(e.code for e in met.ended),
         left=tuple(sorted(left)), left_for_good=tuple(sorted(left_for_good)), store_right=not store_wrong,

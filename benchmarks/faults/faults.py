@@ -115,12 +115,12 @@ def _disk(directory: Path, megabytes: int) -> Iterator[None]:
 
 @contextmanager
 def _full(directory: Path, leaving: int) -> Iterator[None]:
-    """A disk without room, but for some bytes."""
+    """A disk without room, but for some bytes. It may have none before."""
     filler = directory / "filler"
-    with filler.open("wb") as file, suppress(OSError):
+    filler.touch()
+    with suppress(OSError), filler.open("wb", buffering=0) as file:
         while True:
             file.write(bytes(1 << 16))
-            file.flush()
     os.truncate(filler, max(0, filler.stat().st_size - leaving))
     try:
         yield
@@ -304,11 +304,15 @@ def cannot_become_nobody() -> str | None:
     return f"user nobody cannot run this Python: {done.stderr.strip().splitlines()[-1]}" if done.returncode else None
 
 
+_FACTS_BEGUN: Final = ".part-*.partial in the run directory"
+"""A file of facts that was written when the process was killed. The next command begins them anew."""
+
+
 def faults() -> tuple[Fault, ...]:
     """All of them, in the table's order."""
     environment = frozenset({ENVIRONMENT})
     by_kill = frozenset({"process postgres", "temporary tidegauge-postgres-*", "temporary tidegauge-spark-*",
-                         "temporary tmp*", "work in the run directory"})  # fmt: skip
+                         "temporary tmp*", "work in the run directory", _FACTS_BEGUN})  # fmt: skip
     tries = frozenset({"work in the run directory"})
     """A run that was broken off may be gone on with, step by step: its work stays until it is published."""
     mounted = no_root() is None
@@ -319,7 +323,7 @@ def faults() -> tuple[Fault, ...]:
               codes=environment, unavoidable=tries),
         Fault(name="kill -9 of the JVM", what="Spark's JVM is killed", meet=_killed("java"), codes=environment,
               of_spark=True,
-              unavoidable=tries | {"temporary tidegauge-spark-*"}),
+              unavoidable=tries | {"temporary tidegauge-spark-*", _FACTS_BEGUN}),
         Fault(name="kill -9 of the validation", what="the process in which Great Expectations runs is killed",
               meet=_killed("validation"), codes=environment, unavoidable=tries),
         Fault(name="SIGTERM", what="the command is told to end", meet=_signalled(signal.SIGTERM),

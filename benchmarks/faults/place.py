@@ -180,6 +180,8 @@ def _sort(name: str) -> str:
     for known in ("tidegauge-postgres-", "tidegauge-spark-", "spark-", "blockmgr-", "artifacts-", "liblz4", "libzstd"):
         if name.startswith(known):
             return f"{known.rstrip('-')}-*"
+    if name.startswith(".part-") and name.endswith(".partial"):
+        return ".part-*.partial"
     return name if not name.startswith("tmp") else "tmp*"
 
 

@@ -307,6 +307,13 @@ def test_a_report_stands_where_the_store_has_its_run_and_nowhere_else(again, mon
     def reports() -> list[str]:
         return sorted(path.parent.name for path in again.directory.glob("alone/*/report.json"))
 
+    with monkeypatch.context() as full:  # after the first report was written, before the run counts as judged
+        full.setattr(
+            evaluate.store, "mark_judged", lambda *_: (_ for _ in ()).throw(StoreError("No space left on device"))
+        )
+        with pytest.raises(StoreError, match="No space"):
+            evaluate.evaluate(again, empty_store)
+    assert list(again.directory.rglob("*.judged")) == []
     evaluate.evaluate(again, empty_store)
     assert reports() == []
     with monkeypatch.context() as full:

@@ -152,5 +152,12 @@ def test_a_jvm_that_does_not_start_is_a_spark_error_with_its_words():
 def test_a_machine_that_fails_spark_is_the_environments_fault_and_a_mistake_of_ours_is_not():
     with pytest.raises(SparkError, match="No space left on device"), session.spark_errors("read"):
         raise PythonException(message="OSError: [Errno 28] No space left on device")
+    no_room_for_snappy = (
+        "[TASK_WRITE_FAILED] Caused by: java.lang.NoClassDefFoundError: Could not initialize class "
+        "org.xerial.snappy.Snappy\nCaused by: java.lang.ExceptionInInitializerError: Exception "
+        "java.lang.UnsatisfiedLinkError: no snappyjava in java.library.path: /usr/lib"
+    )
+    with pytest.raises(SparkError, match="Check free disk"), session.spark_errors("read"):
+        raise PythonException(message=no_room_for_snappy)
     with pytest.raises(PythonException), session.spark_errors("read"):
         raise PythonException(message="KeyError: 'topic'")

@@ -59,3 +59,23 @@ def test_an_ignored_signal_stays_ignored() -> None:
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+IN_ITS_CALLBACKS = """
+import atexit, os, signal, sys
+from tidegauge import endings
+endings.ends_by_signal()
+atexit.register(os.kill, os.getpid(), int(sys.argv[1]))
+try:
+    sys.exit(1)
+finally:
+    endings.told_already()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=lambda number: number.name)
+def test_a_signal_amid_the_clearing_up_changes_nothing(number: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IN_ITS_CALLBACKS, str(int(number))], capture_output=True, text=True, check=False
+    )
+    assert (done.stderr, done.returncode) == ("", 1)

@@ -30,7 +30,14 @@ from tidegauge.cli.metadata_command import metadata_command
 from tidegauge.cli.store_commands import store_group
 from tidegauge.cli.visibility_command import visibility_command
 from tidegauge.dev.command import dev_group
-from tidegauge.endings import EXIT_BREACHES, EXIT_ENVIRONMENT, EXIT_OUR_FAULT, EXIT_UNUSABLE, ends_by_signal
+from tidegauge.endings import (
+    EXIT_BREACHES,
+    EXIT_ENVIRONMENT,
+    EXIT_OUR_FAULT,
+    EXIT_UNUSABLE,
+    ends_by_signal,
+    told_already,
+)
 from tidegauge.endings import progress as _progress
 from tidegauge.endings import told as _told
 from tidegauge.parameters import PATH
@@ -52,7 +59,10 @@ def run() -> None:
     os.umask(os.umask(0o027) | 0o027)  # Reports tell of users' topics and groups: nobody else need read them.
     ends_by_signal()
     atexit.register(gc.freeze)  # Python would look for garbage once more, a second among all that was imported.
-    main(prog_name="tidegauge")
+    try:
+        main(prog_name="tidegauge")
+    finally:
+        told_already()
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
