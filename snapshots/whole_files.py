@@ -23,17 +23,20 @@ def appearing(path: Path, *, by: str = "", synced: bool = False) -> Iterator[IO[
     """
     partial = path.with_name(f".{path.name}{f'.{by}' if by else ''}.partial")
     partial.unlink(missing_ok=True)
-    # What another made here since is not ours to unlink: this fails, and leaves it alone.
-    with partial.open("xb") as file:
-        try:
+    file: IO[bytes] | None = None
+    try:
+        with partial.open("xb") as file:
             yield file
             file.flush()
             if synced:
                 os.fsync(file.fileno())
             os.replace(partial, path)
-        except BaseException:
+    except BaseException as error:
+        # What another made here since is not ours to unlink: opening it fails, and leaves it alone. A signal may come
+        # when the file was made and nobody has heard so.
+        if file is not None or not isinstance(error, OSError):
             partial.unlink(missing_ok=True)
-            raise
+        raise
 
 
 def write_whole(path: Path, data: str | bytes, *, by: str = "", synced: bool = False) -> None:

@@ -23,7 +23,7 @@ from tidegauge.derivation.derive import SnapshotWork, cluster_facts, facts_of_al
 from tidegauge.derivation.fact_files import PartWriter, read_relation, write_empty_relations, write_part
 from tidegauge.derivation.summaries_at_hand import by_snapshot, keys_of
 from tidegauge.facts.risk.posture_rows import PostureContext
-from tidegauge.facts.rows import PartitionKey, Row
+from tidegauge.facts.rows import PartitionKey, Row, Rows
 from tidegauge.runs import own_pickles
 from tidegauge.runs.failures import Failures
 from tidegauge.runs.look import Look
@@ -41,6 +41,10 @@ _WRITTEN_DDL: Final = "part string, relation string, rows bigint"
 
 PARTITIONS_A_TASK: Final = 200
 """Kafka's partitions that one Spark task derives at most, about: what it holds of a snapshot grows with them."""
+
+ROWS_TOGETHER: Final = 512
+"""Rows of one relation that become a table at once, if their partitions have so many: a table of three rows costs as
+much as one of a hundred, and rows take more memory than tables."""
 
 
 def derive_by_partition(spark: "SparkSession", run: Run) -> None:
@@ -166,10 +170,9 @@ def _derive_and_write(works: Works, failures: Failures, folders: Mapping[str, st
         for audited, of_snapshot in groupby(rows, key=itemgetter("audited")):
             work = works.of(audited)
             writer = PartWriter(Path(folders[audited]), part)
-            for key, of_partition in groupby(of_snapshot, key=itemgetter("topic", "partition")):
-                for name, table in _tables(work, key, list(of_partition), failures):
-                    writer.write(name, table)
-                    counts[name] += table.num_rows
+            for name, table in _tables(work, of_snapshot, failures):
+                writer.write(name, table)
+                counts[name] += table.num_rows
             writer.close()
         yield pa.RecordBatch.from_pydict(
             {
@@ -182,15 +185,34 @@ def _derive_and_write(works: Works, failures: Failures, folders: Mapping[str, st
     return derive_and_write
 
 
-def _tables(
-    work: SnapshotWork, key: PartitionKey, rows: Sequence[Row], failures: Failures
-) -> list[tuple[str, pa.Table]]:
-    """The facts of one partition; none where it makes us fail, which is noted."""
+def _tables(work: SnapshotWork, rows: Iterable[Row], failures: Failures) -> Iterator[tuple[str, pa.Table]]:
+    """The facts of a task's partitions of one snapshot; none of one that makes us fail, which is noted."""
+    waiting: dict[str, list[Row]] = {}
+    for key, of_partition in groupby(rows, key=itemgetter("topic", "partition")):
+        for name, facts in _facts(work, key, list(of_partition), failures).items():
+            waiting.setdefault(name, []).extend(facts)
+            if len(waiting[name]) >= ROWS_TOGETHER:
+                yield from _table(work, name, waiting.pop(name), failures)
+    for name, facts in waiting.items():
+        yield from _table(work, name, facts, failures)
+
+
+def _facts(work: SnapshotWork, key: PartitionKey, rows: Sequence[Row], failures: Failures) -> Rows:
     own = {row["path"]: row for row in rows if row["snapshot"] == work.key}
     earlier = {row["path"]: row for row in rows if row["snapshot"] != work.key}
     try:
-        facts = partition_facts(work, key, own, earlier, failures)
-        return [(name, work.table(name, of_relation)) for name, of_relation in facts.items() if of_relation]
+        return partition_facts(work, key, own, earlier, failures)
     except Exception as error:
         failures.take("derive", work.key, error, root=work.root)
-        return []
+        return {}
+
+
+def _table(work: SnapshotWork, name: str, rows: Sequence[Row], failures: Failures) -> Iterator[tuple[str, pa.Table]]:
+    if not rows:
+        return
+    try:
+        table = work.table(name, rows)
+    except Exception as error:
+        failures.take("derive", work.key, error, root=work.root)
+        return
+    yield name, table

@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any, Final
+from urllib.parse import quote
 
 from benchmarks.faults.faults import LOST, PHASES, Calm, Fault, Met
 from benchmarks.faults.place import CLUSTER, Ended, Place, new_place
@@ -86,7 +87,8 @@ def attempt(fault: Fault, seed: str, number: int, expected: Calm, parent: Path, 
         left_for_good = place.left()
         wrong += [*store_wrong, *(f"left for good: {what}" for what in sorted(left_for_good))]
         told = "\n".join([*(f"--- {e.code}\n{e.said}" for e in met.ended), f"--- again {again.code}\n{again.said}"])
-        said, *wrong = (text.replace(str(place.root), "PLACE") for text in (told, *wrong))
+        root = str(place.root)
+        said, *wrong = (text.replace(root, "PLACE").replace(quote(root, safe=""), "PLACE") for text in (told, *wrong))
     return Attempt(
         fault=fault.name, seed=seed, number=number, how=met.how, codes=tuple(e.code for e in met.ended),
         left=tuple(sorted(left)), left_for_good=tuple(sorted(left_for_good)), store_right=not store_wrong,

@@ -304,6 +304,8 @@ def cannot_become_nobody() -> str | None:
     return f"user nobody cannot run this Python: {done.stderr.strip().splitlines()[-1]}" if done.returncode else None
 
 
+_JUDGED: Final = ".report.json.judged in the run directory"
+"""The report of a run that is judged and not yet published."""
 _FACTS_BEGUN: Final = ".part-*.partial in the run directory"
 """A file of facts that was written when the process was killed. The next command begins them anew."""
 
@@ -312,9 +314,9 @@ def faults() -> tuple[Fault, ...]:
     """All of them, in the table's order."""
     environment = frozenset({ENVIRONMENT})
     by_kill = frozenset({"process postgres", "temporary tidegauge-postgres-*", "temporary tidegauge-spark-*",
-                         "temporary tmp*", "work in the run directory", _FACTS_BEGUN})  # fmt: skip
-    tries = frozenset({"work in the run directory"})
-    """A run that was broken off may be gone on with, step by step: its work stays until it is published."""
+                         "temporary tmp*", "work in the run directory", _FACTS_BEGUN, _JUDGED})  # fmt: skip
+    tries = frozenset({"work in the run directory", _JUDGED})
+    """A run that was broken off may be gone on with, step by step: its work and verdict stay until it is published."""
     mounted = no_root() is None
     return (
         Fault(name="kill -9", what="the command is killed", meet=_signalled(signal.SIGKILL),

@@ -34,6 +34,13 @@ def replica_works(read: SmallFiles, unread: list[LeftOut]) -> dict[PartitionKey,
     unread_logs = read.files.unread_logs()
     transaction_indexes_copied = any(s.txnindex is not None for r in read.files.replicas() for s in r.segments)
     for log_dir in read.files.log_dirs:
+        copied = CopiedKinds(  # Of the log dir: looking through its replicas once for each would be quadratic.
+            epoch_checkpoints=log_dir.has_epoch_checkpoints,
+            cleaner_offsets=CLEANER_OFFSET_CHECKPOINT in log_dir.files,
+            log_starts=log_dir.only_metadata or LOG_START_OFFSET_CHECKPOINT in log_dir.files,
+            producer_snapshots=log_dir.has_producer_snapshots,
+            transaction_indexes=transaction_indexes_copied,
+        )
         for replica in log_dir.replicas:
             if replica.state not in ("live", "future"):
                 continue
@@ -44,7 +51,7 @@ def replica_works(read: SmallFiles, unread: list[LeftOut]) -> dict[PartitionKey,
                 history=read.history,
                 broker_quiet=read.nodes.is_quiet(log_dir.broker_id),
                 unread_bases=unread_logs.get(replica.directory, ()),
-                transaction_indexes_copied=transaction_indexes_copied,
+                copied=copied,
             )
             found.setdefault((replica.topic, replica.partition), []).append(work)
             unread += _unreadable(read.root, replica)
@@ -67,7 +74,7 @@ def _work(
     history: MetadataHistory,
     broker_quiet: bool,
     unread_bases: tuple[int, ...],
-    transaction_indexes_copied: bool,
+    copied: CopiedKinds,
 ) -> ReplicaWork:
     key = (replica.topic, replica.partition)
     epochs, metadata = replica.named(LEADER_EPOCH_CHECKPOINT), replica.named(PARTITION_METADATA)
@@ -94,13 +101,7 @@ def _work(
             cleaner_offset=listed_offset(CLEANER_OFFSET_CHECKPOINT, listed.cleaner_offsets),
         ),
         moment=_moment(log_dir, replica, broker_quiet=broker_quiet),
-        copied=CopiedKinds(
-            epoch_checkpoints=log_dir.has_epoch_checkpoints,
-            cleaner_offsets=CLEANER_OFFSET_CHECKPOINT in log_dir.files,
-            log_starts=log_dir.only_metadata or LOG_START_OFFSET_CHECKPOINT in log_dir.files,
-            producer_snapshots=log_dir.has_producer_snapshots,
-            transaction_indexes=transaction_indexes_copied,
-        ),
+        copied=copied,
         segment_paths=tuple(log_name(s.log.path) for s in replica.segments),
         snapshot_files=tuple((offset, f.path, f.size_bytes) for offset, f in replica.snapshots),
         transaction_index_files={
