@@ -42,7 +42,10 @@ def main() -> int:
     if not chosen:
         print(f"faults: none is called so. There are: {', '.join(fault.name for fault in every)}", file=sys.stderr)
         return 2
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    # Also where whoever started this lets it ignore one, as `nohup` and a shell's `&` do: an audit would inherit that,
+    # and its fault would be none.
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, lambda number, frame: sys.exit(128 + number))
     with tempfile.TemporaryDirectory(prefix="tgf-", dir="/tmp") as parent:
         Path(parent).chmod(0o755)
         os.environ["TIDEGAUGE_ROOT_POSTGRES"] = f"{parent}/postgres"  # of servers that are nobody's home's

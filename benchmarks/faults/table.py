@@ -32,7 +32,8 @@ snapshot is so small that an audit would not choose it.
 _FOOT: Final = """
 Exit codes below 0 are signals that ended the command before it could react. An audit that finished before its fault
 ends like an undisturbed one, with {calm}. `process postgres` is the embedded server, which the next command takes over
-and stops. `work in the run directory` is what the steps had handed to each other. Only the command sees the wrong
+and stops. `work in the run directory` is what the steps had handed to each other, `.report.json.judged` the report of a
+run that could not be published, and `.part-*.partial` facts whose writer was killed. Only the command sees the wrong
 clock; Postgres and the JVM keep the machine's. [faults.json](faults.json) has every attempt, by its seed and number;
 `python -m benchmarks.faults --write` writes both files.
 """
