@@ -131,9 +131,11 @@ def _evaluate(snapshots: Sequence[AuditedSnapshot], run: Run, url: str, validate
             report_file.write(snapshot.target / _STAGED, {"run_id": run_id})
         store.mark_judged(url, *run_ids)
     except BaseException:
-        for snapshot in snapshots:
-            report_file.forget(snapshot.target)
-        store.discard(url, *run_ids)
+        try:
+            for snapshot in snapshots:
+                report_file.forget(snapshot.target)
+        finally:
+            store.discard(url, *run_ids)
         raise
 
 

@@ -22,23 +22,18 @@ from typing import Final
 
 import psutil
 
-from tidegauge.kafka_log.types import TopicPartition
-from tidegauge.sim_engine import actions
-from tidegauge.sim_engine.engine import new_world, run, run_for, scheduled_all, step
-from tidegauge.sim_engine.log.stored_batch import NewRecord
+from benchmarks.faults.place import kind_of
+from benchmarks.simulate import simulated
 from tidegauge.sim_engine.rendering.snapshot import snapshot_of
 from tidegauge.sim_engine.rendering.write_snapshot import write_snapshot
-from tidegauge.sim_engine.world import World
 from tidegauge.snapshots.manifest import Consistency
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 GROWTH: Final = 1.1
 WORKER_BYTES: Final = 1 << 30
-_A_TOPIC: Final = 1_000
-_CALLS_A_MS: Final = 1_000
-_PRODUCERS: Final = 4
 _REPLICAS: Final = 3
-_KINDS: Final = ("driver", "worker", "java", "validation", "postgres")
+_KINDS: Final = ("driver", "python", "java", "validation", "postgres")
+"""`python`: Spark's workers, and the process that starts them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,27 +51,6 @@ class Cost:
         return 1000 * sum(self.processor_s.values()) / (_REPLICAS * partitions)
 
 
-def simulated(partitions: int) -> World:
-    """A cluster in which each partition took ten records."""
-    world = run_for(new_world(seed=1), 5_000)
-    places = [TopicPartition(f"orders-{at // _A_TOPIC}", at % _A_TOPIC) for at in range(partitions)]
-    for name in sorted({place.topic for place in places}):
-        width = sum(place.topic == name for place in places)
-        assignment = [tuple((p + i) % _REPLICAS + 1 for i in range(_REPLICAS)) for p in range(width)]
-        world = step(world, actions.CreateTopic(name=name, assignment=assignment, config={"min.insync.replicas": "2"}))
-    for number in range(_PRODUCERS):
-        world = step(world, actions.StartProducer(client=f"producer-{number}", idempotent=True))
-    world = run_for(world, 500)
-    made = tuple(NewRecord(timestamp=-1, key=None, value=b"%d" % at + b"x" * 100) for at in range(10))
-    calls = (
-        actions.ProduceCall(client=f"producer-{at % _PRODUCERS}", partition=place, records=made)
-        for at, place in enumerate(places)
-    )
-    # Many at once: what a simulated follower does costs by its partitions, each time it fetches.
-    world = scheduled_all(world, [(world.now_ms + at // _CALLS_A_MS, call) for at, call in enumerate(calls)])
-    return run(world, world.now_ms + 3_000)
-
-
 def audited(snapshot: Path, out: Path, home: Path) -> Cost:
     """Audits it on Spark, and looks at its processes four times a second."""
     environment = {**os.environ, "TIDEGAUGE_HOME": str(home), "TIDEGAUGE_STORE_URL": ""}
@@ -88,7 +62,8 @@ def audited(snapshot: Path, out: Path, home: Path) -> Cost:
     while process.poll() is None:
         for one in _processes(process, home):
             try:
-                kind, times, memory = _kind(one, process.pid), one.cpu_times(), one.memory_info()
+                kind = "driver" if one.pid == process.pid else kind_of(one)
+                times, memory = one.cpu_times(), one.memory_info()
             except psutil.Error:  # It has ended since.
                 continue
             processor[kind, one.pid] = times.user + times.system
@@ -115,17 +90,6 @@ def _processes(command: psutil.Process, home: Path) -> list[psutil.Process]:
     return found
 
 
-def _kind(one: psutil.Process, command: int) -> str:
-    name, line = one.name(), one.cmdline()
-    if one.pid == command:
-        return "driver"
-    if "postgres" in name:
-        return "postgres"
-    if "java" in name:
-        return "java"
-    return "validation" if "tidegauge.audit.validate_apart" in line else "worker"
-
-
 def main() -> int:
     """Measures each size; returns the exit status."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -136,7 +100,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tgg-") as scratch:
         for size in sizes:
             snapshot = Path(scratch, f"cluster-{size}")
-            world = simulated(size)
+            # Many batches at once: what a simulated follower does costs by its partitions, each time it fetches.
+            world = simulated(records=10 * size, partitions=size, batch=10, every_ms=0.001)
             write_snapshot(
                 snapshot, snapshot_of(world), cluster="growth", snapshot_id=f"partitions-{size}",
                 consistency=Consistency.ATOMIC, truth=world.truth.to_json(),
@@ -152,7 +117,7 @@ def main() -> int:
             )
             print(f"{size:>10}{cost.whole_s:9.1f}{cost.processor_ms_a_replica(size):14.2f}{told}", flush=True)
     ratio = costs[sizes[-1]].processor_ms_a_replica(sizes[-1]) / costs[sizes[0]].processor_ms_a_replica(sizes[0])
-    most = max(cost.bytes_at_most.get("worker", 0) for cost in costs.values())
+    most = max(cost.bytes_at_most.get("python", 0) for cost in costs.values())
     print(f"a replica of the largest costs {ratio:.2f} of one of the smallest (bar {GROWTH})")
     print(f"a worker has {most >> 20} MB at most (bar {WORKER_BYTES >> 20})")
     return int(ratio > GROWTH or most > WORKER_BYTES)

@@ -28,13 +28,13 @@ BAR_S = 60.0
 """How long simulating and rendering may take together."""
 
 
-def traffic(world: World, *, records: int, partitions: int, batch: int) -> tuple[World, int]:
-    """The calls of the producers, and when the last one is."""
+def traffic(world: World, *, records: int, partitions: int, batch: int, every_ms: float) -> tuple[World, int]:
+    """The calls of the producers, one batch every so many milliseconds, and when the last one is."""
     batches = records // batch
     value = b"x" * 100
     events: list[tuple[int, object]] = []
     for number in range(batches):
-        at_ms = world.now_ms + number * _BATCH_EVERY_MS
+        at_ms = world.now_ms + int(number * every_ms)
         made = tuple(NewRecord(timestamp=-1, key=None, value=b"%d:%d " % (number, i) + value) for i in range(batch))
         call = actions.ProduceCall(
             client=f"producer-{number % _PRODUCERS}",
@@ -42,10 +42,10 @@ def traffic(world: World, *, records: int, partitions: int, batch: int) -> tuple
             records=made,
         )
         events.append((at_ms, call))
-    return scheduled_all(world, events), world.now_ms + batches * _BATCH_EVERY_MS
+    return scheduled_all(world, events), world.now_ms + int(batches * every_ms)
 
 
-def simulated(*, records: int, partitions: int, batch: int) -> World:
+def simulated(*, records: int, partitions: int, batch: int, every_ms: float = _BATCH_EVERY_MS) -> World:
     """A cluster in which all of it was produced and replicated."""
     world = run_for(new_world(seed=1), 5_000)
     assignment = [tuple((p + i) % 3 + 1 for i in range(3)) for p in range(partitions)]
@@ -53,7 +53,7 @@ def simulated(*, records: int, partitions: int, batch: int) -> World:
     for number in range(_PRODUCERS):
         world = step(world, actions.StartProducer(client=f"producer-{number}", idempotent=True))
     world = run_for(world, 1_000)
-    world, until_ms = traffic(world, records=records, partitions=partitions, batch=batch)
+    world, until_ms = traffic(world, records=records, partitions=partitions, batch=batch, every_ms=every_ms)
     return run(world, until_ms + 10_000)
 
 

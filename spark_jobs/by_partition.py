@@ -194,25 +194,21 @@ def _tables(work: SnapshotWork, rows: Iterable[Row], failures: Failures) -> Iter
             if len(waiting[name]) >= ROWS_TOGETHER:
                 yield from _table(work, name, waiting.pop(name), failures)
     for name, facts in waiting.items():
-        yield from _table(work, name, facts, failures)
+        if facts:
+            yield from _table(work, name, facts, failures)
 
 
 def _facts(work: SnapshotWork, key: PartitionKey, rows: Sequence[Row], failures: Failures) -> Rows:
     own = {row["path"]: row for row in rows if row["snapshot"] == work.key}
     earlier = {row["path"]: row for row in rows if row["snapshot"] != work.key}
-    try:
-        return partition_facts(work, key, own, earlier, failures)
-    except Exception as error:
-        failures.take("derive", work.key, error, root=work.root)
-        return {}
+    facts: Rows = {}
+    with failures.of("derive", work.key, root=work.root):
+        facts.update(partition_facts(work, key, own, earlier, failures))
+    return facts
 
 
-def _table(work: SnapshotWork, name: str, rows: Sequence[Row], failures: Failures) -> Iterator[tuple[str, pa.Table]]:
-    if not rows:
-        return
-    try:
-        table = work.table(name, rows)
-    except Exception as error:
-        failures.take("derive", work.key, error, root=work.root)
-        return
-    yield name, table
+def _table(work: SnapshotWork, name: str, rows: Sequence[Row], failures: Failures) -> list[tuple[str, pa.Table]]:
+    made = []
+    with failures.of("derive", work.key, root=work.root):
+        made.append((name, work.table(name, rows)))
+    return made

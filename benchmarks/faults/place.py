@@ -133,7 +133,7 @@ class Place:
         for process in psutil.process_iter():
             with suppress(psutil.Error, OSError):
                 if process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARK) == str(self.root):
-                    found.setdefault(_kind(process), []).append(process)
+                    found.setdefault(kind_of(process), []).append(process)
         return found
 
     def left(self, unavoidable: frozenset[str] = frozenset()) -> set[str]:
@@ -163,7 +163,8 @@ class Place:
         shutil.rmtree(self.root, ignore_errors=True)
 
 
-def _kind(process: psutil.Process) -> str:
+def kind_of(process: psutil.Process) -> str:
+    """Which part of an audit a process is. Raises `psutil.Error` if it has ended."""
     name = process.name()
     if "postgres" in name or name in ("initdb", "pg_ctl"):
         return "postgres"
