@@ -56,6 +56,7 @@ def begin(
     snapshots_root: str | None = None,
     since: datetime | None = None,
     trusted: Trusted | None = None,
+    kept_summaries: str | None = None,
     progress: Progress = lambda _: None,
     met: Met | None = None,
 ) -> Run:
@@ -63,7 +64,8 @@ def begin(
 
     `previous` AUTO: each snapshot is compared with the one that was audited last before it, if any; BEFORE: with the
     one that was captured last before `since`. A restricted `look` is published nowhere. `trusted`: by whose keys
-    snapshots have to be signed. `met` hears of snapshots that are dated in the future.
+    snapshots have to be signed. `kept_summaries`: where those of earlier audits are, if
+    anybody said. `met` hears of snapshots that are dated in the future.
     """
     heard = met or Met(progress)
     if previous == BEFORE and since is None:
@@ -94,6 +96,7 @@ def begin(
         look=look,
         trusted=trusted,
         met=heard.add,
+        kept_summaries=kept_summaries or settings.kept_summaries(),
     )
     _say_failures(run, "snapshot", progress)
     return run
@@ -151,6 +154,7 @@ def audit(
     snapshots_root: str | None = None,
     since: datetime | None = None,
     trusted: Trusted | None = None,
+    kept_summaries: str | None = None,
     show: Callable[[AuditResult], None] = lambda _: None,
     met: Met | None = None,
     validate: Validate | None = None,
@@ -179,6 +183,7 @@ def audit(
         snapshots_root=snapshots_root,
         since=since,
         trusted=trusted,
+        kept_summaries=kept_summaries,
         progress=progress,
         met=heard,
     )

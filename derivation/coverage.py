@@ -27,8 +27,8 @@ def coverage_of(
     snapshot: ReadSnapshot, context: SnapshotContext, segments: Iterable[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """All but the batches. `segments`: the index step's rows of this snapshot, with `path`, `directory`, `error`,
-    `bytes_read`. Raises `SnapshotError` if there are replicas, and not one log of theirs could be read: of such a copy
-    every verdict would be "not known", and the audit would end as one that found nothing.
+    `bytes_read`, `reused`. Raises `SnapshotError` if there are replicas, and not one log of theirs could be read: of
+    such a copy every verdict would be "not known", and the audit would end as one that found nothing.
     """
     rows = list(segments)
     unread = [*context.unread, *(LeftOut(path=r["path"], reason=r["error"]) for r in rows if r["error"])]
@@ -39,7 +39,7 @@ def coverage_of(
         "controllers": len(context.nodes.controllers),
         "replicas": sum(len(of_partition) for of_partition in context.replicas.values()),
         "segments": sum(not row["error"] for row in rows),
-        "segments_reused": 0,
+        "segments_reused": sum(bool(row["reused"]) for row in rows),
         "bytes": sum(row["bytes_read"] or 0 for row in rows),
         "captured_at_ms": context.captured_at_ms,
         "missing": kept((*context.missing, *unread_segments(rows))),

@@ -19,13 +19,14 @@ from tidegauge.derivation.derive import cluster_facts, derive, prepare
 from tidegauge.derivation.fact_files import write_empty_relations, write_part
 from tidegauge.derivation.gathering.gather import SnapshotContext
 from tidegauge.derivation.index import index_rows
+from tidegauge.derivation.kept_summaries import keep, kept_of
 from tidegauge.derivation.plan import DECODED_TOPICS, segment_tasks
 from tidegauge.derivation.segment_tasks import INDEX_SCHEMA
 from tidegauge.facts.rows import PartitionKey, Row
 from tidegauge.runs import report_file
 from tidegauge.runs.failures import Failures
 from tidegauge.runs.look import EVERYTHING, Look
-from tidegauge.runs.run import AuditedSnapshot, Run
+from tidegauge.runs.run import NO_SUMMARIES, AuditedSnapshot, Run
 from tidegauge.runs.survivors import going_on
 from tidegauge.snapshots.listing import listing
 from tidegauge.snapshots.manifest import Manifest
@@ -80,13 +81,19 @@ def derive_run(run: Run) -> None:
     for snapshot in run.snapshots:
         report_file.forget(snapshot.target)
         with run.failures.of("derive", snapshot.key, root=snapshot.root):
-            derive_and_write(snapshot, run.failures, look=run.look)
+            derive_and_write(snapshot, run.failures, look=run.look, kept_summaries=run.kept_summaries)
     going_on(run)
 
 
-def derive_and_write(snapshot: AuditedSnapshot, failures: Failures, *, look: Look = EVERYTHING) -> None:
+def derive_and_write(
+    snapshot: AuditedSnapshot,
+    failures: Failures,
+    *,
+    look: Look = EVERYTHING,
+    kept_summaries: str | None = NO_SUMMARIES,
+) -> None:
     """One snapshot's facts and coverage. `failures`: where to note a part that makes us fail."""
-    made = derive_here(snapshot, failures=failures, look=look)
+    made = derive_here(snapshot, failures=failures, look=look, kept_summaries=kept_summaries)
     facts = snapshot.target / "facts"
     shutil.rmtree(facts, ignore_errors=True)
     write_part(facts, "whole", made.tables.items())
@@ -95,16 +102,31 @@ def derive_and_write(snapshot: AuditedSnapshot, failures: Failures, *, look: Loo
     write_coverage(snapshot.target, coverage, failures.parts_of(snapshot.key))
 
 
-def derive_here(snapshot: AuditedSnapshot, *, failures: Failures | None = None, look: Look = EVERYTHING) -> Derived:
+def derive_here(
+    snapshot: AuditedSnapshot,
+    *,
+    failures: Failures | None = None,
+    look: Look = EVERYTHING,
+    kept_summaries: str | None = NO_SUMMARIES,
+) -> Derived:
     """Runs every step over one snapshot, compared with its earlier one if it has one. What a restricted `look` leaves
     out of the partitions, is left out of what takes every partition, too.
 
     `failures`: where to note a part that makes us fail; without it, what is raised is the caller's.
     """
     run = Run(
-        directory=snapshot.target, snapshots=(snapshot,), store_url=None, fail_on="never", started_at_ms=0, look=look
+        directory=snapshot.target,
+        snapshots=(snapshot,),
+        store_url=None,
+        fail_on="never",
+        started_at_ms=0,
+        look=look,
+        kept_summaries=kept_summaries,
     )
-    summaries = pa.Table.from_batches(list(index_rows(segment_tasks(run), failures=failures)), schema=INDEX_SCHEMA)
+    kept = kept_of(run)
+    batches = list(index_rows(segment_tasks(run, kept), failures=failures))
+    summaries = pa.Table.from_batches(batches, schema=INDEX_SCHEMA)
+    keep(run, kept, lambda _: batches)
     prepared = prepare(snapshot, ds.dataset(summaries), look)
     index: dict[str, Row] = {}
     own: dict[PartitionKey, dict[str, Row]] = {}

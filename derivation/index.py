@@ -7,7 +7,7 @@ read in one pass with bounded memory, but for Kafka's internal topics, whose rec
 
 import json
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tidegauge.derivation.files.segment_files import SegmentFile
-from tidegauge.derivation.segment_tasks import INDEX_SCHEMA, SegmentTask
+from tidegauge.derivation.kept_rows import content, kept_rows
+from tidegauge.derivation.segment_tasks import INDEX_SCHEMA, SegmentTask, identity
 from tidegauge.facts.coordinators.tables import latest_records
 from tidegauge.facts.replicas.derived_files import SegmentIndexCheck
 from tidegauge.facts.replicas.replica import CHAIN_DAMAGE
@@ -30,7 +31,7 @@ from tidegauge.kafka_log.scan import ScanBlock
 from tidegauge.runs import own_pickles
 from tidegauge.runs.failures import Failures
 from tidegauge.runs.mounts import must_see
-from tidegauge.snapshots.holes import read_written
+from tidegauge.snapshots.holes import read_written, sha256_with_zeros
 from tidegauge.snapshots.location import Location, location, open_bytes
 
 _LOG: Final = logging.getLogger(__name__)
@@ -39,10 +40,17 @@ _LARGEST_ENTRY: Final = 12
 
 
 def index_rows(tasks: Iterable[SegmentTask], *, failures: Failures | None = None) -> Iterator[pa.RecordBatch]:
-    """Reads segments, one record batch per segment. `failures`: where to note which segment made us fail; it counts as
-    unread. Without it, what is raised is the caller's.
+    """Reads segments, one record batch per segment; rows that are kept of an earlier audit come first, some hundred
+    together. `failures`: where to note which segment made us fail; it counts as unread. Without it, what is raised is
+    the caller's.
     """
+    anew: list[SegmentTask] = []
+    kept: dict[str, list[SegmentTask]] = {}
     for task in tasks:
+        (anew if task.kept_in is None else kept.setdefault(task.kept_in, [])).append(task)
+    for file, of_file in kept.items():
+        anew += yield from kept_rows(file, of_file)
+    for task in anew:
         try:
             row = _index_segment(task)
         except OSError as error:
@@ -53,46 +61,35 @@ def index_rows(tasks: Iterable[SegmentTask], *, failures: Failures | None = None
                 raise
             error.add_note(f"in {task.path}")
             reason = failures.take_part("index", task.snapshot, task.path, (task.path,), error)
-            row = {**_identity(task), "error": reason, "bytes_read": 0}
+            row = {**identity(task), "error": reason, "bytes_read": 0, "reused": False}
         yield pa.RecordBatch.from_pylist([row], schema=INDEX_SCHEMA)
 
 
 def _unreadable(task: SegmentTask, error: OSError) -> dict[str, Any]:
     _LOG.info("segment %s cannot be read: %s", task.path, error)
-    return {**_identity(task), "error": f"cannot be read: {error.strerror or error}", "bytes_read": 0}
-
-
-def _identity(task: SegmentTask) -> dict[str, Any]:
-    return {
-        "snapshot": task.snapshot,
-        "broker_id": task.broker_id,
-        "directory": task.directory,
-        "topic": task.topic,
-        "partition": task.partition,
-        "path": task.path,
-        "stored_path": task.stored_path,
-        "base_offset": task.base_offset,
-        "size_bytes": task.size_bytes,
-    }
+    reason = f"cannot be read: {error.strerror or error}"
+    return {**identity(task), "error": reason, "bytes_read": 0, "reused": False}
 
 
 def _index_segment(task: SegmentTask) -> dict[str, Any]:
     root = location(task.root)
-    check, preallocated = _index_check(root, task)
+    found = [_index_bytes(root, path, may_have_room=task.indexes_open) for path in task.files[1:]]
+    check, preallocated = _index_check(task, found)
     records = RecordChecker(log_size_bytes=task.size_bytes)
     folds = _Folds(task)
     with open_bytes(root / task.stored_path) as file:
-        source = SegmentFile(task.stored_path, file, task.stored_bytes)
+        source = SegmentFile(task.stored_path, file, task.stored_bytes, digested=bool(task.digests))
         for block in source.blocks(records.take):
             if len(block.headers):
                 check.add(block.headers)
             folds.add(block)
     if source.broken is not None:
-        return {**_identity(task), "error": source.broken, "bytes_read": 0}
+        return {**identity(task), "error": source.broken, "bytes_read": 0, "reused": False}
     folds.finish()
     indexes = check.finish(sealed=not preallocated)
+    as_told = bool(task.digests) and task.digests == (source.sha256(), *map(_digest, found))
     return {
-        **_identity(task),
+        **identity(task),
         "valid_bytes": folds.break_position if folds.break_position is not None else source.log_bytes,
         "valid_end_offset": folds.valid_end_offset,
         "bytes_read": source.log_bytes,
@@ -110,6 +107,8 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
         "records": json.dumps(asdict(records.found)) if source.has_records else None,
         "index_spacing": json.dumps(asdict(check.spacing())),
         "coordinator_records": _coordinator_records(task) if task.with_records else None,
+        "content": content(task) if as_told else None,
+        "reused": False,
         "error": None,
     }
 
@@ -155,10 +154,15 @@ class _Folds:
         self.summaries.append(encode_summary(self._fold.summary()))
 
 
-def _index_check(root: Location, task: SegmentTask) -> tuple[SegmentIndexCheck, bool]:
-    """What the segment's indexes are held against its batches by, and whether they are preallocated."""
-    paths = (task.index_path, task.time_index_path)
-    found = [_index_bytes(root, path, may_have_room=task.indexes_open) for path in paths]
+def _digest(found: tuple[bytes, int] | None) -> str:
+    """Of an index file as it was read, the zeros behind it included; "" for one that is not there."""
+    return "" if found is None else sha256_with_zeros(*found)
+
+
+def _index_check(task: SegmentTask, found: Sequence[tuple[bytes, int] | None]) -> tuple[SegmentIndexCheck, bool]:
+    """What the segment's indexes are held against its batches by, and whether they are preallocated. `found`: their
+    bytes.
+    """
     preallocated = _preallocated(task, found)
     trimmed = task.indexes_open and not preallocated
     offsets = times = None

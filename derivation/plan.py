@@ -5,9 +5,11 @@ are in it, Kafka's internal topics and the metadata log like any other; deleted 
 restricted audit leaves out user topics' partitions that it was not asked for.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
+from tidegauge.derivation.kept_summaries import KeptSummaries, planned
 from tidegauge.derivation.segment_tasks import SegmentTask
 from tidegauge.kafka_log.internal_topics import (
     CONSUMER_OFFSETS,
@@ -25,9 +27,11 @@ DECODED_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GR
 """Internal topics whose records are decoded while their segments are read."""
 
 
-def segment_tasks(run: Run) -> list[SegmentTask]:
-    """One task per segment of every replica that is judged, and of those that it is compared with, each once."""
-    return [task for snapshot in reads(run) for task in tasks_of(snapshot, run.look)]
+def segment_tasks(run: Run, kept: Mapping[str, KeptSummaries] = MappingProxyType({})) -> list[SegmentTask]:
+    """One task per segment of every replica that is judged, and of those that it is compared with, each once. `kept`:
+    summaries at hand.
+    """
+    return [task for snapshot in reads(run) for task in planned(kept, snapshot, tasks_of(snapshot, run.look))]
 
 
 def reads(run: Run) -> tuple[ReadSnapshot, ...]:

@@ -6,7 +6,7 @@ Nothing here is heavy to import: Spark's planner starts a Python process of its 
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -35,6 +35,8 @@ INDEX_SCHEMA: Final = pa.schema(
         ("records", pa.string()),
         ("index_spacing", pa.string()),
         ("coordinator_records", pa.binary()),
+        ("content", pa.binary()),
+        ("reused", pa.bool_()),
         ("error", pa.string()),
     ]
 )
@@ -42,6 +44,8 @@ INDEX_SCHEMA: Final = pa.schema(
 
 `path` is the log's and `stored_path` that of the file at hand, which is another one for a headers file. Sizes are the
 log's; `bytes_read` tells how much of the log is accounted for. `records` is null where there are none at hand.
+`content` finds the row again for another segment of the same bytes (`kept_summaries`), null where it is not to be kept;
+`reused`: it was found so.
 """
 
 
@@ -71,10 +75,48 @@ class SegmentTask:
     clean_shutdown: bool
     ignore_sequences: bool
     with_records: bool
+    digests: tuple[str, ...] = ()
+    """SHA-256 of `files` as the manifest tells, "" for one that is not there; empty where no summaries are kept."""
+    digests_at_ns: int | None = None
+    """When the manifest was written: of a file that was written to since, it tells nothing."""
+    kept_in: str | None = None
+    """The file of kept summaries that has the row."""
+
+    @property
+    def files(self) -> tuple[str, str | None, str | None]:
+        """What is read: the segment and its indexes."""
+        return (self.stored_path, self.index_path, self.time_index_path)
+
+
+def identity(task: SegmentTask) -> dict[str, Any]:
+    """What a row says of which segment it is of, by column."""
+    return {
+        "snapshot": task.snapshot,
+        "broker_id": task.broker_id,
+        "directory": task.directory,
+        "topic": task.topic,
+        "partition": task.partition,
+        "path": task.path,
+        "stored_path": task.stored_path,
+        "base_offset": task.base_offset,
+        "size_bytes": task.size_bytes,
+    }
 
 
 def by_bytes(tasks: Iterable[SegmentTask], *, at_least: int) -> list[list[SegmentTask]]:
-    """Tasks in groups of about equal bytes: the largest first, each to the lightest group."""
+    """Tasks in groups of about equal bytes: the largest first, each to the lightest group. Those whose rows are kept in
+    one file are a group, too.
+    """
+    anew: list[SegmentTask] = []
+    kept: dict[str, list[SegmentTask]] = {}
+    for task in tasks:
+        (anew if task.kept_in is None else kept.setdefault(task.kept_in, [])).append(task)
+    return [*_to_read(anew, at_least=at_least), *kept.values()]
+
+
+def _to_read(tasks: list[SegmentTask], *, at_least: int) -> list[list[SegmentTask]]:
+    if not tasks:
+        return []
     ordered = sorted(tasks, key=lambda t: (-t.stored_bytes, t.snapshot, t.path))
     total = sum(t.stored_bytes for t in ordered)
     count = max(1, min(len(ordered), max(at_least, -(-total // TARGET_PARTITION_BYTES))))

@@ -5,17 +5,20 @@ Many small snapshots cost one look at the files for some hundred of them, not on
 into memory, but read through its filters.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from tidegauge.derivation.segment_tasks import INDEX_SCHEMA
 from tidegauge.runs.run import AuditedSnapshot, Run
 
 _AT_HAND_BYTES: Final = 64 << 20
 """Bytes of the files, compressed, whose rows are in memory at once, about."""
+
+_BATCH_ROWS: Final = 512
 
 
 def by_snapshot(run: Run) -> Iterator[tuple[AuditedSnapshot, ds.Dataset]]:
@@ -32,6 +35,12 @@ def by_snapshot(run: Run) -> Iterator[tuple[AuditedSnapshot, ds.Dataset]]:
         for snapshot in chosen:
             own = pc.is_in(rows.column("snapshot"), value_set=pa.array(keys_of(snapshot)))
             yield snapshot, ds.dataset(rows.filter(own))
+
+
+def batches_of(run: Run, keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Rows of the snapshots of these keys, a batch after the other."""
+    rows = ds.dataset(str(run.summaries), format="parquet", schema=INDEX_SCHEMA)
+    yield from rows.to_batches(filter=ds.field("snapshot").isin(list(keys)), batch_size=_BATCH_ROWS)
 
 
 def keys_of(snapshot: AuditedSnapshot) -> list[str]:

@@ -76,11 +76,16 @@ NO_STORE: Final = "none"
 """Instead of a store's URL: publish nothing."""
 
 
+NO_SUMMARIES: Final = "none"
+"""Instead of a place for summaries: keep none, and read everything."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One audit. `store_url` None: the embedded Postgres; "none": publish nothing. `data_docs`: write pages too.
 
-    `look`: what it is restricted to; a restricted one publishes nothing either.
+    `look`: what it is restricted to; a restricted one publishes nothing either. `kept_summaries`: where summaries of
+    segments are found and kept, so that the next audit need not read these; None: beside large snapshots.
     """
 
     directory: Path
@@ -90,6 +95,7 @@ class Run:
     started_at_ms: int
     data_docs: bool = True
     look: Look = EVERYTHING
+    kept_summaries: str | None = NO_SUMMARIES
 
     @property
     def work(self) -> Path:
@@ -125,6 +131,7 @@ def new_run(
     look: Look = EVERYTHING,
     trusted: Trusted | None = None,
     met: Callable[[DatedAhead], None] = lambda _: None,
+    kept_summaries: str | None = NO_SUMMARIES,
 ) -> Run:
     """Opens the snapshots and writes `run.json`. Raises `SnapshotError` for what cannot be audited.
 
@@ -133,7 +140,8 @@ def new_run(
     plain copy; a snapshot whose manifest names another one cannot be used. `previous` is an earlier snapshot of
     the same cluster, for a run of one snapshot; or one for each of the inputs that it names. `trusted`: by whose keys
     each of them has to be signed; then every file of them is read here, against its digest. `met` hears of each that
-    is refused since it is dated in the future.
+    is refused since it is dated in the future. Where signatures are asked for, summaries come only from a place that
+    somebody named: nothing signs those beside the snapshots.
     """
     if isinstance(previous, str) and len(inputs) != 1:
         raise SnapshotError(
@@ -157,6 +165,7 @@ def new_run(
         started_at_ms=started_at_ms,
         data_docs=data_docs,
         look=look,
+        kept_summaries=NO_SUMMARIES if trusted is not None and kept_summaries is None else kept_summaries,
     )
     save(run)
     return run
@@ -309,6 +318,7 @@ def save(run: Run) -> None:
         "fail_on": run.fail_on,
         "started_at_ms": run.started_at_ms,
         "data_docs": run.data_docs,
+        "kept_summaries": run.kept_summaries,
         "partitions": sorted(run.look.partitions),
         "invariants": run.look.invariants,
         "snapshots": [
@@ -373,6 +383,7 @@ def _run_of(directory: Path, value: Fields) -> Run:
         fail_on=value.text("fail_on"),
         started_at_ms=value.whole("started_at_ms", most=LAST_INSTANT_MS),
         data_docs=value.flag("data_docs"),
+        kept_summaries=value.text_or_none("kept_summaries"),
         look=look_of(value.values.get("partitions", ()), value.values.get("invariants", ())),
     )
 

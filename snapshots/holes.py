@@ -53,6 +53,13 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
+def sha256_with_zeros(data: bytes, zeros: int) -> str:
+    """The digest of what `read_written` read."""
+    digest = hashlib.sha256(data)
+    _add_zeros(digest, zeros)
+    return digest.hexdigest()
+
+
 def written_bytes(descriptor: int, size: int) -> int:
     """Bytes before the hole at the end; leaves the position at 0."""
     try:

@@ -262,6 +262,17 @@ def open_bytes(path: Location) -> BufferedReader:
     return cast(BufferedReader, path.open("rb"))
 
 
+def changed_at_ns(path: Location) -> int:
+    """When somebody last wrote to a file, as its system says: nobody can set its ctime. Raises `OSError`.
+
+    A link to it from another snapshot moves that, too: of a file with several names it is the mtime.
+    """
+    if not isinstance(path, Path):
+        return int(path.fs.modified(path.path).timestamp() * 1_000_000_000)
+    found = path.stat()
+    return found.st_ctime_ns if found.st_nlink == 1 else found.st_mtime_ns
+
+
 def unreadable(root: Location, directory: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Which files of one directory cannot be opened or are too large to be read whole, and why: (path below root,
     reason).

@@ -113,7 +113,7 @@ def _prepared(snapshot: AuditedSnapshot, summaries: ds.Dataset, works: "Works", 
     prepared = prepare(snapshot, summaries, look)
     works.keep(prepared.work)
     rows = summaries.to_table(
-        columns=["snapshot", "topic", "partition", "directory", "path", "bytes_read", "error"],
+        columns=["snapshot", "topic", "partition", "directory", "path", "bytes_read", "reused", "error"],
         filter=ds.field("snapshot").isin(keys_of(snapshot)),
     ).to_pylist()
     with_segments = {(row["topic"], row["partition"]) for row in rows}

@@ -5,10 +5,13 @@ snapshot of the run goes one of two ways, by its segments or whole, and nobody a
 """
 
 import shutil
+from functools import partial
 from typing import TYPE_CHECKING
 
+from tidegauge.derivation.kept_summaries import keep, kept_of, planned
 from tidegauge.derivation.plan import reads, tasks_of
 from tidegauge.derivation.segment_tasks import SegmentTask
+from tidegauge.derivation.summaries_at_hand import batches_of
 from tidegauge.runs import report_file
 from tidegauge.runs.run import Run
 from tidegauge.runs.survivors import going_on, surviving
@@ -33,9 +36,10 @@ def index(spark: "SparkSession", run: Run) -> None:
     if not by_segment.snapshots:
         return
     tasks: list[SegmentTask] = []
+    kept = kept_of(by_segment)
     for read in reads(by_segment):
         with run.failures.of("index", read.key, root=read.root):
-            tasks += tasks_of(read, run.look)
+            tasks += planned(kept, read, tasks_of(read, run.look))
     write_plan(run.plan, tasks)
     spark.dataSource.register(KafkaSegments)
     frame = (
@@ -46,6 +50,7 @@ def index(spark: "SparkSession", run: Run) -> None:
         .load()
     )
     frame.write.parquet(str(run.summaries))
+    keep(by_segment, kept, partial(batches_of, run))
     going_on(run)
 
 

@@ -30,7 +30,7 @@ def write_plan(path: Path, tasks: list[SegmentTask]) -> None:
 def read_plan(path: Path) -> list[SegmentTask]:
     """Reads it back."""
     values = json.loads(path.read_text(encoding="utf-8"))
-    return [SegmentTask(**{**v, "cuts": tuple(v["cuts"])}) for v in values]
+    return [SegmentTask(**{**v, "cuts": tuple(v["cuts"]), "digests": tuple(v["digests"])}) for v in values]
 
 
 class SegmentPartition(InputPartition):

@@ -47,6 +47,12 @@ VARIABLES: Final = (
         meaning="Directory or URL under which snapshots are found by cluster and id: `<cluster>/<snapshot id>/`.",
     ),
     Variable(
+        name="TIDEGAUGE_SUMMARIES",
+        default="beside the snapshots, of those of 64 MB and more",
+        meaning="Directory or URL where audits keep summaries of the segments that they read, so that the next one "
+        "reads what is new; `none`: every audit reads everything.",
+    ),
+    Variable(
         name="TIDEGAUGE_VERIFY_KEY",
         default="",
         meaning="A file of public keys (PEM, Ed25519): audits and `snapshot verify` take only what one of them signed.",
@@ -185,6 +191,11 @@ def spark_master() -> str:
 def snapshots_root() -> str:
     """The directory or URL under which `<cluster>/<snapshot id>/` are found."""
     return os.environ.get("TIDEGAUGE_SNAPSHOTS") or str(home() / "snapshots")
+
+
+def kept_summaries() -> str | None:
+    """Where summaries of segments are kept; None: beside large snapshots; `"none"`: nowhere."""
+    return os.environ.get("TIDEGAUGE_SUMMARIES") or None
 
 
 def trusted_by(given: Path | None) -> "Trusted | None":

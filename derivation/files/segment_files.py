@@ -5,6 +5,7 @@ hold: who asks cannot tell which of the two it was, but for a user's records, wh
 one batch's records are in memory at a time.
 """
 
+import hashlib
 from collections.abc import Iterator
 from typing import IO, Any, Final
 
@@ -26,6 +27,8 @@ BatchRecords = tuple[np.void, tuple[Record, ...] | Corruption]
 
 _BLOCK_ROWS: Final = 64
 """Batches of an internal topic that are held, as bytes, until their records are asked for."""
+_ZEROS_HASHED: Final = 64 << 20
+"""A hole may be a terabyte; whoever reads past it does not hash it."""
 _UNREADABLE: Final = np.zeros(1, BATCH_HEADER)
 _UNREADABLE["magic"], _UNREADABLE["control_type"] = 2, -1
 
@@ -33,8 +36,11 @@ _UNREADABLE["magic"], _UNREADABLE["control_type"] = 2, -1
 class SegmentFile:
     """Reads a segment once, up to the size that the snapshot listed: a live copy's log may have grown since."""
 
-    def __init__(self, name: str, file: IO[bytes], size_bytes: int | None = None) -> None:
-        self._source = _source(file, size_bytes)
+    def __init__(self, name: str, file: IO[bytes], size_bytes: int | None = None, *, digested: bool = False) -> None:
+        holed = HoledFile(file, size_bytes)
+        self._digest = _Digest(holed) if digested else None
+        source = self._digest or holed
+        self._source = Counted(source.readinto, source.pass_zeros)
         self._headers = HeadersReader(self._source.readinto, with_kept=False) if is_headers_file(name) else None
         self.broken: str | None = None
         """Why a headers file cannot be relied on, once `blocks` is at its end: the copy is damaged, not the log."""
@@ -48,6 +54,12 @@ class SegmentFile:
     def has_records(self) -> bool:
         """The broker's own bytes are at hand; of a headers file only control batches and internal topics would be."""
         return self._headers is None
+
+    def sha256(self) -> str | None:
+        """The digest of the file as it was read, once `blocks` is at its end; None where nobody asked for it, or where
+        there were more zeros to pass than are hashed.
+        """
+        return self._digest.hexdigest() if self._digest is not None else None
 
     def blocks(self, on_rows: OnRows | None = None) -> Iterator[ScanBlock]:
         """The log's batch headers and damage; `on_rows` is shown the bytes behind them where `has_records`."""
@@ -89,9 +101,28 @@ class SegmentFile:
             found.clear()
 
 
-def _source(file: IO[bytes], size_bytes: int | None) -> Counted:
-    holed = HoledFile(file, size_bytes)
-    return Counted(holed.readinto, holed.pass_zeros)
+class _Digest:
+    """A source that is hashed while it is read."""
+
+    def __init__(self, source: HoledFile) -> None:
+        self._source = source
+        self._sha256 = hashlib.sha256()
+        self._zeros = 0
+
+    def readinto(self, target: memoryview) -> int:
+        size = self._source.readinto(target)
+        self._sha256.update(target[:size])
+        return size
+
+    def pass_zeros(self) -> int:
+        size = self._source.pass_zeros()
+        self._zeros += size
+        if self._zeros <= _ZEROS_HASHED:
+            self._sha256.update(bytes(size))
+        return size
+
+    def hexdigest(self) -> str | None:
+        return self._sha256.hexdigest() if self._zeros <= _ZEROS_HASHED else None
 
 
 def _own_damage(block: HeadersBlock) -> str | None:

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from tests.snapshots.brokers import Log, log_dir
 from tests.snapshots.keys import key_pair
 from tests.snapshots.test_capture_live import captured
+from tidegauge.runs.run import load, new_run
 from tidegauge.snapshots.adopt import adopt, open_snapshot
 from tidegauge.snapshots.capture import Capture, Captured, finish
 from tidegauge.snapshots.cluster_answers import ANSWERS_NAME, ClusterAnswers
@@ -25,6 +26,8 @@ from tidegauge.snapshots.signing import Signer, Trusted, signature_name
 from tidegauge.snapshots.verification import open_verified, verify
 
 SIGNATURE = signature_name(MANIFEST_NAME)
+NOW_MS = 1 << 42
+"""Later than anything here was captured."""
 
 
 @pytest.fixture
@@ -76,6 +79,22 @@ def test_a_signed_snapshot_is_taken_and_all_of_its_files_have_a_digest(signed: P
     assert snapshot.manifest.answers_sha256
     assert verify(open_snapshot(signed, settle=False), all_digests=True) == ()
     assert snapshot == open_verified(local(signed), cluster=None, trusted=None), "nothing but the trust is another"
+
+
+def test_summaries_that_nobody_signed_come_from_no_place_that_nobody_named(
+    signed: Path, trusted: Trusted, tmp_path: Path
+) -> None:
+    def kept(asked: str | None, by: Trusted | None) -> str | None:
+        run = new_run(
+            tmp_path / "run", (str(signed),), store_url="none", fail_on="never", started_at_ms=NOW_MS, trusted=by,
+            kept_summaries=asked,
+        )  # fmt: skip
+        assert load(run.directory).kept_summaries == run.kept_summaries
+        return run.kept_summaries
+
+    assert kept(None, trusted) == "none"
+    assert kept(None, None) is None
+    assert kept(str(tmp_path / "kept"), trusted) == str(tmp_path / "kept")
 
 
 def test_any_openssl_checks_the_signature(signed: Path, keys: tuple[Path, Path], tmp_path: Path) -> None:

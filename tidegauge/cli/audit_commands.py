@@ -46,6 +46,12 @@ _SNAPSHOTS: Final = (
         "'before': the one captured last before --since.",
     ),
     click.option(
+        "--summaries",
+        metavar="PLACE",
+        help="Where summaries of segments are kept, so that the next audit reads what is new; 'none': read everything. "
+        "Default: TIDEGAUGE_SUMMARIES, else beside snapshots of 64 MB and more.",
+    ),
+    click.option(
         "--partition",
         "partitions",
         multiple=True,
@@ -154,6 +160,7 @@ def _audited(
             snapshots_root=chosen["root"],
             since=instant(chosen["since"]),
             trusted=trusted_by(chosen["verify_key"]),
+            kept_summaries=chosen["summaries"],
             out=out,
             fail_on=fail_on,
             store=store,
@@ -221,6 +228,7 @@ def job_command(
             snapshots_root=chosen["root"],
             since=instant(chosen["since"]),
             trusted=trusted_by(chosen["verify_key"]),
+            kept_summaries=chosen["summaries"],
             progress=progress,
             met=met,
         )

@@ -1,0 +1,242 @@
+"""Summaries that are kept: who has them at hand says the same as who reads everything, whatever befell in between."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+from click.testing import CliRunner
+
+from tests.conftest import GOLDEN
+from tidegauge.cli.main import main
+from tidegauge.derivation import kept_summaries
+from tidegauge.derivation.coverage import coverage_of
+from tidegauge.derivation.in_process import Derived, derive_here
+from tidegauge.derivation.kept_summaries import BESIDE, code_digest, kept_of
+from tidegauge.derivation.plan import segment_tasks
+from tidegauge.runs.run import AuditedSnapshot, ReadSnapshot, Run
+from tidegauge.snapshots.adopt import Snapshot, adopt, open_snapshot
+from tidegauge.snapshots.manifest import MANIFEST_NAME
+
+SEEDS = range(11, 17)
+CAPTURES = ("deaf-unclean", "streams-unclean", "zookeeper-unclean", "tiered", "soak-01", "format-1-unclean")
+ALL = sorted(archive.name.removesuffix(".tar.gz") for archive in GOLDEN.glob("*.tar.gz"))
+CLOSURE = """
+import sys
+import tidegauge.derivation.index
+print("\\n".join(sorted(sys.modules[m].__file__ for m in sys.modules if m.startswith("tidegauge."))))
+"""
+NOT_OF_ROWS = ("relations/", "runs/", "snapshots/", "derivation/kept_rows.py", "__init__.py")
+"""What reading a segment imports and no row depends on: addresses, errors, notes of failures."""
+
+
+def opened(root: Path) -> Snapshot:
+    return open_snapshot(root, cluster=None if (root / MANIFEST_NAME).exists() else "golden")
+
+
+def snapshot_of(root: Path, previous: Path | None = None) -> AuditedSnapshot:
+    own = opened(root)
+    earlier = opened(previous) if previous is not None else None
+    return AuditedSnapshot(
+        root=own.root,
+        manifest=own.manifest,
+        target=root.parent / "run",
+        previous=ReadSnapshot(root=earlier.root, manifest=earlier.manifest) if earlier is not None else None,
+    )
+
+
+def told(snapshot: AuditedSnapshot, made: Derived) -> dict[str, Any]:
+    """All that is said of a snapshot, but how much of it was reused."""
+    facts: dict[str, Any] = {
+        relation: sorted(json.dumps(row, default=str, sort_keys=True) for row in table.to_pylist())
+        for relation, table in made.tables.items()
+    }
+    return facts | {"coverage": coverage_of(snapshot, made.context, made.index.values()) | {"segments_reused": None}}
+
+
+def reused(made: Derived) -> int:
+    return sum(bool(row["reused"]) for row in made.index.values())
+
+
+def run_of(snapshot: AuditedSnapshot, place: Path) -> Run:
+    return Run(
+        directory=place.parent / "run", snapshots=(snapshot,), store_url=None, fail_on="never", started_at_ms=0,
+        kept_summaries=str(place),
+    )  # fmt: skip
+
+
+def world(tmp_path: Path, seed: int) -> list[tuple[Path, Path | None]]:
+    """The moments of a random world, each with the earlier one that it is compared with."""
+    out = tmp_path / f"world-{seed}"
+    done = CliRunner().invoke(main, ["simulate", "--seed", str(seed), "--faults", "all", "--out", str(out), "--json"])
+    assert done.exit_code == 0, done.output
+    moments = json.loads(done.stdout)["moments"]
+    places = {moment["name"]: Path(moment["snapshot"]) for moment in moments}
+    return [(places[m["name"]], places[m["previous"]] if m["previous"] is not None else None) for m in moments]
+
+
+def sealed_log(snapshot: AuditedSnapshot, kept: Path) -> Path:
+    """A segment whose row is kept, once the snapshot was derived with the place."""
+    tasks = segment_tasks(run_of(snapshot, kept), kept_of(run_of(snapshot, kept)))
+    chosen = max((t for t in tasks if t.kept_in is not None), key=lambda t: (t.stored_bytes, t.path))
+    return Path(chosen.root, chosen.stored_path)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_over_a_random_history_the_facts_are_those_of_who_reads_everything(tmp_path: Path, seed: int) -> None:
+    kept = tmp_path / "kept"
+    found = 0
+    for root, previous in world(tmp_path, seed):
+        snapshot = snapshot_of(root, previous)
+        whole = told(snapshot, derive_here(snapshot))
+        for _ in range(2):  # With what its past has left; and once more, when all of it was read before.
+            made = derive_here(snapshot, kept_summaries=str(kept))
+            assert told(snapshot, made) == whole
+        found += reused(made)
+    assert found, "no segment of this world was ever sealed"
+
+
+@pytest.mark.parametrize(
+    "capture", [pytest.param(name, marks=() if name in CAPTURES else pytest.mark.slow) for name in ALL]
+)
+def test_a_capture_that_was_read_before_has_the_same_facts(
+    golden: Callable[[str], Path], tmp_path: Path, capture: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_summaries, "WORTHWHILE_BYTES", 0)  # Active segments, too: some have no others.
+    root = shutil.copytree(golden(capture), tmp_path / capture, symlinks=True)
+    if not (root / MANIFEST_NAME).exists():
+        adopt(root, cluster="golden")
+    snapshot = snapshot_of(root)
+    first = derive_here(snapshot, kept_summaries=str(tmp_path / "kept"))
+    second = derive_here(snapshot, kept_summaries=str(tmp_path / "kept"))
+    assert told(snapshot, second) == told(snapshot, first)
+    assert reused(first) == 0
+    assert reused(second) == sum(1 for row in second.index.values() if row["content"] is not None) > 0
+
+
+def test_a_log_that_somebody_wrote_to_is_read_whatever_its_size_and_time_say(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    snapshot = snapshot_of(world(tmp_path, 12)[-1][0])
+    derive_here(snapshot, kept_summaries=str(kept))
+    log = sealed_log(snapshot, kept)
+    status = log.stat()
+    data = bytearray(log.read_bytes())
+    data[-1] ^= 1
+    log.write_bytes(data)
+    os.utime(log, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert (log.stat().st_size, log.stat().st_mtime_ns) == (status.st_size, status.st_mtime_ns)
+    made = derive_here(snapshot, kept_summaries=str(kept))
+    path = log.relative_to(snapshot.root).as_posix()
+    assert not made.index[path]["reused"]
+    assert "crc" in made.index[path]["corruptions"]
+    assert told(snapshot, made) == told(snapshot, derive_here(snapshot))
+
+
+def test_what_is_read_otherwise_than_the_manifest_tells_is_not_kept(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    snapshot = snapshot_of(world(tmp_path, 12)[-1][0])
+    derive_here(snapshot, kept_summaries=str(kept))
+    log = sealed_log(snapshot, kept)
+    shutil.rmtree(kept)
+    data = bytearray(log.read_bytes())
+    data[-1] ^= 1
+    log.write_bytes(data)
+    derive_here(snapshot, kept_summaries=str(kept))
+    again = derive_here(snapshot, kept_summaries=str(kept))
+    assert again.index[log.relative_to(snapshot.root).as_posix()]["content"] is None
+
+
+@pytest.mark.parametrize("harm", ["flipped", "cut", "empty", "gone", "other columns"])
+def test_a_damaged_file_of_summaries_is_not_used(tmp_path: Path, harm: str) -> None:
+    kept = tmp_path / "kept"
+    snapshot = snapshot_of(world(tmp_path, 12)[-1][0])
+    whole = told(snapshot, derive_here(snapshot, kept_summaries=str(kept)))
+    for file in kept.rglob("*.parquet"):
+        data = bytearray(file.read_bytes())
+        match harm:
+            case "flipped":
+                for at in range(64, len(data) // 2, 64):
+                    data[at] ^= 0x55
+                file.write_bytes(data)
+            case "cut":
+                file.write_bytes(data[:-1])
+            case "empty":
+                file.write_bytes(b"")
+            case "gone":
+                file.unlink()
+            case _:
+                parquet.write_table(pa.table({"content": pa.array([b""], pa.binary())}), file)
+    made = derive_here(snapshot, kept_summaries=str(kept))
+    assert reused(made) == 0
+    assert told(snapshot, made) == whole
+
+
+def test_other_code_reads_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = tmp_path / "kept"
+    snapshot = snapshot_of(world(tmp_path, 12)[-1][0])
+    derive_here(snapshot, kept_summaries=str(kept))
+    monkeypatch.setattr(kept_summaries, "code_digest", lambda: "another")
+    assert reused(derive_here(snapshot, kept_summaries=str(kept))) == 0
+
+
+def test_the_code_that_makes_a_row_is_all_in_its_digest() -> None:
+    done = subprocess.run([sys.executable, "-c", CLOSURE], capture_output=True, text=True, check=True)
+    top = Path(kept_summaries.__file__).resolve().parent.parent
+    imported = {Path(file).resolve().relative_to(top).as_posix() for file in done.stdout.split()}
+    of_rows = {name for name in imported if not name.startswith(NOT_OF_ROWS) and not name.endswith(NOT_OF_ROWS)}
+    assert of_rows
+    assert {name for name in of_rows if not name.startswith(kept_summaries._MADE_BY)} == set()
+    assert code_digest()
+
+
+def test_many_files_become_few_and_hold_what_was_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_summaries, "_FILE_BYTES", 4096)
+    monkeypatch.setattr(kept_summaries, "_MOST_FILES", 2)
+    kept = tmp_path / "kept"
+    snapshot = snapshot_of(world(tmp_path, 12)[-1][0])
+    derive_here(snapshot, kept_summaries=str(kept))
+    before = set(kept.rglob("*.parquet"))
+    assert len(before) > 2
+    second = derive_here(snapshot, kept_summaries=str(kept))
+    assert reused(second)
+    assert before.isdisjoint(kept.rglob("*.parquet")), "they were brought together"
+    third = derive_here(snapshot, kept_summaries=str(kept))
+    assert reused(third) == reused(second)
+    assert told(snapshot, third) == told(snapshot, second)
+
+
+def test_a_place_that_others_may_write_to_is_not_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    kept = tmp_path / "kept"
+    snapshot = snapshot_of(world(tmp_path, 12)[-1][0])
+    derive_here(snapshot, kept_summaries=str(kept))
+    (kept / snapshot.manifest.cluster).chmod(0o777)
+    assert reused(derive_here(snapshot, kept_summaries=str(kept))) == 0
+    assert "no summaries of earlier audits are used" in caplog.text
+
+
+def test_an_audit_whose_summaries_cannot_be_written_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    snapshot = snapshot_of(world(tmp_path, 12)[-1][0])
+    (tmp_path / "kept").write_text("a file")
+    made = derive_here(snapshot, kept_summaries=str(tmp_path / "kept"))
+    assert told(snapshot, made) == told(snapshot, derive_here(snapshot))
+    assert "no summaries" in caplog.text
+
+
+def test_large_snapshots_keep_theirs_beside_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = snapshot_of(world(tmp_path, 12)[-1][0])
+    root = tmp_path / found.manifest.cluster / found.manifest.snapshot_id
+    shutil.copytree(Path(str(found.root)), root)
+    snapshot = snapshot_of(root)
+    derive_here(snapshot, kept_summaries=None)
+    assert not (root.parent / BESIDE).exists(), "small ones are sooner read"
+    monkeypatch.setattr(kept_summaries, "WORTHWHILE_BYTES", 1)
+    derive_here(snapshot, kept_summaries=None)
+    assert (root.parent / BESIDE).is_dir()
+    assert not list((root.parent / BESIDE).rglob("*.partial"))
