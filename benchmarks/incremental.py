@@ -5,7 +5,7 @@ when the second audit takes more than `BAR` of the first. Three replicas have a 
 one; before the second audit each gets one segment more. Each audit is a call in this process, after one that warms up;
 a third, which reads everything of the second snapshot, shows that the facts are the same.
 
-    PYTHONPATH=. python benchmarks/incremental.py --size-mb 400
+    PYTHONPATH=. python benchmarks/incremental.py --size-mb 1600
 """
 
 import argparse
@@ -34,7 +34,7 @@ CLUSTER = "bench"
 def main() -> int:
     """Measure both shapes of logs; return the exit status."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--size-mb", type=int, default=400, help="size of a replica (default 400)")
+    arguments.add_argument("--size-mb", type=int, default=1600, help="size of a replica (default 1600)")
     chosen = arguments.parse_args()
     cache = Path(tempfile.gettempdir()) / "tidegauge-benchmarks"
     cache.mkdir(exist_ok=True)
