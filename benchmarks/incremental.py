@@ -16,9 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from scan import SHAPES, cached_log, template
-
-from audit import META_PROPERTIES, REPLICAS
+from benchmarks.audit import META_PROPERTIES, REPLICAS
+from benchmarks.scan import SHAPES, cached_log, template
 from tidegauge.derivation.in_process import Derived, derive_here
 from tidegauge.kafka_log.batch import HEADER_BYTES
 from tidegauge.runs.run import NO_SUMMARIES, AuditedSnapshot

@@ -78,7 +78,7 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
     records = RecordChecker(log_size_bytes=task.size_bytes)
     folds = _Folds(task)
     with open_bytes(root / task.stored_path) as file:
-        source = SegmentFile(task.stored_path, file, task.stored_bytes, digested=bool(task.digests))
+        source = SegmentFile(task.stored_path, file, task.stored_bytes, digested=task.digests is not None)
         for block in source.blocks(records.take):
             if len(block.headers):
                 check.add(block.headers)
@@ -87,7 +87,7 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
         return {**identity(task), "error": source.broken, "bytes_read": 0, "reused": False}
     folds.finish()
     indexes = check.finish(sealed=not preallocated)
-    as_told = bool(task.digests) and task.digests == (source.sha256(), *map(_digest, found))
+    as_told = task.digests is not None and task.digests.sha256 == (source.sha256(), *map(_digest, found))
     return {
         **identity(task),
         "valid_bytes": folds.break_position if folds.break_position is not None else source.log_bytes,

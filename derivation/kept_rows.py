@@ -9,12 +9,12 @@ import hashlib
 import json
 import logging
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidegauge.derivation.segment_tasks import INDEX_SCHEMA, SegmentTask, identity
+from tidegauge.derivation.segment_tasks import INDEX_SCHEMA, Digests, SegmentTask, identity
 from tidegauge.snapshots.location import changed_at_ns, location, open_bytes
 
 _LOG: Final = logging.getLogger(__name__)
@@ -23,9 +23,9 @@ _LOG: Final = logging.getLogger(__name__)
 def content(task: SegmentTask) -> bytes:
     """By what a segment's row is found: digests of the files that it is made from, and all else that goes into it."""
     told = (
-        task.digests, task.topic, task.base_offset, task.size_bytes, task.stored_bytes, task.path.rsplit(".", 1)[-1],
-        task.stored_path.rsplit(".", 1)[-1], task.cuts, task.indexes_open, task.clean_shutdown, task.ignore_sequences,
-        task.with_records,
+        _digests(task).sha256, task.topic, task.base_offset, task.size_bytes, task.stored_bytes,
+        task.path.rsplit(".", 1)[-1], task.stored_path.rsplit(".", 1)[-1], task.cuts, task.indexes_open,
+        task.clean_shutdown, task.ignore_sequences, task.with_records,
     )  # fmt: skip
     return hashlib.sha256(json.dumps(told).encode("utf-8")).digest()
 
@@ -66,7 +66,7 @@ def _as_read(rows: pa.Table, tasks: Sequence[SegmentTask]) -> pa.RecordBatch:
     own = pa.RecordBatch.from_pylist(
         [identity(task) for task in tasks], schema=pa.schema([INDEX_SCHEMA.field(name) for name in identity(tasks[0])])
     )
-    columns: dict[str, Any] = {name: own.column(name) for name in own.schema.names}
+    columns: dict[str, pa.Array] = {name: own.column(name) for name in own.schema.names}
     columns["indexes"] = pa.array(
         [_indexes_of(task, told) for task, told in zip(tasks, rows.column("indexes").to_pylist(), strict=True)],
         pa.string(),
@@ -85,8 +85,13 @@ def _indexes_of(task: SegmentTask, told: str) -> str:
 
 def _is_untouched(task: SegmentTask) -> bool:
     """Whether the manifest's digests are still of the files: nobody has written to them since."""
-    root = location(task.root)
+    root, at_ns = location(task.root), _digests(task).at_ns
     try:
-        return all(changed_at_ns(root / path) <= (task.digests_at_ns or 0) for path in task.files if path is not None)
+        return all(changed_at_ns(root / path) <= at_ns for path in task.files if path is not None)
     except OSError:
         return False  # The reading tells what is the matter.
+
+
+def _digests(task: SegmentTask) -> Digests:
+    assert task.digests is not None, "nothing is kept of a task without digests"
+    return task.digests

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidegauge.derivation.kept_rows import content, row_groups
-from tidegauge.derivation.segment_tasks import SegmentTask
+from tidegauge.derivation.segment_tasks import Digests, SegmentTask
 from tidegauge.kafka_log.log_dir import log_name
 from tidegauge.runs.run import NO_SUMMARIES, ReadSnapshot, Run
 from tidegauge.runs.run_places import check_own, folders
@@ -81,8 +81,9 @@ class KeptSummaries:
         found = [digests[path] if path is not None else "" for path in task.files]
         if None in found:
             return task
-        digested = replace(task, digests=tuple(digest or "" for digest in found), digests_at_ns=at_ns)
-        return replace(digested, kept_in=self.known.get(content(digested)))
+        told = Digests(sha256=tuple(digest or "" for digest in found), at_ns=at_ns)
+        kept_in = self.known.get(content(replace(task, digests=told)))
+        return replace(task, digests=replace(told, kept_in=kept_in))
 
     def keep(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Keeps the rows of the index step that were made anew and are of the bytes that the manifest tells."""

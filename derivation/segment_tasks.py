@@ -50,6 +50,19 @@ log's; `bytes_read` tells how much of the log is accounted for. `records` is nul
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Digests:
+    """What a manifest tells of a task's files, where summaries are kept.
+
+    `sha256` of `SegmentTask.files`, "" for one that is not there. `at_ns`: when the manifest was written; of a file
+    that was written to since, it tells nothing. `kept_in`: the file of kept summaries that has the row.
+    """
+
+    sha256: tuple[str, ...]
+    at_ns: int
+    kept_in: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentTask:
     """One segment to read. Paths are below `root`; `cuts` are the producer snapshots' offsets inside it.
 
@@ -75,17 +88,17 @@ class SegmentTask:
     clean_shutdown: bool
     ignore_sequences: bool
     with_records: bool
-    digests: tuple[str, ...] = ()
-    """SHA-256 of `files` as the manifest tells, "" for one that is not there; empty where no summaries are kept."""
-    digests_at_ns: int | None = None
-    """When the manifest was written: of a file that was written to since, it tells nothing."""
-    kept_in: str | None = None
-    """The file of kept summaries that has the row."""
+    digests: Digests | None = None
 
     @property
     def files(self) -> tuple[str, str | None, str | None]:
         """What is read: the segment and its indexes."""
         return (self.stored_path, self.index_path, self.time_index_path)
+
+    @property
+    def kept_in(self) -> str | None:
+        """The file of kept summaries that has its row."""
+        return self.digests.kept_in if self.digests is not None else None
 
 
 def identity(task: SegmentTask) -> dict[str, Any]:

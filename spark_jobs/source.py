@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from tidegauge.derivation.segment_tasks import INDEX_SCHEMA, SegmentTask, by_bytes
+from tidegauge.derivation.segment_tasks import INDEX_SCHEMA, Digests, SegmentTask, by_bytes
 from tidegauge.runs.failures import Failures
 from tidegauge.snapshots.whole_files import write_whole
 
@@ -30,7 +30,11 @@ def write_plan(path: Path, tasks: list[SegmentTask]) -> None:
 def read_plan(path: Path) -> list[SegmentTask]:
     """Reads it back."""
     values = json.loads(path.read_text(encoding="utf-8"))
-    return [SegmentTask(**{**v, "cuts": tuple(v["cuts"]), "digests": tuple(v["digests"])}) for v in values]
+    for value in values:
+        value["cuts"] = tuple(value["cuts"])
+        if (told := value["digests"]) is not None:
+            value["digests"] = Digests(sha256=tuple(told["sha256"]), at_ns=told["at_ns"], kept_in=told["kept_in"])
+    return [SegmentTask(**value) for value in values]
 
 
 class SegmentPartition(InputPartition):
