@@ -28,6 +28,7 @@ from tidegauge.facts.replicas.replica_set import replica_set
 from tidegauge.facts.risk.changes import Pairing
 from tidegauge.facts.risk.posture_rows import READ_COLUMNS, PostureContext, posture_rows
 from tidegauge.facts.rows import PartitionKey, Row, Rows
+from tidegauge.progress import each, working
 from tidegauge.runs.failures import Failures
 from tidegauge.runs.instant import check_clock
 from tidegauge.runs.look import EVERYTHING, Look
@@ -108,7 +109,9 @@ def prepare(snapshot: AuditedSnapshot, summaries: ds.Dataset, look: Look = EVERY
 
 def derive(prepared: Prepared, rows_of: RowsOf, failures: Failures | None = None) -> RelationTables:
     """The facts of a snapshot, a table a relation. `failures`: where to note a part that makes us fail."""
-    tables = dict(cluster_facts(prepared, prepared.keys, rows_of, failures))
+    partitions = len(prepared.work.partitions) + len(prepared.work.gone)
+    with working("derive", "partitions", parts=partitions) as advance:
+        tables = dict(cluster_facts(prepared, each(advance, prepared.keys), rows_of, failures))
     yield from tables.items()
     yield from facts_of_all(
         lambda name: tables[name] if name in tables else prepared.work.table(name, ()),

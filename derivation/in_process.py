@@ -6,12 +6,13 @@ snapshots that take longer to hand to a task than to derive: a laptop's cluster,
 """
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from tidegauge.derivation.coverage import coverage_of, write_coverage
@@ -21,8 +22,9 @@ from tidegauge.derivation.gathering.gather import SnapshotContext
 from tidegauge.derivation.index import index_rows
 from tidegauge.derivation.kept_summaries import keep, kept_of
 from tidegauge.derivation.plan import DECODED_TOPICS, segment_tasks
-from tidegauge.derivation.segment_tasks import INDEX_SCHEMA
+from tidegauge.derivation.segment_tasks import INDEX_SCHEMA, SegmentTask
 from tidegauge.facts.rows import PartitionKey, Row
+from tidegauge.progress import working
 from tidegauge.runs import report_file
 from tidegauge.runs.failures import Failures
 from tidegauge.runs.look import EVERYTHING, Look
@@ -124,7 +126,7 @@ def derive_here(
         kept_summaries=kept_summaries,
     )
     kept = kept_of(run)
-    batches = list(index_rows(segment_tasks(run, kept), failures=failures))
+    batches = list(_indexed(segment_tasks(run, kept), failures))
     summaries = pa.Table.from_batches(batches, schema=INDEX_SCHEMA)
     keep(run, kept, lambda _: batches)
     prepared = prepare(snapshot, ds.dataset(summaries), look)
@@ -144,3 +146,13 @@ def derive_here(
     told = cluster_facts(prepared, prepared.keys, rows_of, failures) if look.partitions else None
     tables = dict(derive(prepared, rows_of, failures) if told is None else told)
     return Derived(context=prepared.context, index=index, tables=tables)
+
+
+def _indexed(tasks: Sequence[SegmentTask], failures: Failures | None) -> Iterator[pa.RecordBatch]:
+    """The index step's rows, with how far it is."""
+    to_read = sum(task.size_bytes for task in tasks if task.kept_in is None)
+    with working("index", "segments", parts=len(tasks), size_bytes=to_read) as advance:
+        for batch in index_rows(tasks, failures=failures):
+            yield batch
+            anew = batch.filter(pc.invert(batch.column("reused")))
+            advance(batch.num_rows, pc.sum(anew.column("bytes_read")).as_py() or 0)

@@ -90,6 +90,7 @@ class BrokerCopy:
                 if partition is None:
                     partition = at.partitions[METADATA_DIR] = Partition(path=METADATA_DIR, inode=directory.inode)
                     take_small_files(at.taker, directory, partition)
+                    self._meter.tick(1, 0)
                 take_partition(at.taker, directory, partition)
 
     def leaders(self) -> Leaders:
@@ -141,6 +142,7 @@ class BrokerCopy:
             metadata = taker.entry(f"{place.name}/partition.metadata")
             taker.held = held if same_topic(held, shown, metadata) else {}
             take_partition(taker, directory, partition)
+            self._meter.tick(1, 0)
 
     def rest(self) -> None:
         """All else: directories that wait to be removed, caches; and partitions that have come meanwhile."""

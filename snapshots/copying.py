@@ -44,14 +44,15 @@ class Meter:
     """What all copying of a capture goes through: its rate limit, its clock, and what it counts."""
 
     throttle: Throttle
-    tick: Callable[[int], None] = lambda size: None
+    tick: Callable[[int, int], None] = lambda partitions, size: None
+    """Hears of each partition that was taken, and of bytes that were read."""
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     bytes_read: int = 0
 
     def read(self, size: int) -> None:
         """Bytes that were read from a source."""
         self.bytes_read += size
-        self.tick(size)
+        self.tick(0, size)
         self.throttle.take(size)
 
 

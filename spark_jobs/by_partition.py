@@ -31,6 +31,7 @@ from tidegauge.runs.mounts import handed_over
 from tidegauge.runs.run import AuditedSnapshot, Run
 from tidegauge.runs.survivors import surviving
 from tidegauge.snapshots.whole_files import write_whole
+from tidegauge.spark_jobs.watch import watched
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +71,8 @@ def derive_by_partition(spark: "SparkSession", run: Run) -> None:
             _derive_and_write(works, failures, {s.key: str(s.target / "facts") for s in run.snapshots}), _WRITTEN_DDL
         )
     )
-    written.collect()  # A row a task and relation.
+    with watched(spark, "derive", "partitions", parts=sum(t.partitions for t in told.values())):
+        written.collect()  # A row a task and relation.
     for snapshot in surviving(run).snapshots:
         with failures.of("derive", snapshot.key):
             facts, known = snapshot.target / "facts", told[snapshot.key]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tidegauge.progress import display_for, show
 from tidegauge.runs.errors import AddressError, OwnError
 from tidegauge.runs.run import Run, load
 from tidegauge.snapshots.errors import AuditError, SnapshotError
@@ -29,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("steps", nargs="+", choices=STEPS, metavar="STEP", help="index, derive")
     parser.add_argument("--run", required=True, type=Path, help="the run directory that the steps share")
     options = parser.parse_args(arguments)
+    show(display_for())
     try:
         run = load(options.run)
         spark = session.attach()

@@ -17,6 +17,7 @@ from tidegauge.runs.run import Run
 from tidegauge.runs.survivors import going_on, surviving
 from tidegauge.spark_jobs.by_partition import derive_by_partition
 from tidegauge.spark_jobs.source import KafkaSegments, write_plan
+from tidegauge.spark_jobs.watch import watched
 from tidegauge.spark_jobs.whole_snapshots import derive_whole, divided
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ def index(spark: "SparkSession", run: Run) -> None:
         .option("at_least", str(spark.sparkContext.defaultParallelism))
         .load()
     )
-    frame.write.parquet(str(run.summaries))
+    to_read = sum(task.size_bytes for task in tasks if task.kept_in is None)
+    with watched(spark, "index", "segments", parts=len(tasks), size_bytes=to_read):
+        frame.write.parquet(str(run.summaries))
     keep(by_segment, kept, partial(batches_of, run))
     going_on(run)
 

@@ -27,6 +27,7 @@ from typing import Any, Final
 
 import click
 
+from tidegauge.progress import show
 from tidegauge.runs.errors import AddressError, OwnError
 from tidegauge.snapshots.errors import AuditError, SnapshotError
 from tidegauge.terminal import paragraph
@@ -48,7 +49,7 @@ def told(command: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return command(*args, **kwargs)
         except AuditError as error:
-            progress(_words(error))
+            warning(_words(error))
             _traceback()
             sys.exit(_code(error))
         except BrokenPipeError:
@@ -57,7 +58,7 @@ def told(command: Callable[..., Any]) -> Callable[..., Any]:
             sys.exit(EXIT_ENVIRONMENT)
         except OSError as error:
             where = f" at {error.filename}" if error.filename else ""
-            progress(
+            warning(
                 f"tidegauge: the system refused{where}: {error.strerror or error}. "
                 "Check permissions and free space there, then run the same command again."
             )
@@ -69,7 +70,7 @@ def told(command: Callable[..., Any]) -> Callable[..., Any]:
             raise
         except Exception as error:
             # Never 1: a breach is a result, this is a mistake of ours.
-            progress(
+            warning(
                 f"tidegauge: an error of its own ({type(error).__name__}: {error}). Nothing was published. {_REPORT}"
             )
             _traceback()
@@ -128,6 +129,25 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def progress(text: str) -> None:
-    """A line on standard error."""
+def warning(text: str) -> None:
+    """A line on standard error, also for who wants quiet."""
     click.echo(paragraph(text), err=True)
+
+
+def progress(text: str) -> None:
+    """A line on standard error, unless somebody wants quiet."""
+    context = click.get_current_context(silent=True)
+    if context is None or not (context.find_root().obj or {}).get("quiet"):
+        warning(text)
+
+
+def _be_quiet(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        context.find_root().obj["quiet"] = True
+        show(None)
+
+
+QUIET: Final = click.option(
+    "--quiet", is_flag=True, expose_value=False, callback=_be_quiet,
+    help="Nothing on standard error but errors and warnings.",
+)  # fmt: skip

@@ -5,7 +5,7 @@ the same bytes in every process; without kinds of faults nothing happens that a 
 but facts (severity info) may be reported.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -76,8 +76,14 @@ class RandomWorld:
     moments: tuple[RandomMoment, ...]
 
 
-def random_world(seed: int, *, faults: Sequence[WorldFault] = (), hours: float = DEFAULT_HOURS) -> RandomWorld:
-    """Of the kinds of faults that are given, chance takes up to three."""
+def random_world(
+    seed: int,
+    *,
+    faults: Sequence[WorldFault] = (),
+    hours: float = DEFAULT_HOURS,
+    heard: Callable[[int], None] = lambda lived_ms: None,
+) -> RandomWorld:
+    """Of the kinds of faults that are given, chance takes up to three. `heard`: how much longer the world has lived."""
     chance, fate = Chance(seed, "life"), Chance(seed, "faults")
     kinds = fate.some_of(faults, fate.between(1, 3))
     old = fate.one_of(_OLD) if WorldFault.OLD_PROTOCOL in kinds else None
@@ -96,7 +102,9 @@ def random_world(seed: int, *, faults: Sequence[WorldFault] = (), hours: float =
         if first_ms is not None and not life.moments and at_ms >= first_ms:
             life.copy("first", ("running", "live"))
         life.go_on(begun_ms + at_ms)
-        at_ms += chance.between(_SLOT_MS // 2, _SLOT_MS * 3 // 2)
+        slot_ms = chance.between(_SLOT_MS // 2, _SLOT_MS * 3 // 2)
+        at_ms += slot_ms
+        heard(slot_ms)
     while life.due:
         life.go_on(begun_ms + max(at_ms, life.due[0][0]))
     life.world = run(life.world, begun_ms + length_ms)

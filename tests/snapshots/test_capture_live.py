@@ -25,7 +25,7 @@ def captured(root: Path, *given: str, meanwhile: Callable[[], None] = lambda: No
         meanwhile()
         return next(clock)
 
-    def tick(size: int) -> None:
+    def tick(partitions: int, size_bytes: int) -> None:
         meanwhile()
 
     sources, cluster_id = broker_sources(given)

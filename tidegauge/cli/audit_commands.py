@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tidegauge.endings import EXIT_NOTHING_NEW, progress, told
+from tidegauge.endings import EXIT_NOTHING_NEW, QUIET, progress, told
 from tidegauge.parameters import PATH
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def _when(chosen: dict[str, Any]) -> "When":
     "local[*], or no Spark for what is read sooner than it starts.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on standard output.")
+@QUIET
 @told
 def audit_command(
     directories: tuple[str, ...],
@@ -186,6 +187,7 @@ def _audited(
     is_flag=True,
     help="Leave out what this version has audited and published; exit 99 if nothing is left (step snapshot).",
 )
+@QUIET
 @told
 def job_command(
     step: str,

@@ -5,10 +5,7 @@ mapping. What is decided here is only what the options mean; the capture itself 
 """
 
 import functools
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +13,8 @@ from typing import Any, Final
 
 from tidegauge.audit.dated_ahead import Met
 from tidegauge.audit.latest import newest
+from tidegauge.kafka_log.log_dir import parse_partition_dir
+from tidegauge.progress import working
 from tidegauge.snapshots.adopt import open_snapshot
 from tidegauge.snapshots.capture import Ask, Capture, Captured, capture, default_id, finish, unfinished
 from tidegauge.snapshots.copying import Meter
@@ -32,7 +31,6 @@ from tidegauge.snapshots.topic_names import TopicNames
 from tidegauge.snapshots.tree import directories, is_directory
 
 _NONE: Final = "none"
-_LINE_EVERY_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +55,8 @@ class Options:
     finish: bool = False
 
 
-def run(options: Options, *, say: Callable[[str], None]) -> dict[str, Any]:
-    """Captures; what came of it, as `--json` prints it."""
+def run(options: Options, *, say: Callable[[str], None], warn: Callable[[str], None]) -> dict[str, Any]:
+    """Captures; what came of it, as `--json` prints it. `warn` is heard by who wants quiet, too."""
     _must_make_sense(options)
     check_name(options.cluster, "--cluster")
     snapshot_id = options.snapshot_id or default_id(datetime.now(UTC))
@@ -84,16 +82,16 @@ def run(options: Options, *, say: Callable[[str], None]) -> dict[str, Any]:
     wanted = replace(wanted, sources=sources, cluster_id=cluster_id or None)
     wanted = replace(wanted, earlier=_earlier(options, root, wanted, say))
     for warning in warnings:
-        say(f"Warning: {warning}")
+        warn(f"Warning: {warning}")
     for other in unfinished(root / options.cluster):
         if other != snapshot_id:
             say(f"{root / options.cluster / other} is unfinished: go on with it by --id {other}, or remove it.")
-    total = sources_bytes(sources)
+    partitions, total = to_read(sources)
     say(f"Capturing about {total / 1e6:.0f} MB of {len(sources)} nodes as --id {snapshot_id} into {out}")
     throttle = Throttle(options.max_mb_per_s * 1e6 if options.max_mb_per_s is not None else None)
-    with _progress(total, say) as tick:
+    with working("capture", "partitions", parts=partitions, size_bytes=total) as advance:
         try:
-            captured = capture(wanted, Meter(throttle=throttle, tick=tick))
+            captured = capture(wanted, Meter(throttle=throttle, tick=advance))
         except KeyboardInterrupt:
             raise AuditError(
                 f"Interrupted. Go on with the same command and --id {snapshot_id}, or remove {out}."
@@ -105,7 +103,7 @@ def run(options: Options, *, say: Callable[[str], None]) -> dict[str, Any]:
                 f"on where it stopped. {out} holds no snapshot until then."
             ) from error
     for path in captured.rotten:
-        say(f"{path}: other bytes than the earlier snapshot's, though nobody has written to the file since; copied.")
+        warn(f"{path}: other bytes than the earlier snapshot's, though nobody has written to the file since; copied.")
     return _told(wanted, captured, warnings)
 
 
@@ -126,12 +124,14 @@ def _counted(result: dict[str, Any]) -> str:
     return f"{words} and {len(result['controllers'])} controllers" if result["controllers"] else words
 
 
-def sources_bytes(sources: Sequence[BrokerSource]) -> int:
-    """What there is to read at most, holes not counted: for the bar's length only."""
-    total = 0
+def to_read(sources: Sequence[BrokerSource]) -> tuple[int, int]:
+    """Directories of partitions, and bytes to read at most, holes not counted: for how far it is only."""
+    partitions = total = 0
     for source in sources:
         for log_dir in source.log_dirs:
-            for _, entries in directories(Path(log_dir.path)):
+            top = Path(log_dir.path)
+            for path, entries in directories(top):
+                partitions += path.parent == top and parse_partition_dir(path.name) is not None
                 for entry in entries:
                     if is_directory(entry):
                         continue
@@ -140,7 +140,7 @@ def sources_bytes(sources: Sequence[BrokerSource]) -> int:
                     except OSError:
                         continue  # Gone, or not ours to see: the capture names it.
                     total += min(status.st_size, status.st_blocks * 512)
-    return total
+    return partitions, total
 
 
 def _told(wanted: Capture, captured: Captured, warnings: Sequence[str] = ()) -> dict[str, Any]:
@@ -240,35 +240,3 @@ def _earlier(options: Options, root: Location, wanted: Capture, say: Callable[[s
     if getattr(where, "protocol", None) != getattr(root, "protocol", None) or where == wanted.out:
         return None  # Nothing can be linked from a store into another, or into a directory.
     return earlier(where, manifest)
-
-
-@contextmanager
-def _progress(total: int, say: Callable[[str], None]) -> Iterator[Callable[[int], None]]:
-    """A bar on a terminal; elsewhere a line now and then."""
-    if sys.stderr.isatty():
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-            TransferSpeedColumn,
-        )
-
-        columns = (TextColumn("Capturing"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=Console(stderr=True)) as bar:
-            task = bar.add_task("", total=total)
-            yield lambda size: bar.advance(task, size)
-        return
-    started = said = time.monotonic()
-    read = 0
-
-    def tick(size: int) -> None:
-        nonlocal read, said
-        read += size
-        if time.monotonic() - said >= _LINE_EVERY_S:
-            said = time.monotonic()
-            say(f"read {read / 1e6:.0f} of about {total / 1e6:.0f} MB, {read / 1e6 / (said - started):.0f} MB/s")
-
-    yield tick

@@ -14,7 +14,6 @@ import gc
 import json
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +34,15 @@ from tidegauge.endings import (
     EXIT_ENVIRONMENT,
     EXIT_OUR_FAULT,
     EXIT_UNUSABLE,
+    QUIET,
     ends_by_signal,
     told_already,
 )
 from tidegauge.endings import progress as _progress
 from tidegauge.endings import told as _told
+from tidegauge.endings import warning as _warning
 from tidegauge.parameters import PATH
+from tidegauge.progress import display_for, show, working
 from tidegauge.scoring.command import score_command
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.manifest import Consistency, Mode
@@ -70,7 +72,10 @@ def run() -> None:
 @click.option("--debug", is_flag=True, help="Show a traceback with an error.")
 def main(debug: bool) -> None:
     """Replication data quality for Apache Kafka: what was lost, on which broker, why, and what to run next."""
-    click.get_current_context().obj = {"debug": debug}
+    context = click.get_current_context()
+    context.obj = {"debug": debug}
+    show(display_for())
+    context.call_on_close(lambda: show(None))
 
 
 main.add_command(alerts)
@@ -103,6 +108,7 @@ def snapshot() -> None:
     help="quiesced: the cluster was stopped; atomic: one instant (a volume snapshot); fuzzy: copied while it ran.",
 )
 @click.option("--id", "snapshot_id", help="Snapshot id; by default the directory's name and a digest of its listing.")
+@QUIET
 @_told
 def adopt_command(given: str, cluster: str, consistency: str, snapshot_id: str | None) -> None:
     """Make DIRECTORY, a plain copy of log directories (broker-<id>/ each), a snapshot: writes its MANIFEST.json."""
@@ -118,17 +124,17 @@ def adopt_command(given: str, cluster: str, consistency: str, snapshot_id: str |
         )
     directory = Path(given)
 
-    with _bar("Reading") as tick:
+    with working("adopt", "files") as advance:
         adopted = adopt(
             directory,
             cluster=cluster,
             consistency=Consistency(consistency),
             snapshot_id=snapshot_id,
-            progress=tick,
+            progress=lambda path: advance(1),
         )
     manifest = adopted.manifest
     for foreign in settled(directory, manifest).foreign:
-        _progress(f"Warning: {foreign.path}: {foreign.reason}. An audit will not count it.")
+        _warning(f"Warning: {foreign.path}: {foreign.reason}. An audit will not count it.")
     files = sum(len(b.files) for b in manifest.brokers)
     click.echo(
         f"{manifest.cluster}/{manifest.snapshot_id}: {counted(manifest)}, {files} files, "
@@ -139,6 +145,7 @@ def adopt_command(given: str, cluster: str, consistency: str, snapshot_id: str |
 @snapshot.command("verify")
 @click.argument("directory", metavar="SNAPSHOT")
 @VERIFY_KEY
+@QUIET
 @_told
 def verify_command(directory: str, verify_key: Path | None) -> None:
     """Compare SNAPSHOT's manifest with its files. Exit 1 if they differ, 2 if it is not signed as --verify-key asks."""
@@ -149,31 +156,13 @@ def verify_command(directory: str, verify_key: Path | None) -> None:
 
     trusted = trusted_by(verify_key)
     opened = open_snapshot(location(directory), settle=False, trusted=trusted)
-    with _bar("Verifying") as tick:
-        problems = verify(opened, all_digests=trusted is not None, progress=tick)
+    with working("verify", "files", parts=sum(1 for _ in opened.manifest.files())) as advance:
+        problems = verify(opened, all_digests=trusted is not None, progress=lambda path: advance(1))
     for problem in problems:
         click.echo(plain(f"{problem.path}: {problem.reason}"))
     if problems:
         sys.exit(EXIT_BREACHES)
     click.echo(plain(f"{opened.manifest.cluster}/{opened.manifest.snapshot_id}: as its manifest says."))
-
-
-class _bar:  # noqa: N801 - reads as a verb where it is used
-    """A counter of files on a terminal; nothing elsewhere but a last line."""
-
-    def __init__(self, label: str) -> None:
-        self._label, self._count = label, 0
-
-    def __enter__(self) -> Callable[[str], None]:
-        return self._tick
-
-    def _tick(self, path: str) -> None:
-        self._count += 1
-        if sys.stderr.isatty() and self._count % 50 == 0:
-            click.echo(f"\r{self._label} {self._count} files", err=True, nl=False)
-
-    def __exit__(self, *_: object) -> None:
-        click.echo(f"\r{self._label}: {self._count} files", err=True)
 
 
 @main.command("capture")
@@ -221,12 +210,13 @@ class _bar:  # noqa: N801 - reads as a verb where it is used
 @click.option("--part", is_flag=True, help="Write only these brokers' share of the snapshot --id.")
 @click.option("--finish", is_flag=True, help="Join the shares under --id into the snapshot.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was captured as JSON on standard output.")
+@QUIET
 @_told
 def capture_command(as_json: bool, **options: Any) -> None:
     """Capture brokers' log directories, while they run, into one snapshot. Nothing is ever written to a log dir."""
     from tidegauge.cli.capture import Options, run, summary
 
-    result = run(Options(**options), say=_progress)
+    result = run(Options(**options), say=_progress, warn=_warning)
     click.echo(json.dumps(result, indent=1) if as_json else summary(result))
 
 
@@ -269,6 +259,7 @@ def explore_command(model: str, max_states: int | None, out: Path | None, as_jso
 @click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="How long a random world lives.")
 @click.option("--out", type=PATH, help="A new directory: one snapshot with its TRUTH.json per moment.")
 @click.option("--json", "as_json", is_flag=True, help="Print what happened and the expected findings as JSON.")
+@QUIET
 @_told
 def simulate_command(
     name: str | None,

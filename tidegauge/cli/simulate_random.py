@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from tidegauge.cli.simulate import chronicle, empty_directory, finding_lines, finding_plain, lost_plain, told_under
+from tidegauge.progress import working
 from tidegauge.sim_engine.random_worlds.expected import Injected
 from tidegauge.sim_engine.random_worlds.fault_kinds import ABOUT, WorldFault, fault_kinds_named
 from tidegauge.sim_engine.random_worlds.random_world import DEFAULT_HOURS, RandomMoment, random_world
@@ -38,7 +39,8 @@ def simulate_random(seed: int, *, faults: Sequence[WorldFault], hours: float | N
     """Makes and writes the world. Raises `SnapshotError` if the directory holds anything."""
     empty_directory(out)
     hours = DEFAULT_HOURS if hours is None else hours
-    world = random_world(seed, faults=faults, hours=hours)
+    with working("simulate", "seconds of its life", parts=int(hours * 3600)) as advance:
+        world = random_world(seed, faults=faults, hours=hours, heard=lambda lived_ms: advance(lived_ms // 1000))
     written = write(world, out)
     told: list[str] = []
     moments = []

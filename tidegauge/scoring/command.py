@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from tidegauge.endings import EXIT_BREACHES, progress, told
+from tidegauge.endings import EXIT_BREACHES, QUIET, progress, told
 from tidegauge.parameters import PATH
 from tidegauge.terminal import plain
 
@@ -65,6 +65,7 @@ class _Seeds(click.ParamType[range]):
     help="Only this step of three, in the directory that the one before it wrote: what each Airflow task runs.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the score as JSON on standard output.")
+@QUIET
 @told
 def score_command(
     seeds: range | None,

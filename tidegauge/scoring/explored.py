@@ -33,6 +33,7 @@ from tidegauge import store
 from tidegauge.audit.evaluate import judge
 from tidegauge.derivation.in_process import derive_here
 from tidegauge.expectations.registry import RULESET_VERSION
+from tidegauge.progress import working
 from tidegauge.relations import RELATIONS
 from tidegauge.runs.run import AuditedSnapshot
 from tidegauge.sim_engine.explore.layout import END, ENTRIES, HIGH_WATERMARK, QUORUM_ISR, Constants, Layout, layout_of
@@ -192,12 +193,15 @@ def _audited(states: Sequence[Fields], layout: Layout, url: str, progress: Progr
     """The codes of each state's alarms."""
     root = Path(tempfile.mkdtemp(prefix="tidegauge-explored-", dir=_MEMORY if _MEMORY.is_dir() else None))
     try:
-        with get_context("spawn").Pool(os.cpu_count()) as pool:
+        with (
+            working("judge", "distinct disks", parts=len(states)) as advance,
+            get_context("spawn").Pool(os.cpu_count()) as pool,
+        ):
             for at in range(0, len(states), _TOGETHER):
                 numbers = range(at, min(at + _TOGETHER, len(states)))
                 tasks = [(layout, states[n], str(root / str(n))) for n in numbers]
                 yield from _judged(list(pool.imap(_derived, tasks, chunksize=20)), url)
-                progress(f"{numbers.stop:,} of {len(states):,} distinct disks")
+                advance(len(numbers))
     finally:
         shutil.rmtree(root, ignore_errors=True)
 

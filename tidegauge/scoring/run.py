@@ -26,6 +26,7 @@ from tidegauge.audit.steps import audit
 from tidegauge.audit.validate_apart import validating
 from tidegauge.embedded.store_in_use import store_at
 from tidegauge.expectations.registry import CATALOGUE, RULESET_VERSION
+from tidegauge.progress import each, working
 from tidegauge.runs.run import NO_STORE
 from tidegauge.scoring.cases import Case, load, save, scenario_cases, world_cases
 from tidegauge.scoring.marks import Marks, mark
@@ -42,7 +43,6 @@ CASES: Final = "cases.json"
 SCORE: Final = "score.json"
 TABLE: Final = "score.md"
 _BATCH: Final = "batch.json"
-_TELL_EVERY: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,12 +92,13 @@ def simulate(batch: Batch, out: Path, *, progress: Progress) -> list[Case]:
     progress(f"simulate: {len(tasks)} worlds")
     cases: list[Case] = []
     # Processes of their own, not forks: this one may have threads.
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+    with (
+        working("simulate", "worlds", parts=len(tasks)) as advance,
+        ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool,
+    ):
         try:
-            for done, found in enumerate(pool.map(_played, tasks, chunksize=4), 1):
+            for found in each(advance, pool.map(_played, tasks, chunksize=4)):
                 cases += found
-                if done % _TELL_EVERY == 0:
-                    progress(f"simulate: {done} of {len(tasks)}")
         except BaseException:
             pool.shutdown(cancel_futures=True)  # else every other world is played before the error is told
             raise
@@ -181,10 +182,10 @@ def audited(out: Path, *, master: str | None, progress: Progress) -> Score:
 
 def _clear(out: Path, marks: Sequence[Marks], reports: Sequence[Path]) -> None:
     """Removes the worlds about which there is nothing more to say."""
-    failed = {each.case.name for each in marks if not each.sound}
-    for each, report in zip(marks, reports, strict=True):
-        if each.case.name not in failed:
-            shutil.rmtree(Path(each.case.snapshot), ignore_errors=True)
+    failed = {one.case.name for one in marks if not one.sound}
+    for one, report in zip(marks, reports, strict=True):
+        if one.case.name not in failed:
+            shutil.rmtree(Path(one.case.snapshot), ignore_errors=True)
             if report.parent != out / "audits":
                 shutil.rmtree(report.parent, ignore_errors=True)
     for path in [*(out / "worlds").iterdir(), *(out / "audits").iterdir()]:
