@@ -8,7 +8,7 @@ read in one pass with bounded memory, but for Kafka's internal topics, whose rec
 import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +32,7 @@ from tidegauge.runs import own_pickles
 from tidegauge.runs.failures import Failures
 from tidegauge.runs.mounts import must_see
 from tidegauge.snapshots.holes import read_written, sha256_with_zeros
+from tidegauge.snapshots.local_path import must_be_readable
 from tidegauge.snapshots.location import Location, location, open_bytes
 
 _LOG: Final = logging.getLogger(__name__)
@@ -73,7 +74,10 @@ def _unreadable(task: SegmentTask, error: OSError) -> dict[str, Any]:
 
 def _index_segment(task: SegmentTask) -> dict[str, Any]:
     root = location(task.root)
-    found = [_index_bytes(root, path, may_have_room=task.indexes_open) for path in task.files[1:]]
+    found = [
+        _index_file(root, path, zeros_behind=zeros, may_have_room=task.indexes_open)
+        for path, zeros in zip(task.files[1:], task.zeros_behind, strict=True)
+    ]
     check, preallocated = _index_check(task, found)
     records = RecordChecker(log_size_bytes=task.size_bytes)
     folds = _Folds(task)
@@ -87,7 +91,10 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
         return {**identity(task), "error": source.broken, "bytes_read": 0, "reused": False}
     folds.finish()
     indexes = check.finish(sealed=not preallocated)
-    as_told = task.digests is not None and task.digests.sha256 == (source.sha256(), *map(_digest, found))
+    as_told = task.digests is not None and task.digests.sha256 == (
+        source.sha256(),
+        *("" if file is None else file.sha256() for file in found),
+    )
     return {
         **identity(task),
         "valid_bytes": folds.break_position if folds.break_position is not None else source.log_bytes,
@@ -99,9 +106,9 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
         "corruptions": json.dumps([damage_values(c) for c in folds.corruptions]),
         "indexes": json.dumps(
             [
-                {"path": path, "size_bytes": (root / path).stat().st_size, "facts": asdict(facts)}
-                for path, facts in zip((task.index_path, task.time_index_path), indexes, strict=True)
-                if path is not None and facts is not None
+                {"path": path, "size_bytes": file.size_bytes, "facts": asdict(facts)}
+                for path, file, facts in zip(task.files[1:], found, indexes, strict=True)
+                if file is not None and facts is not None
             ]
         ),
         "records": json.dumps(asdict(records.found)) if source.has_records else None,
@@ -154,20 +161,40 @@ class _Folds:
         self.summaries.append(encode_summary(self._fold.summary()))
 
 
-def _digest(found: tuple[bytes, int] | None) -> str:
-    """Of an index file as it was read, the zeros behind it included; "" for one that is not there."""
-    return "" if found is None else sha256_with_zeros(*found)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _IndexFile:
+    """An index file as it was read: its bytes, the hole behind them, and how many zeros more the manifest tells of."""
+
+    data: bytes
+    hole: int
+    zeros_behind: int
+
+    @property
+    def zeros(self) -> int:
+        """How many follow the bytes."""
+        return self.hole + self.zeros_behind
+
+    @property
+    def size_bytes(self) -> int:
+        """As large as its broker had it."""
+        return len(self.data) + self.zeros
+
+    def sha256(self) -> str:
+        """Of the file at hand."""
+        return sha256_with_zeros(self.data, self.hole)
+
+    def whole(self) -> bytes:
+        """With its zeros."""
+        return self.data.ljust(self.size_bytes, b"\0")
 
 
-def _index_check(task: SegmentTask, found: Sequence[tuple[bytes, int] | None]) -> tuple[SegmentIndexCheck, bool]:
-    """What the segment's indexes are held against its batches by, and whether they are preallocated. `found`: their
-    bytes.
-    """
+def _index_check(task: SegmentTask, found: Sequence[_IndexFile | None]) -> tuple[SegmentIndexCheck, bool]:
+    """What the segment's indexes are held against its batches by, and whether they are preallocated."""
     preallocated = _preallocated(task, found)
     trimmed = task.indexes_open and not preallocated
     offsets = times = None
     if found[0] is not None:
-        data, zeros = found[0]
+        data, zeros = _to_parse(found[0], preallocated=preallocated)
         offsets = parse_offset_index(
             data,
             base_offset=task.base_offset,
@@ -176,13 +203,18 @@ def _index_check(task: SegmentTask, found: Sequence[tuple[bytes, int] | None]) -
             zeros_behind=zeros,
         )
     if found[1] is not None:
-        data, zeros = found[1]
+        data, zeros = _to_parse(found[1], preallocated=preallocated)
         times = parse_time_index(data, base_offset=task.base_offset, active=preallocated, zeros_behind=zeros)
     check = SegmentIndexCheck(offsets, times, tail_may_be_stale=preallocated, log_may_be_cut=trimmed)
     return check, preallocated
 
 
-def _preallocated(task: SegmentTask, found: Iterable[tuple[bytes, int] | None]) -> bool:
+def _to_parse(file: _IndexFile, *, preallocated: bool) -> tuple[bytes, int]:
+    """Of an index that was closed zeros are entries."""
+    return (file.data, file.zeros) if preallocated else (file.whole(), 0)
+
+
+def _preallocated(task: SegmentTask, found: Iterable[_IndexFile | None]) -> bool:
     """Whether the indexes are as a broker has them in memory: with room at the end, in which stale entries may stand.
 
     A clean stop trims them to their entries (LogSegment#close, AbstractIndex#trimToValidSize); since 4.4 it leaves out
@@ -190,11 +222,13 @@ def _preallocated(task: SegmentTask, found: Iterable[tuple[bytes, int] | None]) 
     """
     if not task.indexes_open or not task.clean_shutdown:
         return task.indexes_open
-    return any(zeros or not any(data[-_LARGEST_ENTRY:]) for data, zeros in filter(None, found) if data or zeros)
+    return any(
+        file.zeros or not any(file.data[-_LARGEST_ENTRY:]) for file in found if file is not None and file.size_bytes
+    )
 
 
-def _index_bytes(root: Location, path: str | None, *, may_have_room: bool) -> tuple[bytes, int] | None:
-    """An index file, and how many zeros follow what was read: one that was not closed ends in preallocated room.
+def _index_file(root: Location, path: str | None, *, zeros_behind: int, may_have_room: bool) -> _IndexFile | None:
+    """An index file: one that was not closed ends in preallocated room.
 
     None if it is not there or cannot be read, which the gathering of small files has told of.
     """
@@ -202,7 +236,11 @@ def _index_bytes(root: Location, path: str | None, *, may_have_room: bool) -> tu
         return None
     file = root / path
     try:
-        return read_written(file) if may_have_room and isinstance(file, Path) else (file.read_bytes(), 0)
+        data, hole = read_written(file) if may_have_room and isinstance(file, Path) else (file.read_bytes(), 0)
+        found = _IndexFile(data=data, hole=hole, zeros_behind=zeros_behind)
+        if not may_have_room:
+            must_be_readable(found.size_bytes)
+        return found
     except OSError as error:
         _LOG.info("index %s cannot be read: %s", path, error)
         return None

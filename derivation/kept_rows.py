@@ -25,7 +25,7 @@ def content(task: SegmentTask) -> bytes:
     told = (
         _digests(task).sha256, task.topic, task.base_offset, task.size_bytes, task.stored_bytes,
         task.path.rsplit(".", 1)[-1], task.stored_path.rsplit(".", 1)[-1], task.cuts, task.indexes_open,
-        task.clean_shutdown, task.ignore_sequences, task.with_records,
+        task.clean_shutdown, task.ignore_sequences, task.with_records, task.zeros_behind,
     )  # fmt: skip
     return hashlib.sha256(json.dumps(told).encode("utf-8")).digest()
 

@@ -82,8 +82,13 @@ def _task(
         clean_shutdown=log_dir.clean_shutdown,
         ignore_sequences=replica.topic == CONSUMER_OFFSETS,
         with_records=replica.topic in DECODED_TOPICS and replica.state == "live",
+        zeros_behind=(_zeros_behind(segment.index), _zeros_behind(segment.timeindex)),
     )
 
 
 def _path(file: FileEntry | None) -> str | None:
     return file.path if file is not None else None
+
+
+def _zeros_behind(file: FileEntry | None) -> int:
+    return file.zeros_behind if file is not None else 0

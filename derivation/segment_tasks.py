@@ -67,7 +67,8 @@ class SegmentTask:
     """One segment to read. Paths are below `root`; `cuts` are the producer snapshots' offsets inside it.
 
     `path` and `size_bytes` are the log's; what is at hand is `stored_path` with its `stored_bytes`. `indexes_open`: the
-    broker was still appending to the indexes, and `clean_shutdown`: until it was stopped cleanly.
+    broker was still appending to the indexes, and `clean_shutdown`: until it was stopped cleanly. `zeros_behind`: how
+    many zeros followed each of the two indexes on its broker that are not in the file at hand.
     """
 
     snapshot: str
@@ -88,6 +89,7 @@ class SegmentTask:
     clean_shutdown: bool
     ignore_sequences: bool
     with_records: bool
+    zeros_behind: tuple[int, int] = (0, 0)
     digests: Digests | None = None
 
     @property

@@ -58,13 +58,16 @@ class Meter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied:
-    """A finished copy. `source_size_bytes` is how far the source was read: less than `seen` says if it shrank."""
+    """A finished copy. `source_size_bytes` is how far the source was read: less than `seen` says if it shrank. Size and
+    digest are without `zeros_behind`, the room at the end that is not in the copy.
+    """
 
     seen: Seen
     size_bytes: int
     source_size_bytes: int
     sha256: str
     read_at_ms: int
+    zeros_behind: int
 
     @property
     def shrank(self) -> bool:
@@ -72,22 +75,29 @@ class Copied:
         return self.source_size_bytes < self.seen.size_bytes
 
 
-def copy_file(source: SourceFile, sink: Sink | None, meter: Meter, *, rewrite: Rewrite | None = None) -> Copied:
-    """Copies an open file, or only makes its digest. Raises `UnreadableError`, and what the sink raises."""
+def copy_file(
+    source: SourceFile, sink: Sink | None, meter: Meter, *, rewrite: Rewrite | None = None, without_room: bool = False
+) -> Copied:
+    """Copies an open file, or only makes its digest. Raises `UnreadableError`, and what the sink raises.
+
+    `without_room`: a block or more of zeros at its end is told, not copied.
+    """
     at_ms = meter.now_ms()
-    target = _Hashed(sink)
+    target = _WithoutRoom(sink) if without_room else _Hashed(sink)
     if rewrite is None:
         read = _verbatim(source, target, meter)
     else:
         reader = _Reader(source, meter)
         rewrite(reader.readinto, reader.pass_zeros, target.write)
         read = reader.position
+    zeros_behind = target.finish()
     return Copied(
         seen=source.seen,
         size_bytes=target.size,
         source_size_bytes=read,
         sha256=target.digest.hexdigest(),
         read_at_ms=at_ms,
+        zeros_behind=zeros_behind,
     )
 
 
@@ -176,3 +186,35 @@ class _Hashed:
             part = min(size, len(_ZEROS))
             self.digest.update(_ZEROS if part == len(_ZEROS) else _ZEROS[:part])
             size -= part
+
+    def finish(self) -> int:
+        """The end of the file. How many zeros before it are not in the copy."""
+        return 0
+
+
+class _WithoutRoom(_Hashed):
+    """Holds zeros back until something follows them."""
+
+    _held = 0
+
+    def write_sparse(self, data: bytes, position: int) -> None:
+        """A target that keeps no holes is given none."""
+        end = len(data.rstrip(b"\0"))
+        if end:
+            self._let_go()
+            self.write(data[:end])
+        self._held += len(data) - end
+
+    def skip(self, size: int) -> None:
+        """A hole."""
+        self._held += size
+
+    def finish(self) -> int:
+        """The end of the file. Less than a block is no room, and is written."""
+        if self._held < _BLOCK:
+            self._let_go()
+        return self._held
+
+    def _let_go(self) -> None:
+        held, self._held = self._held, 0
+        super().skip(held)

@@ -19,7 +19,7 @@ from tidegauge.snapshots.headers import How, Treatment, write_treated
 from tidegauge.snapshots.headers import treatment as headers_treatment
 from tidegauge.snapshots.local_path import must_be_of_kafka, must_be_readable
 from tidegauge.snapshots.location import Location
-from tidegauge.snapshots.manifest import NO_TEXT, FileEntry, LeftOut, Mode, as_text, is_text
+from tidegauge.snapshots.manifest import NO_TEXT, FileEntry, LeftOut, Mode, as_text, is_preallocated, is_text
 from tidegauge.snapshots.reuse import is_unchanged
 from tidegauge.snapshots.source_files import Seen, SourceDirectory, SourceFile, gone
 from tidegauge.snapshots.target import Target
@@ -202,8 +202,10 @@ class Taker:
 
     def _copied(self, to: str, treated: Treatment, source: SourceFile) -> FileEntry:
         self.entries.pop(to, None)
+        without_room = not self.target.keeps_holes and treated.how is How.COPIED and is_preallocated(to)
         with self.target.create(to) as sink:
-            copied = copy_file(source, sink, self.meter, rewrite=self.way.rewrite(treated))
+            rewrite = self.way.rewrite(treated)
+            copied = copy_file(source, sink, self.meter, rewrite=rewrite, without_room=without_room)
         return FileEntry(
             path=to,
             size_bytes=copied.size_bytes,
@@ -212,6 +214,7 @@ class Taker:
             modified_at_ns=copied.seen.modified_at_ns,
             changed_at_ns=copied.seen.changed_at_ns,
             source_size_bytes=None if treated.how is How.COPIED else copied.source_size_bytes,
+            zeros_behind=copied.zeros_behind,
         )
 
     def _kept(self, to: str, treated: Treatment, source: SourceFile) -> FileEntry | None:
@@ -221,8 +224,8 @@ class Taker:
         if own is not None and is_unchanged(own, seen) and self.target.size(to) == own.size_bytes:
             return replace(own, read_at_ms=at_ms)
         held = self.held.get(treated.path)
-        if held is None or self.held_root is None or treated.how is How.HASHED_LOG:
-            return None
+        if held is None or self.held_root is None or treated.how is How.HASHED_LOG or held.zeros_behind:
+            return None  # An index with room is small, and its digest is not the source's.
         unchanged = is_unchanged(held, seen)
         if self.reread or not unchanged:
             # Another inode with the same size and time may be a restored volume's, or what the cleaner wrote.

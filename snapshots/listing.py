@@ -198,8 +198,8 @@ def _log_dir(broker: BrokerCapture, name: str, unread: list[LeftOut]) -> LogDirL
         if not file.path.startswith(directory + "/") or file.path.startswith(inside):
             continue
         parts = file.path[len(directory) + 1 :].split("/")
-        if file.size_bytes > LARGEST_FILE_OF_KAFKA:
-            unread.append(LeftOut(path=file.path, reason=f"cannot be read: {too_large(file.size_bytes)}"))
+        if (size := file.size_bytes + file.zeros_behind) > LARGEST_FILE_OF_KAFKA:
+            unread.append(LeftOut(path=file.path, reason=f"cannot be read: {too_large(size)}"))
         elif len(parts) == 1:
             own[parts[0]] = file
         elif parts[0] in _NOT_PARTITIONS:

@@ -21,7 +21,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from io import BufferedReader, RawIOBase
+from io import BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
@@ -56,6 +56,11 @@ asset's event, make this process ask anybody for anything.
 
 READ_AHEAD_BYTES: Final = 8 << 20
 """What one request of a sequential read asks for beyond what is wanted now."""
+
+FIRST_READ_BYTES: Final = 1 << 20
+"""What the first request of a sequential read asks for: all there is, of most files of a snapshot. Only of a larger
+object does a second request ask how large it is.
+"""
 
 _CREDENTIALS: Final = frozenset(
     {
@@ -122,11 +127,25 @@ class ObjectPath(_Wrapper):
 
     def _whole(self, most: int) -> bytes:
         with store_errors(self):
-            store = self.__wrapped__.fs
-            size = int(store.info(self.path)["size"] or 0)
-            must_be_readable(size, most)
-            # Nobody has such a range of an object without bytes; and with it the store is not asked for the size again.
-            return cast(bytes, store.cat_file(self.path, start=0, end=size)) if size else b""
+            data = self._up_to(most + 1)
+            if len(data) > most:
+                must_be_readable(self._size(), most)
+            return data
+
+    def _up_to(self, end: int) -> bytes:
+        """Its first bytes, in one request. Raises what the store's library raises."""
+        try:
+            return cast(bytes, self.__wrapped__.fs.cat_file(self.path, start=0, end=end))
+        except (FileNotFoundError, PermissionError):
+            raise
+        except Exception:
+            # Of an object without bytes there is no range, and each library has words of its own for that.
+            if self._size() == 0:
+                return b""
+            raise
+
+    def _size(self) -> int:
+        return int(self.__wrapped__.fs.info(self.path)["size"] or 0)
 
     def write_bytes(self, data: bytes) -> int:
         """Writes the whole object, which is there at once or not at all."""
@@ -150,6 +169,9 @@ class ObjectPath(_Wrapper):
         with store_errors(self):
             if mode != "rb":
                 return cast(IO[Any], _Answering(self.__wrapped__.open(mode, *args, **options), self))
+            data = self._up_to(FIRST_READ_BYTES)
+            if len(data) < FIRST_READ_BYTES:
+                return BufferedReader(_Reading(BytesIO(data), self), 1 << 16)
             opened = self.__wrapped__.fs.open(self.path, "rb", block_size=READ_AHEAD_BYTES, cache_type="readahead")
             must_be_of_kafka(int(opened.size or 0))
         return BufferedReader(_Reading(opened, self), 1 << 16)
@@ -330,7 +352,8 @@ def _of_system(error: OSError, where: object) -> AuditError | OSError:
     if status >= 500 or code in ("SlowDown", "RequestTimeout") or isinstance(error, ConnectionError | TimeoutError):
         return _no_answer(error, where)
     number = error.errno or next((n for kind, n in _NUMBERS.items() if isinstance(error, kind)), errno.EIO)
-    words = os.strerror(number) if error.errno is None and not code else error.strerror or _words(error)
+    named_by_number = number == errno.ENOENT or (error.errno is None and not code)
+    words = os.strerror(number) if named_by_number else error.strerror or _words(error)
     return OSError(number, words, str(where))  # Python chooses the subclass by the number.
 
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from tidegauge.kafka_log.log_dir import parse_segment_file
 from tidegauge.kafka_log.types import BrokerId
 from tidegauge.snapshots.errors import SnapshotError
 
@@ -57,7 +58,9 @@ class FileEntry:
     `modified_at_ns` and `changed_at_ns` are the source's mtime and ctime. `source_size_bytes` is how much of the source
     file was read, where the file here is of another size than that: a headers file, or one whose names are hashed.
     `read_again_at_ms`: it was read once more then, and had not changed. Of a file that was not read, because nobody had
-    written to it since an earlier copy was made of it, `read_at_ms` is when that was made sure.
+    written to it since an earlier copy was made of it, `read_at_ms` is when that was made sure. `zeros_behind`: so many
+    zeros followed at the source that are not in the file here, nor in its size and digest: room that a broker had
+    preallocated for an index, which an object store would keep byte for byte.
     """
 
     path: str
@@ -68,11 +71,12 @@ class FileEntry:
     source_size_bytes: int | None = None
     changed_at_ns: int | None = None
     read_again_at_ms: int | None = None
+    zeros_behind: int = 0
 
     @property
     def log_size_bytes(self) -> int:
         """The size that the file had on its broker, as far as it was read."""
-        return self.size_bytes if self.source_size_bytes is None else self.source_size_bytes
+        return self.size_bytes + self.zeros_behind if self.source_size_bytes is None else self.source_size_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,8 +242,11 @@ def _foreign_from(value: "Fields") -> ForeignLogDir:
 
 def file_from(value: "Fields") -> FileEntry:
     """One file from its JSON object."""
+    path, zeros = value.path("path"), value.whole_or_none("zeros_behind", optional=True, most=LARGEST_FILE_BYTES) or 0
+    if zeros and not is_preallocated(path):
+        raise ValueError(f"{path} is no index, and nothing else has zeros_behind")
     return FileEntry(
-        path=value.path("path"),
+        path=path,
         size_bytes=value.whole("size_bytes", most=LARGEST_FILE_BYTES),
         read_at_ms=value.whole_or_none("read_at_ms", most=LAST_INSTANT_MS),
         sha256=value.text_or_none("sha256"),
@@ -247,7 +254,14 @@ def file_from(value: "Fields") -> FileEntry:
         source_size_bytes=value.whole_or_none("source_size_bytes", optional=True, most=LARGEST_FILE_BYTES),
         changed_at_ns=value.whole_or_none("changed_at_ns", optional=True),
         read_again_at_ms=value.whole_or_none("read_again_at_ms", optional=True, most=LAST_INSTANT_MS),
+        zeros_behind=zeros,
     )
+
+
+def is_preallocated(path: str) -> bool:
+    """Whether a broker makes such a file larger than its content: an offset or a time index (AbstractIndex)."""
+    segment = parse_segment_file(path.rsplit("/", 1)[-1])
+    return segment is not None and segment.kind in ("index", "timeindex")
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ class Target(Protocol):
     """The directory of one snapshot. Names and paths are relative to it, with /."""
 
     root: Location
+    keeps_holes: bool
+    """Whether zeros that are skipped take no room."""
 
     @contextmanager
     def create(self, path: str) -> Iterator[Sink]:
@@ -94,6 +96,8 @@ class _LocalSink:
 
 class LocalTarget:
     """A directory of this machine."""
+
+    keeps_holes = True
 
     def __init__(self, root: Path) -> None:
         self.root: Location = root
@@ -223,6 +227,8 @@ class _ObjectSink:
 
 class ObjectTarget:
     """A prefix in an object store: every object is written whole, so nothing needs to be renamed."""
+
+    keeps_holes = False
 
     def __init__(self, root: ObjectPath) -> None:
         self.root: Location = root
