@@ -1,9 +1,10 @@
 """Whether a Spark master can be reached, before a JVM is started to ask it for a minute.
 
-In: a master as spark-submit takes it. Out: nothing, or a `SparkError` of one sentence. Of `yarn` no address stands in
-the name, and of a name that is none Spark has more to say.
+In: a master as spark-submit takes it. Out: nothing, or a `SparkError` of one sentence. Where `yarn` is stands in
+Hadoop's own settings (`yarn_master`); of a name that is none Spark has more to say.
 """
 
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from tidegauge.runs.errors import SparkError
+from tidegauge.spark_jobs.yarn_master import resource_managers
 
 CONNECT_S: Final = 10
 """Seconds that all addresses of a master together get to take a connection."""
@@ -25,7 +27,11 @@ _NEXT: Final = "See that it runs there and that nothing between keeps you from i
 
 
 def addresses(master: str) -> list[tuple[str, int]]:
-    """Hosts and ports of `spark://host:port,…` or `k8s://https://host:port`; none of any other."""
+    """Hosts and ports of `spark://host:port,…`, of `k8s://https://host:port`, or of YARN by this machine's settings;
+    none of any other. Raises `SparkError` where those settings are missing or no XML.
+    """
+    if master == "yarn":
+        return resource_managers(os.environ)
     scheme, _, rest = master.partition("://")
     urls = {
         "spark": [f"spark://{one}" for one in rest.split(",")],

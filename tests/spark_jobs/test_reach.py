@@ -44,7 +44,6 @@ def nobody() -> str:
         ("k8s://https://api", [("api", 443)]),
         ("k8s://http://api", [("api", 80)]),
         ("k8s://api:6443", [("api", 6443)]),
-        ("yarn", []),
         ("local[2]", []),
         ("spark://a", []),
         ("spark://a:x", []),
@@ -59,7 +58,6 @@ def test_where_a_master_is(master: str, found: list[tuple[str, int]]) -> None:
 def test_one_that_takes_a_connection_is_enough(deaf: str, nobody: str) -> None:
     must_answer(f"spark://{nobody},{deaf}")
     must_answer(f"k8s://https://{deaf}")
-    must_answer("yarn")
 
 
 @pytest.mark.parametrize("scheme", ["spark://", "k8s://https://"])
