@@ -128,7 +128,7 @@ def take(
         bootstrap=cluster.bootstrap if ask else None,
         **options,
     )
-    told = capture.run(wanted, say=lambda line: None)
+    told = capture.run(wanted, say=lambda line: None, warn=lambda line: None)
     return Taken(directory=Path(told["snapshot"]), acknowledged=acknowledged, outcomes=outcomes, told=told)
 
 
