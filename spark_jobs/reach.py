@@ -17,7 +17,7 @@ from tidegauge.spark_jobs.yarn_master import resource_managers
 
 CONNECT_S: Final = 10
 """Seconds that all addresses of a master together get to take a connection."""
-REGISTER_S: Final = 15
+REGISTER_S: Final = 20
 """Seconds that a standalone master gets to take an application. Spark itself asks three times and waits 20 s each time
 (StandaloneAppClient).
 """
