@@ -64,8 +64,8 @@ def begin(
 
     `previous` AUTO: each snapshot is compared with the one that was audited last before it, if any; BEFORE: with the
     one that was captured last before `since`. A restricted `look` is published nowhere. `trusted`: by whose keys
-    snapshots have to be signed. `kept_summaries`: where those of earlier audits are, if
-    anybody said. `met` hears of snapshots that are dated in the future.
+    snapshots have to be signed. `kept_summaries`: where those of earlier audits are, if anybody said. `met` hears of
+    snapshots that are dated in the future.
     """
     heard = met or Met(progress)
     if previous == BEFORE and since is None:

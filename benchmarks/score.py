@@ -19,6 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tidegauge.embedded.store_in_use import store_at
+from tidegauge.progress import display_for, show
 from tidegauge.runs.run import NO_STORE
 from tidegauge.scoring.explored import Explored, explored, table
 from tidegauge.scoring.run import Batch, score
@@ -45,7 +46,7 @@ def spaces(constants: list[Constants]) -> list[Explored]:
         migrate(url)
         for of_size in constants:
             say(f"explore: {of_size.replicas} replicas")
-            found += explored(tuple(Model), of_size, url=url, progress=say)
+            found += explored(tuple(Model), of_size, url=url)
     return found
 
 
@@ -61,6 +62,7 @@ def main() -> int:
     options.add_argument("--out", type=Path, help="where the worlds that failed are kept")
     options.add_argument("--write", action="store_true", help=f"keep the figures in docs/{KEPT.name}")
     asked = options.parse_args()
+    show(display_for())
     second = asked.seed + asked.worlds
     batch = Batch(
         seeds=range(asked.seed, second),

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tidegauge.derivation.files.segment_files import SegmentFile
 from tidegauge.derivation.kept_rows import content, kept_rows
-from tidegauge.derivation.segment_tasks import INDEX_SCHEMA, SegmentTask, identity
+from tidegauge.derivation.segment_tasks import INDEX_SCHEMA, SegmentTask, by_kept_file, identity
 from tidegauge.facts.coordinators.tables import latest_records
 from tidegauge.facts.replicas.derived_files import SegmentIndexCheck
 from tidegauge.facts.replicas.replica import CHAIN_DAMAGE
@@ -45,10 +45,7 @@ def index_rows(tasks: Iterable[SegmentTask], *, failures: Failures | None = None
     together. `failures`: where to note which segment made us fail; it counts as unread. Without it, what is raised is
     the caller's.
     """
-    anew: list[SegmentTask] = []
-    kept: dict[str, list[SegmentTask]] = {}
-    for task in tasks:
-        (anew if task.kept_in is None else kept.setdefault(task.kept_in, [])).append(task)
+    anew, kept = by_kept_file(tasks)
     for file, of_file in kept.items():
         anew += yield from kept_rows(file, of_file)
     for task in anew:

@@ -66,6 +66,11 @@ class KeptSummaries:
     place: Location
     known: Mapping[bytes, str] = field(repr=False)
 
+    @property
+    def files(self) -> list[str]:
+        """The files of rows."""
+        return sorted(set(self.known.values()))
+
     def planned(self, snapshot: ReadSnapshot, tasks: Iterable[SegmentTask]) -> list[SegmentTask]:
         """The tasks, with where their rows are, if they are."""
         try:
@@ -96,12 +101,9 @@ class KeptSummaries:
             yield from _first_of_each(pa.Table.from_batches([batch.filter(new)]), self.known, taken)
 
     def tidy(self, used: Collection[bytes]) -> None:
-        """Where there are many files, brings those of their rows together that this run used, and removes them."""
-        files = sorted(set(self.known.values()))
-        if len(files) <= _MOST_FILES:
-            return
-        self._write(_used(files, used))
-        for file in files:
+        """Brings those rows together that this run used, and removes the files that they were in."""
+        self._write(_used(self.files, used))
+        for file in self.files:
             old = location(file)
             _keys_of(old).unlink(missing_ok=True)
             old.unlink(missing_ok=True)
@@ -157,7 +159,7 @@ def keep(run: Run, kept: Mapping[str, KeptSummaries], batches_of: BatchesOf) -> 
         keys = [snapshot.key for snapshot in _read_by(run) if snapshot.manifest.cluster == cluster]
         try:
             of_cluster.keep(batches_of(keys))
-            if not run.look.is_restricted and len(set(of_cluster.known.values())) > _MOST_FILES:
+            if not run.look.is_restricted and len(of_cluster.files) > _MOST_FILES:
                 of_cluster.tidy(_contents(batches_of(keys)))
         except (OSError, AuditError) as error:
             _LOG.warning("no summaries are kept for the next audit at %s: %s", of_cluster.place, error)

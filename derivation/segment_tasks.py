@@ -122,11 +122,17 @@ def by_bytes(tasks: Iterable[SegmentTask], *, at_least: int) -> list[list[Segmen
     """Tasks in groups of about equal bytes: the largest first, each to the lightest group. Those whose rows are kept in
     one file are a group, too.
     """
+    anew, kept = by_kept_file(tasks)
+    return [*_to_read(anew, at_least=at_least), *kept.values()]
+
+
+def by_kept_file(tasks: Iterable[SegmentTask]) -> tuple[list[SegmentTask], dict[str, list[SegmentTask]]]:
+    """Those to read, and those whose rows are kept, by the file that has them."""
     anew: list[SegmentTask] = []
     kept: dict[str, list[SegmentTask]] = {}
     for task in tasks:
         (anew if task.kept_in is None else kept.setdefault(task.kept_in, [])).append(task)
-    return [*_to_read(anew, at_least=at_least), *kept.values()]
+    return anew, kept
 
 
 def _to_read(tasks: list[SegmentTask], *, at_least: int) -> list[list[SegmentTask]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from tidegauge.kafka_log.sources import PassZeros, ReadInto
-from tidegauge.snapshots.holes import HoledSource, extents
+from tidegauge.snapshots.holes import HoledSource, add_zeros, extents
 from tidegauge.snapshots.source_files import Seen, SourceFile
 from tidegauge.snapshots.throttle import Throttle
 
@@ -21,7 +21,6 @@ Rewrite = Callable[[ReadInto, PassZeros, Callable[[bytes], object]], object]
 """Reads a source up to its end, and writes what is kept of it."""
 
 _BLOCK: Final = 4096
-_ZEROS: Final = bytes(1 << 20)
 _ZERO_BLOCK: Final = bytes(_BLOCK)
 
 
@@ -182,10 +181,7 @@ class _Hashed:
         self.size += size
         if self._sink is not None and size:
             self._sink.skip(size)
-        while size > 0:
-            part = min(size, len(_ZEROS))
-            self.digest.update(_ZEROS if part == len(_ZEROS) else _ZEROS[:part])
-            size -= part
+        add_zeros(self.digest, size)
 
     def finish(self) -> int:
         """The end of the file. How many zeros before it are not in the copy."""

@@ -49,14 +49,14 @@ def sha256_of(path: Path) -> str:
         while left and (chunk := file.read(min(left, _CHUNK))):
             digest.update(chunk)
             left -= len(chunk)
-    _add_zeros(digest, size - written)
+    add_zeros(digest, size - written)
     return digest.hexdigest()
 
 
 def sha256_with_zeros(data: bytes, zeros: int) -> str:
     """The digest of what `read_written` read."""
     digest = hashlib.sha256(data)
-    _add_zeros(digest, zeros)
+    add_zeros(digest, zeros)
     return digest.hexdigest()
 
 
@@ -77,7 +77,8 @@ def written_bytes(descriptor: int, size: int) -> int:
         os.lseek(descriptor, 0, os.SEEK_SET)
 
 
-def _add_zeros(digest: "hashlib._Hash", count: int) -> None:
+def add_zeros(digest: "hashlib._Hash", count: int) -> None:
+    """As many zeros into a digest."""
     for _ in range(count // _CHUNK):
         digest.update(_ZEROS)
     digest.update(_ZEROS[: count % _CHUNK])
@@ -86,7 +87,7 @@ def _add_zeros(digest: "hashlib._Hash", count: int) -> None:
 @lru_cache(maxsize=64)
 def _sha256_of_zeros(count: int) -> str:
     digest = hashlib.sha256()
-    _add_zeros(digest, count)
+    add_zeros(digest, count)
     return digest.hexdigest()
 
 

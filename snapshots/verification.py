@@ -35,7 +35,7 @@ def open_verified(directory: Location, *, cluster: str | None, trusted: Trusted 
     if trusted is None:
         return open_snapshot(directory, cluster=cluster)
     snapshot = open_snapshot(directory, cluster=cluster, settle=False, trusted=trusted)
-    problems = (*changed(snapshot, all_digests=True), *_unnamed_at_its_root(snapshot))
+    problems = (*_changed(snapshot, _listed(snapshot), all_digests=True), *_unnamed_at_its_root(snapshot))
     if problems:
         told = "; ".join(f"{problem.path}: {problem.reason}" for problem in problems[:_TOLD])
         more = f"; and {len(problems) - _TOLD} more" if len(problems) > _TOLD else ""
@@ -49,13 +49,11 @@ def open_verified(directory: Location, *, cluster: str | None, trusted: Trusted 
 
 def verify(snapshot: Snapshot, *, all_digests: bool = False, progress: Progress | None = None) -> tuple[LeftOut, ...]:
     """Everything that is wrong; nothing where all is well. `all_digests`: a file without one is wrong, too."""
-    problems = list(changed(snapshot, all_digests=all_digests, progress=progress))
+    listed = _listed(snapshot)
+    problems = list(_changed(snapshot, listed, all_digests=all_digests, progress=progress))
     named = {f.path for f in snapshot.manifest.files()}
-    for broker in snapshot.manifest.brokers:
-        left: list[LeftOut] = []
-        for relative in _present(snapshot.root, broker.directory, left):
-            if relative not in named:
-                problems.append(LeftOut(path=relative, reason=_NOT_NAMED))
+    present = _walked(snapshot.root, snapshot.manifest) if isinstance(snapshot.root, Path) else listed
+    problems += [LeftOut(path=path, reason=_NOT_NAMED) for path in present if path not in named]
     if all_digests:
         problems += _unnamed_at_its_root(snapshot)
     return tuple(problems)
@@ -64,10 +62,11 @@ def verify(snapshot: Snapshot, *, all_digests: bool = False, progress: Progress 
 _NOT_NAMED: Final = "not named in the manifest"
 
 
-def changed(snapshot: Snapshot, *, all_digests: bool = False, progress: Progress | None = None) -> tuple[LeftOut, ...]:
+def _changed(
+    snapshot: Snapshot, sizes: Mapping[str, int], *, all_digests: bool, progress: Progress | None = None
+) -> tuple[LeftOut, ...]:
     """The files that are not what the manifest says of them, in its order."""
     problems = []
-    sizes = _listed(snapshot)
 
     def problem(expected: Expected) -> str | None:
         return _problem(snapshot.root, expected, sizes, all_digests=all_digests)
@@ -124,13 +123,10 @@ def _unnamed_at_its_root(snapshot: Snapshot) -> Iterator[LeftOut]:
     yield from (LeftOut(path=name, reason=_NOT_NAMED) for name in sorted(names) if name not in named)
 
 
-def _present(root: Location, directory: str, left_out: list[LeftOut]) -> Iterator[str]:
-    """Every file below a directory of the snapshot, as paths below its root."""
-    if isinstance(root, Path):
-        for path in walk(root, root / directory, left_out):
-            yield path.relative_to(root).as_posix()
-    else:
-        yield from (f"{directory}/{name}" for name in (root / directory).sizes_below())
+def _walked(root: Path, manifest: Manifest) -> Iterator[str]:
+    """Every file below the brokers' directories, as paths below the snapshot's root."""
+    for broker in manifest.brokers:
+        yield from (path.relative_to(root).as_posix() for path in walk(root, root / broker.directory, []))
 
 
 def _sha256(path: Location) -> str:

@@ -31,7 +31,7 @@ def read_plan(path: Path) -> list[SegmentTask]:
     """Reads it back."""
     values = json.loads(path.read_text(encoding="utf-8"))
     for value in values:
-        value["cuts"] = tuple(value["cuts"])
+        value["cuts"], value["zeros_behind"] = tuple(value["cuts"]), tuple(value["zeros_behind"])
         if (told := value["digests"]) is not None:
             value["digests"] = Digests(sha256=tuple(told["sha256"]), at_ns=told["at_ns"], kept_in=told["kept_in"])
     return [SegmentTask(**value) for value in values]

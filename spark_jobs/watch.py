@@ -47,10 +47,10 @@ def _watch(spark: "SparkSession", advance: Advance, parts: int, size_bytes: int,
         except Exception as error:  # Whatever it is, the step itself tells what matters.
             _LOG.debug("Spark does not tell how far it is: %s", error)
             return
-        now_parts, now_bytes = int(share * parts), int(share * size_bytes)
-        if now_parts > told_parts or now_bytes > told_bytes:
-            advance(max(0, now_parts - told_parts), max(0, now_bytes - told_bytes))
-            told_parts, told_bytes = max(told_parts, now_parts), max(told_bytes, now_bytes)
+        now_parts, now_bytes = max(told_parts, int(share * parts)), max(told_bytes, int(share * size_bytes))
+        if (now_parts, now_bytes) != (told_parts, told_bytes):
+            advance(now_parts - told_parts, now_bytes - told_bytes)
+            told_parts, told_bytes = now_parts, now_bytes
 
 
 def _share_done(spark: "SparkSession") -> float:

@@ -20,7 +20,7 @@ from tidegauge.kafka_log.old_formats import has_its_magic
 from tidegauge.kafka_log.records import Record, records_of
 from tidegauge.kafka_log.scan import BATCH_HEADER, OnRows, ScanBlock, scan_batches
 from tidegauge.kafka_log.sources import Counted
-from tidegauge.snapshots.holes import HoledFile
+from tidegauge.snapshots.holes import HoledFile, add_zeros
 
 BatchRecords = tuple[np.void, tuple[Record, ...] | Corruption]
 """A batch's row, and its records or why there are none."""
@@ -118,7 +118,7 @@ class _Digest:
         size = self._source.pass_zeros()
         self._zeros += size
         if self._zeros <= _ZEROS_HASHED:
-            self._sha256.update(bytes(size))
+            add_zeros(self._sha256, size)
         return size
 
     def hexdigest(self) -> str | None:

@@ -9,9 +9,8 @@ import pytest
 
 from tests.conftest import Golden
 from tests.derivation.pipeline import Derived, derived
-from tidegauge.kafka_log.log_dir import parse_segment_file
 from tidegauge.snapshots.adopt import adopt
-from tidegauge.snapshots.manifest import MANIFEST_NAME, Consistency
+from tidegauge.snapshots.manifest import MANIFEST_NAME, Consistency, is_preallocated
 
 
 def facts(found: Derived) -> dict[str, list[str]]:
@@ -46,8 +45,7 @@ def without_room(root: Path) -> None:
     shortened = 0
     for broker in manifest["brokers"]:
         for file in broker["files"]:
-            segment = parse_segment_file(file["path"].rsplit("/", 1)[-1])
-            if segment is None or segment.kind not in ("index", "timeindex"):
+            if not is_preallocated(file["path"]):
                 continue
             data = (root / file["path"]).read_bytes()
             stored = data.rstrip(b"\0")

@@ -19,6 +19,7 @@ from typing import Final
 from s3fs import S3FileSystem
 
 from tests.java.libraries import classpath
+from tests.processes import ended
 from tidegauge.spark_jobs.java import find_java
 
 ACCESS_KEY: Final = "tidegauge"
@@ -99,12 +100,7 @@ def running(directory: Path) -> Iterator[S3Server]:
         server.file_system().call_s3("create_bucket", Bucket=BUCKET)
         yield server
     finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        ended(process)
 
 
 def _wait_for(server: S3Server, process: "subprocess.Popen[bytes]", log: Path) -> None:

@@ -6,21 +6,26 @@ import secrets
 import shlex
 import socket
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
 from tests.conftest import Golden
-from tests.security.command import started
-from tests.spark_jobs.standalone import REPOSITORY, SECONDS, Cluster, authenticated, ended, free_ports, standalone
+from tests.processes import ended
+from tests.spark_jobs.standalone import (
+    SECONDS,
+    Cluster,
+    authenticated,
+    begun,
+    free_ports,
+    standalone,
+    wait_until,
+)
 from tidegauge.spark_jobs.java import find_java
 from tidegauge.spark_jobs.spark_home import spark_home
 
@@ -73,24 +78,6 @@ def _is_web(port: int) -> bool:
         return False
 
 
-def begun(cluster: Cluster, snapshot: Path, out: Path, settings: Mapping[str, str], **more: Any) -> Audit:
-    given = {
-        "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.executor.memory": "512m",
-        **settings,
-    }  # fmt: skip
-    environ = {
-        "TIDEGAUGE_SPARK_CONF": shlex.join(f"{key}={value}" for key, value in given.items()),
-        "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(REPOSITORY),
-    }  # fmt: skip
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in environ.items():
-            patch.setenv(name, value)
-        arguments: Sequence[object] = (
-            "audit", snapshot, "--master", cluster.url, "--out", out, "--store", "none", "--fail-on", "never",
-        )  # fmt: skip
-        return Audit(started(*arguments, home=out.parent / "home", **more))
-
-
 def intruder(cluster: Cluster, driver_port: int) -> subprocess.Popen[bytes]:
     """An executor that nobody asked for, and that knows no secret: it offers itself to the driver."""
     environ = {**os.environ, "JAVA_HOME": str(find_java().home), "SPARK_HOME": str(spark_home())}
@@ -116,11 +103,14 @@ def test_an_audit_runs_in_the_executors_of_who_knows_the_secret_and_of_nobody_el
         settings = {**authenticated(secret), "spark.driver.port": str(driver_port)}
         told = (tmp_path / "told").open("w+")
         cluster.running.enter_context(told)
-        audit = begun(cluster, golden("unclean-before"), tmp_path / "out", settings, stdout=told, stderr=told)
+        process = begun(
+            golden("unclean-before"), cluster.url, tmp_path / "out", settings=settings, stdout=told, stderr=told
+        )
+        audit = Audit(process)
         cluster.running.callback(ended, audit.process)
         watching = threading.Thread(target=audit.watch)
         watching.start()
-        _wait_until(lambda: any(port == driver_port for _, port in audit.listened), "the driver to listen")
+        wait_until(lambda: any(port == driver_port for _, port in audit.listened), "the driver to listen")
         offered = intruder(cluster, driver_port)
         assert offered.wait(SECONDS) != 0
         assert audit.process.wait(2 * SECONDS) == 0, (tmp_path / "told").read_text()
@@ -148,17 +138,10 @@ def test_an_audit_runs_in_the_executors_of_who_knows_the_secret_and_of_nobody_el
 
 def test_who_does_not_know_the_secret_has_nothing_audited(golden: Golden, tmp_path: Path) -> None:
     with standalone(tmp_path, authenticated(secrets.token_urlsafe(24))) as cluster:
-        audit = begun(cluster, golden("unclean-before"), tmp_path / "out", {}, stderr=subprocess.PIPE)
-        cluster.running.callback(ended, audit.process)
-        _, told = audit.process.communicate(timeout=2 * SECONDS)
-        assert audit.process.returncode == 3, told
+        process = begun(golden("unclean-before"), cluster.url, tmp_path / "out", stderr=subprocess.PIPE)
+        cluster.running.callback(ended, process)
+        _, told = process.communicate(timeout=2 * SECONDS)
+        assert process.returncode == 3, told
         assert "with another secret" in told
         assert cluster.state()["completedapps"] == []
     assert not list((tmp_path / "work-of-worker").glob("app-*"))
-
-
-def _wait_until(holds: Callable[[], bool], what: str) -> None:
-    until = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < until, f"waited for {what}"
-        time.sleep(0.2)

@@ -3,27 +3,19 @@
 import hashlib
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.snapshots.test_manifest import MANIFEST
 from tidegauge.snapshots.copying import Meter, copy_file
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.listing import listing
 from tidegauge.snapshots.local_path import LARGEST_FILE_OF_KAFKA
-from tidegauge.snapshots.manifest import (
-    BrokerCapture,
-    Consistency,
-    FileEntry,
-    LogDir,
-    Manifest,
-    Mode,
-    Source,
-    from_json,
-    to_json,
-)
+from tidegauge.snapshots.manifest import FileEntry, Manifest, from_json, to_json
 from tidegauge.snapshots.source_files import SourceFile
 from tidegauge.snapshots.throttle import Throttle
 
@@ -90,19 +82,12 @@ def test_bytes_and_zeros_are_the_source(
 
 def manifest(path: str, **changes: int) -> Manifest:
     entry = FileEntry(path=path, size_bytes=24, **changes)
-    broker = BrokerCapture(
-        broker_id=1, directory="broker-1", rack=None, log_dirs=(LogDir(name=".", directory_id=None),),
-        read_started_at_ms=None, read_finished_at_ms=None, files=(entry,),
-    )  # fmt: skip
-    return Manifest(
-        cluster="c", cluster_id=None, snapshot_id="s", source=Source.CAPTURED, mode=Mode.FULL,
-        consistency=Consistency.FUZZY, brokers=(broker,), left_out=(),
-    )  # fmt: skip
+    return replace(MANIFEST, brokers=(replace(MANIFEST.brokers[0], files=(entry,)),))
 
 
 @pytest.mark.parametrize("suffix", ["index", "timeindex", "index.deleted", "timeindex.swap"])
 def test_an_index_says_how_large_it_was(suffix: str) -> None:
-    told = manifest(f"broker-1/orders-0/{0:020d}.{suffix}", zeros_behind=8192)
+    told = manifest(f"broker-3/orders-0/{0:020d}.{suffix}", zeros_behind=8192)
     read = from_json(to_json(told), where="here")
     assert read == told
     (file,) = read.files()
@@ -110,7 +95,7 @@ def test_an_index_says_how_large_it_was(suffix: str) -> None:
 
 
 def test_a_manifest_from_before_says_nothing_of_room() -> None:
-    value = json.loads(to_json(manifest(f"broker-1/orders-0/{0:020d}.index")))
+    value = json.loads(to_json(manifest(f"broker-3/orders-0/{0:020d}.index")))
     del value["brokers"][0]["files"][0]["zeros_behind"]
     (file,) = from_json(json.dumps(value), where="here").files()
     assert (file.zeros_behind, file.log_size_bytes) == (0, 24)
@@ -119,10 +104,10 @@ def test_a_manifest_from_before_says_nothing_of_room() -> None:
 @pytest.mark.parametrize("name", [f"{0:020d}.log", f"{0:020d}.snapshot", "leader-epoch-checkpoint"])
 def test_nothing_else_has_room(name: str) -> None:
     with pytest.raises(SnapshotError, match="is no index"):
-        from_json(to_json(manifest(f"broker-1/orders-0/{name}", zeros_behind=8192)), where="here")
+        from_json(to_json(manifest(f"broker-3/orders-0/{name}", zeros_behind=8192)), where="here")
 
 
 def test_a_claim_of_more_zeros_than_a_file_of_kafka_has_is_named_and_not_read() -> None:
-    path = f"broker-1/orders-0/{0:020d}.index"
+    path = f"broker-3/orders-0/{0:020d}.index"
     found = listing(manifest(path, zeros_behind=LARGEST_FILE_OF_KAFKA))
     assert any(left.path == path and "larger than any file of Kafka's" in left.reason for left in found.unread)

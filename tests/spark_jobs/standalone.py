@@ -6,21 +6,29 @@ started is left.
 
 import json
 import os
+import shlex
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
+import pytest
+
+from tests.processes import ended
+from tests.security.command import started
 from tidegauge.spark_jobs.java import find_java
 from tidegauge.spark_jobs.spark_home import spark_home
 
 SECONDS: Final = 180
 REPOSITORY: Final = Path(__file__).parents[2]
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,7 @@ class Cluster:
     port: int
     web_port: int
     master: Daemon | None = None
-    first: Daemon | None = None
+    workers: dict[str, Daemon] = field(default_factory=dict)
     running: ExitStack = field(default_factory=ExitStack)
 
     @property
@@ -64,10 +72,11 @@ class Cluster:
 
     def worker(self, name: str, settings: Mapping[str, str]) -> Daemon:
         """A worker of two cores, begun."""
-        return self._daemon(
+        self.workers[name] = self._daemon(
             name, "org.apache.spark.deploy.worker.Worker", settings, self.url, "--host", "127.0.0.1", "--webui-port",
             "0", "--cores", "2", "--memory", "1g", "--work-dir", str(self.place / f"work-of-{name}"),
         )  # fmt: skip
+        return self.workers[name]
 
     def begin(self, settings: Mapping[str, str]) -> None:
         """Starts the master."""
@@ -94,14 +103,33 @@ class Cluster:
         return Daemon(process, log)
 
 
-def ended(process: "subprocess.Popen[bytes] | subprocess.Popen[str]") -> None:
-    """Ends what a test started."""
-    process.terminate()
-    try:
-        process.wait(30)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+def begun(
+    snapshot: object, master: str, out: Path, *, settings: Mapping[str, str] = NOTHING, store: str = "none", **more: Any
+) -> "subprocess.Popen[str]":
+    """`tidegauge audit --master …` as somebody would run it on a machine of the cluster. `more` is for `Popen`."""
+    given = {
+        "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.executor.memory": "512m",
+        **settings,
+    }  # fmt: skip
+    environ = {
+        "TIDEGAUGE_SPARK_CONF": shlex.join(f"{key}={value}" for key, value in given.items()),
+        "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(REPOSITORY),
+    }  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environ.items():
+            patch.setenv(name, value)
+        return started(
+            "audit", snapshot, "--master", master, "--out", out, "--store", store, "--fail-on", "never",
+            home=out.parent / "home", **more,
+        )  # fmt: skip
+
+
+def wait_until(holds: Callable[[], bool], what: str) -> None:
+    """Until something is so, which it soon is."""
+    until = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < until, f"waited for {what}"
+        time.sleep(0.02)
 
 
 def free_ports(count: int) -> list[int]:
@@ -119,8 +147,7 @@ def standalone(place: Path, settings: Mapping[str, str]) -> Iterator[Cluster]:
     cluster = Cluster(place, port, web_port)
     with cluster.running:
         cluster.begin(settings)
-        cluster.first = cluster.worker("worker", settings)
-        cluster.first.wait_for("Successfully registered with master")
+        cluster.worker("worker", settings).wait_for("Successfully registered with master")
         yield cluster
 
 

@@ -17,7 +17,7 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import permutations
@@ -46,7 +46,6 @@ from tidegauge.snapshots.manifest import Consistency
 Fields = NDArray[np.int64]
 _Disks = tuple[Any, ...]
 """What `image_of` says of a state: equal where the disks are, byte for byte."""
-Progress = Callable[[str], None]
 
 REPORTING: Final = frozenset({"D06", "D10"})
 """A member of the ISR lacks what was declared committed (D10); or a replica that declared it will cut it (D06), where
@@ -87,14 +86,14 @@ class Explored:
     besides: Mapping[str, int] = field(default_factory=dict)
 
 
-def explored(models: Sequence[Model], constants: Constants, *, url: str, progress: Progress) -> tuple[Explored, ...]:
+def explored(models: Sequence[Model], constants: Constants, *, url: str) -> tuple[Explored, ...]:
     """Explores and audits a space of each model. `url` is a store that was migrated; nothing of this stays there."""
     spaces = [_images(model, constants) for model in models]
     distinct: dict[_Disks, Fields] = {}
     for images in spaces:
         for disks, image in images.items():
             distinct.setdefault(disks, image.fields)
-    audited = _audited(list(distinct.values()), layout_of(constants), url, progress)
+    audited = _audited(list(distinct.values()), layout_of(constants), url)
     reports = dict(zip(distinct, audited, strict=True))
     return tuple(_counted(model, constants, images, reports) for model, images in zip(models, spaces, strict=True))
 
@@ -189,7 +188,7 @@ def _nameless(image: _Disks, replicas: int) -> _Disks:
     return min((renamed(names) for names in permutations(range(replicas))), key=repr)
 
 
-def _audited(states: Sequence[Fields], layout: Layout, url: str, progress: Progress) -> Iterator[frozenset[str]]:
+def _audited(states: Sequence[Fields], layout: Layout, url: str) -> Iterator[frozenset[str]]:
     """The codes of each state's alarms."""
     root = Path(tempfile.mkdtemp(prefix="tidegauge-explored-", dir=_MEMORY if _MEMORY.is_dir() else None))
     try:

@@ -22,7 +22,7 @@ CONSTANTS = Constants(replicas=2, log_size=1, max_records=1, max_leader_epoch=EP
 @pytest.fixture(scope="module")
 def found(store_url: str) -> dict[Model, Explored]:
     migrate(store_url)
-    return dict(zip(Model, explored(tuple(Model), CONSTANTS, url=store_url, progress=lambda _: None), strict=True))
+    return dict(zip(Model, explored(tuple(Model), CONSTANTS, url=store_url), strict=True))
 
 
 @pytest.mark.parametrize("model", list(Model))
@@ -47,4 +47,4 @@ def test_the_table_has_a_row_a_space(found: dict[Model, Explored]) -> None:
 
 def test_what_is_said_of_a_model_is_what_is_said_of_it_alone(found: dict[Model, Explored], store_url: str) -> None:
     """Most disks are reached by several models, and audited once for all of them."""
-    assert explored([Model.Kip320], CONSTANTS, url=store_url, progress=lambda _: None) == (found[Model.Kip320],)
+    assert explored([Model.Kip320], CONSTANTS, url=store_url) == (found[Model.Kip320],)
