@@ -20,9 +20,10 @@ from tidegauge.derivation.derive import cluster_facts, derive, prepare
 from tidegauge.derivation.fact_files import write_empty_relations, write_part
 from tidegauge.derivation.gathering.gather import SnapshotContext
 from tidegauge.derivation.index import index_rows
+from tidegauge.derivation.index_columns import INDEX_SCHEMA, WITHOUT_RECORDS, rows_of
 from tidegauge.derivation.kept_summaries import keep, kept_of
 from tidegauge.derivation.plan import DECODED_TOPICS, segment_tasks
-from tidegauge.derivation.segment_tasks import INDEX_SCHEMA, SegmentTask
+from tidegauge.derivation.segment_tasks import SegmentTask
 from tidegauge.facts.rows import PartitionKey, Row
 from tidegauge.progress import working
 from tidegauge.runs import report_file
@@ -133,18 +134,18 @@ def derive_here(
     index: dict[str, Row] = {}
     own: dict[PartitionKey, dict[str, Row]] = {}
     of_earlier: dict[PartitionKey, dict[str, Row]] = {}
-    for row in summaries.to_pylist():
+    for row in rows_of(summaries.select(WITHOUT_RECORDS)):
         key = (row["topic"], row["partition"])
         if row["snapshot"] == snapshot.key:
             index[row["path"]] = own.setdefault(key, {})[row["path"]] = row
         else:
             of_earlier.setdefault(key, {})[row["path"]] = row
 
-    def rows_of(key: PartitionKey) -> tuple[Mapping[str, Row], Mapping[str, Row]]:
+    def rows_of_partition(key: PartitionKey) -> tuple[Mapping[str, Row], Mapping[str, Row]]:
         return own.get(key, {}), of_earlier.get(key, {})
 
-    told = cluster_facts(prepared, prepared.keys, rows_of, failures) if look.partitions else None
-    tables = dict(derive(prepared, rows_of, failures) if told is None else told)
+    told = cluster_facts(prepared, prepared.keys, rows_of_partition, failures) if look.partitions else None
+    tables = dict(derive(prepared, rows_of_partition, failures) if told is None else told)
     return Derived(context=prepared.context, index=index, tables=tables)
 
 

@@ -5,10 +5,9 @@ that says so; nothing is skipped silently; where the whole snapshot is not to be
 read in one pass with bounded memory, but for Kafka's internal topics, whose records are decoded on the way.
 """
 
-import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -16,16 +15,18 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tidegauge.derivation.files.segment_files import SegmentFile
+from tidegauge.derivation.index_columns import batch_of
 from tidegauge.derivation.kept_rows import content, kept_rows
-from tidegauge.derivation.segment_tasks import INDEX_SCHEMA, SegmentTask, by_kept_file, identity
+from tidegauge.derivation.segment_tasks import SegmentTask, by_kept_file, identity
 from tidegauge.facts.coordinators.tables import latest_records
 from tidegauge.facts.replicas.derived_files import SegmentIndexCheck
 from tidegauge.facts.replicas.replica import CHAIN_DAMAGE
+from tidegauge.facts.replicas.replica_input import IndexedFile
 from tidegauge.facts.segments.fold import SummaryFold
 from tidegauge.facts.segments.record_check import RecordChecker
 from tidegauge.facts.segments.summary_codec import encode_summary
 from tidegauge.kafka_log.allowance import of_internal_topic
-from tidegauge.kafka_log.corruption import Corruption, damage_values
+from tidegauge.kafka_log.corruption import Corruption
 from tidegauge.kafka_log.indexes import parse_offset_index, parse_time_index
 from tidegauge.kafka_log.scan import ScanBlock
 from tidegauge.runs import own_pickles
@@ -36,31 +37,51 @@ from tidegauge.snapshots.local_path import must_be_readable
 from tidegauge.snapshots.location import Location, location, open_bytes
 
 _LOG: Final = logging.getLogger(__name__)
+_BATCH_ROWS: Final = 64
+_BATCH_BYTES: Final = 4 << 20
+"""Rows of a batch at most, and bytes that it is made from, about."""
 _LARGEST_ENTRY: Final = 12
 """Bytes of an entry of .timeindex, which are more than one of .index has."""
 
 
 def index_rows(tasks: Iterable[SegmentTask], *, failures: Failures | None = None) -> Iterator[pa.RecordBatch]:
-    """Reads segments, one record batch per segment; rows that are kept of an earlier audit come first, some hundred
-    together. `failures`: where to note which segment made us fail; it counts as unread. Without it, what is raised is
+    """Reads segments, a record batch for some of them together; rows that are kept of an earlier audit come first.
+    `failures`: where to note which segment made us fail; it counts as unread. Without it, what is raised is
     the caller's.
     """
     anew, kept = by_kept_file(tasks)
     for file, of_file in kept.items():
         anew += yield from kept_rows(file, of_file)
-    for task in anew:
-        try:
-            row = _index_segment(task)
-        except OSError as error:
-            must_see(task.root)
-            row = _unreadable(task, error)
-        except Exception as error:
-            if failures is None:
-                raise
-            error.add_note(f"in {task.path}")
-            reason = failures.take_part("index", task.snapshot, task.path, (task.path,), error)
-            row = {**identity(task), "error": reason, "bytes_read": 0, "reused": False}
-        yield pa.RecordBatch.from_pylist([row], schema=INDEX_SCHEMA)
+    for together in _together(anew):
+        yield batch_of(_row(task, failures) for task in together)
+
+
+def _together(tasks: Iterable[SegmentTask]) -> Iterator[list[SegmentTask]]:
+    """Tasks whose rows become a batch: a batch of one row costs as much as one of fifty, and rows wait in memory."""
+    waiting: list[SegmentTask] = []
+    size = 0
+    for task in tasks:
+        waiting.append(task)
+        size += task.stored_bytes
+        if len(waiting) == _BATCH_ROWS or size >= _BATCH_BYTES:
+            yield waiting
+            waiting, size = [], 0
+    if waiting:
+        yield waiting
+
+
+def _row(task: SegmentTask, failures: Failures | None) -> dict[str, Any]:
+    try:
+        return _index_segment(task)
+    except OSError as error:
+        must_see(task.root)
+        return _unreadable(task, error)
+    except Exception as error:
+        if failures is None:
+            raise
+        error.add_note(f"in {task.path}")
+        reason = failures.take_part("index", task.snapshot, task.path, (task.path,), error)
+        return {**identity(task), "error": reason, "bytes_read": 0, "reused": False}
 
 
 def _unreadable(task: SegmentTask, error: OSError) -> dict[str, Any]:
@@ -100,16 +121,14 @@ def _index_segment(task: SegmentTask) -> dict[str, Any]:
         "max_timestamp_ms": folds.max_timestamp_ms,
         "range_offsets": folds.starts,
         "summaries": folds.summaries,
-        "corruptions": json.dumps([damage_values(c) for c in folds.corruptions]),
-        "indexes": json.dumps(
-            [
-                {"path": path, "size_bytes": file.size_bytes, "facts": asdict(facts)}
-                for path, file, facts in zip(task.files[1:], found, indexes, strict=True)
-                if file is not None and facts is not None
-            ]
-        ),
-        "records": json.dumps(asdict(records.found)) if source.has_records else None,
-        "index_spacing": json.dumps(asdict(check.spacing())),
+        "corruptions": folds.corruptions,
+        "indexes": [
+            IndexedFile(path=path, size_bytes=file.size_bytes, facts=facts)
+            for path, file, facts in zip(task.files[1:], found, indexes, strict=True)
+            if path is not None and file is not None and facts is not None
+        ],
+        "records": records.found if source.has_records else None,
+        "index_spacing": check.spacing(),
         "coordinator_records": _coordinator_records(task) if task.with_records else None,
         "content": content(task) if as_told else None,
         "reused": False,

@@ -9,12 +9,15 @@ import hashlib
 import json
 import logging
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidegauge.derivation.segment_tasks import INDEX_SCHEMA, Digests, SegmentTask, identity
+from tidegauge.derivation.index_columns import INDEX_SCHEMA, array_of, values_of
+from tidegauge.derivation.segment_tasks import Digests, SegmentTask, identity
+from tidegauge.facts.replicas.replica_input import IndexedFile
 from tidegauge.snapshots.location import changed_at_ns, location, open_bytes
 
 _LOG: Final = logging.getLogger(__name__)
@@ -67,20 +70,18 @@ def _as_read(rows: pa.Table, tasks: Sequence[SegmentTask]) -> pa.RecordBatch:
         [identity(task) for task in tasks], schema=pa.schema([INDEX_SCHEMA.field(name) for name in identity(tasks[0])])
     )
     columns: dict[str, pa.Array] = {name: own.column(name) for name in own.schema.names}
-    columns["indexes"] = pa.array(
-        [_indexes_of(task, told) for task, told in zip(tasks, rows.column("indexes").to_pylist(), strict=True)],
-        pa.string(),
-    )
+    told = values_of("indexes", rows.column("indexes"))
+    columns["indexes"] = array_of("indexes", [_named(task, found) for task, found in zip(tasks, told, strict=True)])
     columns["reused"] = pa.repeat(pa.scalar(True), len(tasks))
     taken = rows.combine_chunks()
     arrays = [columns.get(name, taken.column(name)) for name in INDEX_SCHEMA.names]
     return pa.Table.from_arrays(arrays, schema=INDEX_SCHEMA).combine_chunks().to_batches()[0]
 
 
-def _indexes_of(task: SegmentTask, told: str) -> str:
+def _named(task: SegmentTask, told: Sequence[IndexedFile]) -> list[IndexedFile]:
     """What is told of a segment's indexes, by the names that they have here."""
     paths = [path for path in task.files[1:] if path is not None]
-    return json.dumps([{**each, "path": path} for path, each in zip(paths, json.loads(told), strict=True)])
+    return [replace(file, path=path) for path, file in zip(paths, told, strict=True)]
 
 
 def _is_untouched(task: SegmentTask) -> bool:

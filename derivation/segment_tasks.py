@@ -1,4 +1,4 @@
-"""What the index step reads, and what it gives: `SegmentTask`s in groups of about equal bytes, rows of `INDEX_SCHEMA`.
+"""What the index step reads: `SegmentTask`s, in groups of about equal bytes.
 
 Nothing here is heavy to import: Spark's planner starts a Python process of its own to list the partitions.
 """
@@ -8,45 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-import pyarrow as pa
-
 TARGET_PARTITION_BYTES: Final = 128 << 20
 """Bytes that one Spark task reads, about."""
-
-INDEX_SCHEMA: Final = pa.schema(
-    [
-        ("snapshot", pa.string()),
-        ("broker_id", pa.int32()),
-        ("directory", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("path", pa.string()),
-        ("stored_path", pa.string()),
-        ("base_offset", pa.int64()),
-        ("size_bytes", pa.int64()),
-        ("valid_bytes", pa.int64()),
-        ("valid_end_offset", pa.int64()),
-        ("bytes_read", pa.int64()),
-        ("max_timestamp_ms", pa.int64()),
-        ("range_offsets", pa.list_(pa.int64())),
-        ("summaries", pa.list_(pa.binary())),
-        ("corruptions", pa.string()),
-        ("indexes", pa.string()),
-        ("records", pa.string()),
-        ("index_spacing", pa.string()),
-        ("coordinator_records", pa.binary()),
-        ("content", pa.binary()),
-        ("reused", pa.bool_()),
-        ("error", pa.string()),
-    ]
-)
-"""One row a segment. `snapshot` is the key among those audited together; `error` says why it could not be read.
-
-`path` is the log's and `stored_path` that of the file at hand, which is another one for a headers file. Sizes are the
-log's; `bytes_read` tells how much of the log is accounted for. `records` is null where there are none at hand.
-`content` finds the row again for another segment of the same bytes (`kept_summaries`), null where it is not to be kept;
-`reused`: it was found so.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from tidegauge.derivation.segment_tasks import INDEX_SCHEMA
+from tidegauge.derivation.index_columns import INDEX_SCHEMA
 from tidegauge.runs.run import AuditedSnapshot, Run
 
 _AT_HAND_BYTES: Final = 64 << 20

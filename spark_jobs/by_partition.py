@@ -21,6 +21,7 @@ import pyarrow.dataset as ds
 from tidegauge.derivation.coverage import coverage_of, write_coverage
 from tidegauge.derivation.derive import SnapshotWork, cluster_facts, facts_of_all, partition_facts, prepare
 from tidegauge.derivation.fact_files import PartWriter, read_relation, write_empty_relations, write_part
+from tidegauge.derivation.index_columns import rows_of
 from tidegauge.derivation.summaries_at_hand import by_snapshot, keys_of
 from tidegauge.facts.risk.posture_rows import PostureContext
 from tidegauge.facts.rows import PartitionKey, Row, Rows
@@ -167,7 +168,7 @@ def _derive_and_write(works: Works, failures: Failures, folders: Mapping[str, st
         task = TaskContext.get()
         part = f"{task.partitionId():05d}" if task is not None else "00000"
         counts: Counter[str] = Counter()
-        rows = (row for batch in batches for row in batch.to_pylist())
+        rows = (row for batch in batches for row in rows_of(batch))
         # One snapshot's files are open at a time.
         for audited, of_snapshot in groupby(rows, key=itemgetter("audited")):
             work = works.of(audited)

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from tidegauge.derivation.segment_tasks import INDEX_SCHEMA, Digests, SegmentTask, by_bytes
+from tidegauge.derivation.segment_tasks import Digests, SegmentTask, by_bytes
 from tidegauge.runs.failures import Failures
 from tidegauge.snapshots.whole_files import write_whole
 
@@ -74,6 +74,8 @@ class KafkaSegments(DataSource):
 
     def schema(self) -> StructType:
         """`INDEX_SCHEMA` as Spark has it."""
+        from tidegauge.derivation.index_columns import INDEX_SCHEMA
+
         return from_arrow_schema(INDEX_SCHEMA)
 
     def reader(self, schema: StructType) -> DataSourceReader:

@@ -5,7 +5,6 @@ In: a `ReplicaWork` (paths and checkpointed offsets, from the listing) and its r
 that is missing or cannot be read is None there, and its reason is among the unread files of the report.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,24 +14,19 @@ from numpy.typing import NDArray
 
 from tidegauge.derivation.files.segment_files import SegmentFile
 from tidegauge.facts.replicas.comparison import ReadBatches, rows_between
-from tidegauge.facts.replicas.derived_files import IndexSpacing
 from tidegauge.facts.replicas.replica import ReplicaFacts
 from tidegauge.facts.replicas.replica_input import (
     CheckpointedOffsets,
     CopiedKinds,
     CopyMoment,
-    IndexedFile,
     IndexedSegment,
     ReplicaInput,
     ReplicaPlace,
     SnapshotFile,
     TransactionIndexFile,
 )
-from tidegauge.facts.segments.index_file_facts import IndexFileFacts
-from tidegauge.facts.segments.record_check import RecordCheck
 from tidegauge.facts.segments.summary_codec import decode_summary
 from tidegauge.kafka_log.checkpoints import parse_leader_epoch_checkpoint
-from tidegauge.kafka_log.corruption import Corruption, Damage
 from tidegauge.kafka_log.producer_snapshot import parse_producer_snapshot
 from tidegauge.kafka_log.properties import parse_partition_metadata
 from tidegauge.kafka_log.scan import BATCH_HEADER
@@ -110,19 +104,14 @@ def _segment(row: Mapping[str, Any]) -> IndexedSegment:
         size_bytes=row["size_bytes"],
         valid_bytes=row["valid_bytes"],
         valid_end_offset=row["valid_end_offset"],
-        corruptions=tuple(
-            Corruption(**{**c, "kind": Damage(c["kind"])}) for c in json.loads(row["corruptions"] or "[]")
-        ),
+        corruptions=row["corruptions"],
         ranges=tuple(
             (start, decode_summary(data)) for start, data in zip(row["range_offsets"], row["summaries"], strict=True)
         ),
-        indexes=tuple(
-            IndexedFile(path=i["path"], size_bytes=i["size_bytes"], facts=IndexFileFacts(**i["facts"]))
-            for i in json.loads(row["indexes"] or "[]")
-        ),
+        indexes=row["indexes"],
         bytes_read=row["bytes_read"],
-        records=RecordCheck(**json.loads(row["records"])) if row["records"] is not None else None,
-        index_spacing=IndexSpacing(**json.loads(row["index_spacing"])) if row["index_spacing"] is not None else None,
+        records=row["records"],
+        index_spacing=row["index_spacing"],
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow.dataset as ds
 
 from tidegauge.derivation.files.segment_files import SegmentFile
+from tidegauge.derivation.index_columns import rows_of
 from tidegauge.derivation.metadata.metadata_log import MetadataRead, metadata_copies
 from tidegauge.facts.metadata.rows import (
     EpochRun,
@@ -59,12 +60,12 @@ def metadata_rows(
 
 def metadata_segments(summaries: ds.Dataset, snapshot_key: str) -> dict[str, list[dict[str, Any]]]:
     """The rows of the index step about the metadata log: directory -> its segments in offset order."""
-    rows = summaries.to_table(
+    table = summaries.to_table(
         columns=["directory", "base_offset", "max_timestamp_ms", "summaries", "corruptions", "error"],
         filter=(ds.field("snapshot") == snapshot_key) & (ds.field("topic") == CLUSTER_METADATA),
-    ).to_pylist()
+    )
     found: dict[str, list[dict[str, Any]]] = {}
-    for row in sorted(rows, key=lambda r: r["base_offset"]):
+    for row in sorted(rows_of(table), key=lambda r: r["base_offset"]):
         found.setdefault(row["directory"], []).append(row)
     return found
 
@@ -101,7 +102,7 @@ def _node(
         node_id=copy.broker_id,
         runs=tuple(runs),
         unannounced=(),
-        damaged=any(s["error"] or s["corruptions"] not in (None, "[]") for s in segments),
+        damaged=any(s["error"] or s["corruptions"] for s in segments),
         quorum_state=_quorum_state(root, copy),
         broker_quiet=quiet,
         segments=tuple((s.base_offset, log_name(s.log.path)) for s in copy.segments),

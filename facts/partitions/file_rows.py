@@ -155,7 +155,7 @@ def _damages(row: SegmentRow, *, compacted: bool) -> list[Row]:
                 "detail": _told(kind, int(finding["before"]), int(finding["found"])),
             }
         )
-    places += list(row.segment.records.places if row.segment.records is not None else ())
+    places += [dict(p) for p in (row.segment.records.places if row.segment.records is not None else ())]
     places += [d for d in row.boundary_damages if d["kind"] not in hidden]
     return sorted(places, key=lambda p: p["position"])
 

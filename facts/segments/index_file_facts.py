@@ -6,11 +6,19 @@ are exact, and the places told are the first ones.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from tidegauge.kafka_log.corruption import Corruption
 
 _DETAILS: Final = 50
+
+
+class FilePlace(TypedDict):
+    """A place of a derived file that is wrong; `position` is None where it is none of the file's."""
+
+    kind: str
+    position: int | None
+    detail: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,7 +43,7 @@ class IndexFileFacts:
     aborted_unmarked: int | None = None
     undecided: dict[int, int] = field(default_factory=dict)
     """Producers that may be missing, or may have come back, because they had expired, and when each wrote last."""
-    damages: list[dict[str, Any]] = field(default_factory=list)
+    damages: list[FilePlace] = field(default_factory=list)
 
     def note(self, kind: str, position: int | None, detail: str) -> None:
         """Keeps a place for the explanation, as long as there is room."""

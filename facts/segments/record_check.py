@@ -8,7 +8,7 @@ too: nothing is known against it.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,18 @@ _TOLD: Final = {
 }
 
 
+class RecordPlace(TypedDict):
+    """A batch whose records are not what its header says: where it stands, and what is wrong."""
+
+    kind: str
+    position: int
+    end_position: int
+    start_offset: int
+    end_offset: int
+    records: int
+    detail: str
+
+
 @dataclass(slots=True, kw_only=True)
 class RecordCheck:
     """What the records of one segment say of their headers. Counts are batches; `places` are the first ones.
@@ -56,7 +68,7 @@ class RecordCheck:
     form_errors: int = 0
     offset_errors: int = 0
     timestamp_errors: int = 0
-    places: list[dict[str, Any]] = field(default_factory=list)
+    places: list[RecordPlace] = field(default_factory=list)
 
     def _note(self, row: Any, wrong: int) -> None:
         self.form_errors += bool(wrong & BROKEN_FORM)

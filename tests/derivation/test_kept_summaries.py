@@ -16,11 +16,12 @@ from click.testing import CliRunner
 
 from tests.conftest import GOLDEN
 from tidegauge.cli.main import main
-from tidegauge.derivation import kept_summaries
+from tidegauge.derivation import index, kept_summaries
 from tidegauge.derivation.coverage import coverage_of
 from tidegauge.derivation.in_process import Derived, derive_here
 from tidegauge.derivation.kept_summaries import BESIDE, code_digest, kept_of
 from tidegauge.derivation.plan import segment_tasks
+from tidegauge.kafka_log.corruption import Damage
 from tidegauge.runs.run import AuditedSnapshot, ReadSnapshot, Run
 from tidegauge.snapshots.adopt import Snapshot, adopt, open_snapshot
 from tidegauge.snapshots.manifest import MANIFEST_NAME
@@ -135,7 +136,7 @@ def test_a_log_that_somebody_wrote_to_is_read_whatever_its_size_and_time_say(tmp
     made = derive_here(snapshot, kept_summaries=str(kept))
     path = log.relative_to(snapshot.root).as_posix()
     assert not made.index[path]["reused"]
-    assert "crc" in made.index[path]["corruptions"]
+    assert [damage.kind for damage in made.index[path]["corruptions"]] == [Damage.CRC]
     assert told(snapshot, made) == told(snapshot, derive_here(snapshot))
 
 
@@ -197,6 +198,7 @@ def test_the_code_that_makes_a_row_is_all_in_its_digest() -> None:
 
 
 def test_many_files_become_few_and_hold_what_was_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "_BATCH_ROWS", 1)
     monkeypatch.setattr(kept_summaries, "_FILE_BYTES", 4096)
     monkeypatch.setattr(kept_summaries, "_MOST_FILES", 2)
     kept = tmp_path / "kept"

@@ -17,8 +17,8 @@ from tidegauge.audit import steps as audit
 from tidegauge.cli.main import main
 from tidegauge.derivation import derive as derivation
 from tidegauge.derivation import index
+from tidegauge.derivation.index_columns import INDEX_SCHEMA
 from tidegauge.derivation.plan import segment_tasks
-from tidegauge.derivation.segment_tasks import INDEX_SCHEMA
 from tidegauge.runs import failures, report_file
 from tidegauge.runs.errors import EvaluationError, OwnError, RefusedError, StoreError
 from tidegauge.runs.failures import Failures

@@ -1,0 +1,87 @@
+"""Rows of the index step as Arrow columns.
+
+In: what the index step found in each segment, a mapping by column. Out: record batches of `INDEX_SCHEMA`; and the rows
+again. The rule that must hold: what is written by another version of these types is refused by its schema, never
+misread.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+from tidegauge.derivation.value_columns import column_of
+from tidegauge.facts.replicas.derived_files import IndexSpacing
+from tidegauge.facts.replicas.replica_input import IndexedFile
+from tidegauge.facts.rows import Row
+from tidegauge.facts.segments.record_check import RecordCheck
+from tidegauge.kafka_log.corruption import Corruption
+
+_VALUES: Final = {
+    "corruptions": column_of(tuple[Corruption, ...]),
+    "indexes": column_of(tuple[IndexedFile, ...]),
+    "records": column_of(RecordCheck),
+    "index_spacing": column_of(IndexSpacing),
+}
+
+INDEX_SCHEMA: Final = pa.schema(
+    [
+        ("snapshot", pa.string()),
+        ("broker_id", pa.int32()),
+        ("directory", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("path", pa.string()),
+        ("stored_path", pa.string()),
+        ("base_offset", pa.int64()),
+        ("size_bytes", pa.int64()),
+        ("valid_bytes", pa.int64()),
+        ("valid_end_offset", pa.int64()),
+        ("bytes_read", pa.int64()),
+        ("max_timestamp_ms", pa.int64()),
+        ("range_offsets", pa.list_(pa.int64())),
+        ("summaries", pa.list_(pa.binary())),
+        *((name, column.type) for name, column in _VALUES.items()),
+        ("coordinator_records", pa.binary()),
+        ("content", pa.binary()),
+        ("reused", pa.bool_()),
+        ("error", pa.string()),
+    ]
+)
+"""One row a segment. `snapshot` is the key among those audited together; `error` says why it could not be read.
+
+`path` is the log's and `stored_path` that of the file at hand, which is another one for a headers file. Sizes are the
+log's; `bytes_read` tells how much of the log is accounted for. `records` is null where there are none at hand.
+`content` finds the row again for another segment of the same bytes (`kept_summaries`), null where it is not to be kept;
+`reused`: it was found so.
+"""
+
+WITHOUT_RECORDS: Final = [name for name in INDEX_SCHEMA.names if name != "coordinator_records"]
+"""The columns that a partition's facts are made from."""
+
+
+def batch_of(rows: Iterable[Mapping[str, Any]]) -> pa.RecordBatch:
+    """Rows as a batch; a column that a row does not name is null there."""
+    given = list(rows)
+    return pa.RecordBatch.from_arrays(
+        [array_of(name, [row.get(name) for row in given]) for name in INDEX_SCHEMA.names], schema=INDEX_SCHEMA
+    )
+
+
+def array_of(name: str, values: list[Any]) -> pa.Array:
+    """Values of one column as its array."""
+    column = _VALUES.get(name)
+    plain = values if column is None else [column.plain(value) for value in values]
+    return pa.array(plain, type=INDEX_SCHEMA.field(name).type)
+
+
+def values_of(name: str, array: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values of one column."""
+    column = _VALUES.get(name)
+    return array.to_pylist() if column is None else [column.value(value) for value in array.to_pylist()]
+
+
+def rows_of(batch: pa.RecordBatch | pa.Table) -> list[Row]:
+    """The rows of a batch or a table, which may lack columns, or have others."""
+    columns = {name: values_of(name, batch.column(name)) for name in batch.schema.names}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
