@@ -9,7 +9,7 @@ import gzip
 import hashlib
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -158,6 +158,10 @@ class Ledger:
         for records in grouped.values():
             records.sort(key=lambda record: record.offset)
         return grouped
+
+    def at(self, place: TopicPartition, offsets: Collection[int]) -> list[Acknowledged]:
+        """What was acknowledged at these offsets of a partition."""
+        return [r for r in self.records(place[0]) if r.partition == place[1] and r.offset in offsets]
 
     def kinds(self) -> dict[str, ProducerKind]:
         """Tag -> the kind of the producer that writes under it."""
