@@ -1,19 +1,38 @@
-"""What a relation is made of: columns with a type and a meaning.
+"""What a relation is made of: a class of its rows, whose fields are its columns, each with a type and a meaning.
 
-In: lines of text, one a column. Out: `Relation`, with its Arrow schema. The rule that must hold: a table is data, read the
-same way by whoever writes rows, stores them or documents them.
+In: row classes. Out: `Relation`, with its columns and its Arrow schema. The rule that must hold: a column is declared
+once. Whoever writes rows, stores them or documents them reads the same declaration, and so does the type checker.
+
+A row is a dict, as Arrow takes it, and need not be whole while it is made: the parts of a wide row are made one by one.
+A column that a row does not name is null. `X | None`: its writer says null, too.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from functools import cache
+from types import NoneType
+from typing import Annotated, Final, Literal, TypedDict, get_args, get_type_hints
 
 import pyarrow as pa
 
 ColumnType = Literal["int64", "int32", "string", "bool", "int32[]", "string[]", "json"]
 
+Int64 = Annotated[int, "64 bits"]
+Int32 = Annotated[int, "32 bits"]
+Json = Annotated[str, "a JSON text"]
+
 DETAIL_LIMIT: Final = 50
 """How many damaged places, missing entries, … one row carries in its `json` columns."""
+
+_STORED: Final[Mapping[object, ColumnType]] = {
+    Int64: "int64",
+    Int32: "int32",
+    str: "string",
+    bool: "bool",
+    list[Int32]: "int32[]",
+    list[str]: "string[]",
+    Json: "json",
+}
 
 _ARROW: Final[Mapping[ColumnType, pa.DataType]] = {
     "int64": pa.int64(),
@@ -37,12 +56,21 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """One relation: its name (also the Parquet folder's and the table's), its grain and its columns."""
+    """One relation: its name (also the Parquet folder's and the table's), the class of its rows, and its key."""
 
     name: str
-    grain: str
+    row: type
     key: tuple[str, ...]
-    columns: tuple[Column, ...]
+
+    @property
+    def grain(self) -> str:
+        """What a row is about."""
+        return self.row.__doc__ or ""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Its own columns."""
+        return columns_of(self.row)
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -55,31 +83,63 @@ class Relation:
         return tuple(c.name for c in (*COMMON, *self.columns))
 
 
-def columns_of(text: str) -> tuple[Column, ...]:
-    """Reads `name type meaning` lines; one column a line keeps the tables below readable."""
-    columns = []
-    for line in filter(str.strip, text.splitlines()):
-        name, type_, meaning = line.split(None, 2)
-        if type_ not in _ARROW:
-            raise ValueError(f"relation column {name}: unknown type {type_}")
-        columns.append(Column(name=name, type=type_, meaning=meaning))  # type: ignore[arg-type]
-    return tuple(columns)
+@cache
+def columns_of(row: type) -> tuple[Column, ...]:
+    """A row class's fields. Raises `TypeError` for one without a meaning, or of a type that no column has."""
+    hints = get_type_hints(row, include_extras=True)
+    return tuple(Column(name=name, **_described(f"{row.__name__}.{name}", hint)) for name, hint in hints.items())
 
 
-COMMON: Final = columns_of(
-    """
-    cluster     string cluster name (the cluster id where no name was given)
-    snapshot_id string snapshot id
-    """
-)
+class _Described(TypedDict):
+    type: ColumnType
+    meaning: str
 
-REPLICA: Final = """
-    broker_id   int32  broker that holds the replica
-    topic       string topic name
-    partition   int32  partition number
-"""
 
-CAPTURE: Final = """
-    broker_quiet   bool   the broker was stopped (clean-shutdown marker) or the snapshot is quiesced or atomic: its files are of one moment
-    snapshot_quiet bool   all brokers' files are of one moment: offsets of different brokers may be compared
-"""
+def _described(field: str, hint: object) -> _Described:
+    """`Annotated` keeps one list of what is said of a type: of `Annotated[Int64, "…"]` the meaning is the last."""
+    said: tuple[object, ...] = getattr(hint, "__metadata__", ())
+    meaning = said[-1] if said else None
+    if not isinstance(meaning, str):
+        raise TypeError(f"{field} does not say what it means")
+    value = get_args(hint)[0]
+    for more in said[:-1]:
+        value = Annotated[value, more]
+    options = (
+        [option for option in get_args(value) if option is not NoneType] if NoneType in get_args(value) else [value]
+    )
+    stored = _STORED.get(options[0]) if len(options) == 1 else None
+    if stored is None:
+        raise TypeError(f"{field} is of a type that no column has")
+    return {"type": stored, "meaning": meaning}
+
+
+class CommonColumns(TypedDict):
+    """What every relation begins with; the store adds `run_id`."""
+
+    cluster: Annotated[str, "cluster name (the cluster id where no name was given)"]
+    snapshot_id: Annotated[str, "snapshot id"]
+
+
+COMMON: Final = columns_of(CommonColumns)
+
+
+class ReplicaColumns(TypedDict, total=False):
+    """Which replica a row is about."""
+
+    broker_id: Annotated[Int32, "broker that holds the replica"]
+    topic: Annotated[str, "topic name"]
+    partition: Annotated[Int32, "partition number"]
+
+
+BrokerQuiet = Annotated[
+    bool,
+    "the broker was stopped (clean-shutdown marker) or the snapshot is quiesced or atomic: its files are of one moment",
+]
+SnapshotQuiet = Annotated[bool, "all brokers' files are of one moment: offsets of different brokers may be compared"]
+
+
+class CaptureColumns(TypedDict):
+    """How the files were copied that a row is made from."""
+
+    broker_quiet: BrokerQuiet
+    snapshot_quiet: SnapshotQuiet

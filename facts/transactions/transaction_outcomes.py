@@ -14,7 +14,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegauge.relations.coordinators import TRANSACTION_OUTCOMES
+from tidegauge.relations import RELATIONS
 
 _NO_RECORD: Final = -1
 _KEY: Final = ["producer_id", "marker_epoch", "record_partition", "record_offset"]
@@ -131,7 +131,7 @@ def _table(found: pa.Table, places: pa.Table, *, cluster: str, snapshot_id: str)
         "aborted_partitions": aborted,
         **lists,
     }
-    schema = TRANSACTION_OUTCOMES.arrow_schema
+    schema = RELATIONS["transaction_outcomes"].arrow_schema
     return pa.table({name: columns[name] for name in schema.names}).cast(schema)
 
 

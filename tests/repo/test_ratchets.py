@@ -14,7 +14,9 @@ LOOSE_TYPES: Final = 242
 LONG_FUNCTIONS: Final = 1
 """Functions of more than 60 lines, which fit no screen. One is left, the scan kernel, a single compiled loop."""
 WIDE_CLASSES: Final = 7
-"""Classes of more than 20 fields. An invariant has as many as there are things to say of one."""
+"""Classes of more than 20 fields. An invariant has as many as there are things to say of one; a row (`TypedDict`) as many
+as its table has columns, and is not counted.
+"""
 
 
 def test_loose_types_only_fall() -> None:
@@ -35,9 +37,13 @@ def test_wide_classes_only_fall() -> None:
     found = [
         f"{path}: {n.name}"
         for path, n in nodes(ast.ClassDef)
-        if sum(isinstance(member, ast.AnnAssign) for member in n.body) > 20
+        if sum(isinstance(member, ast.AnnAssign) for member in n.body) > 20 and not is_row(n)
     ]
     assert len(found) == WIDE_CLASSES, found
+
+
+def is_row(node: ast.ClassDef) -> bool:
+    return bool(node.keywords) or any(ast.unparse(base) == "TypedDict" for base in node.bases)
 
 
 def nodes(kind: type[T]) -> Iterator[tuple[Path, T]]:
