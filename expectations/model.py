@@ -14,9 +14,9 @@ How a row of `relation` is judged, in this order:
 So nothing holds without evidence. An `Unknown.when` should only catch rows that would or might be breached otherwise: a
 row that is sound in spite of a fuzzy copy is evidence, and counts as holding.
 
-The SQL is plain and read by Postgres: comparisons, AND, OR, NOT, IS NULL, CASE, coalesce, arithmetic, cardinality(). A
-sum, a difference and a product have no bounds (`arithmetic`), so none can be too large for a row that damage wrote.
-Columns that are reserved words stand in double quotes: "group", "offset".
+The SQL is plain Postgres, and `dialects` says it in Spark's words: comparisons, AND, OR, NOT, IS NULL, CASE, coalesce,
+arithmetic, cardinality(). A sum, a difference and a product have no bounds (`arithmetic`), so none can be too large for
+a row that damage wrote. Columns that are reserved words stand in double quotes: "group", "offset".
 """
 
 from collections.abc import Mapping

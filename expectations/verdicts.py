@@ -27,7 +27,7 @@ from functools import cache
 from string import Formatter
 from typing import Any, Final, Literal
 
-from tidegauge.expectations.arithmetic import unbounded
+from tidegauge.expectations.dialects import Dialect, rendered
 from tidegauge.expectations.evidence import METADATA_LOG_AMONG, ROWS_COME_FROM, SUBJECTS_ARE, TELLS, Evidence
 from tidegauge.expectations.implications import closure, direct
 from tidegauge.expectations.model import DETAIL_COLUMNS, SUBJECTS, Invariant, Severity
@@ -104,24 +104,29 @@ class Breach:
 # ------------------------------------------------------------------------------------------------------------- queries
 
 
-def state_expression(invariant: Invariant, *, as_stated: bool = False) -> str:
+def state_expression(invariant: Invariant, *, dialect: Dialect = Dialect.POSTGRES, as_stated: bool = False) -> str:
     """SQL for the state of a row: null (not a subject), 'holds', a severity (breached), 'missing' or
     'missing_<evidence>', or 'unknown_<n>'.
 
-    `as_stated`: with sums in the columns' own type, which is cheaper, and fails on a row that makes one of more than 64
-    bits.
+    `as_stated`: see `dialects.rendered`. Raises ValueError for an invariant that the dialect has no words for.
     """
-    rendered = str if as_stated else unbounded
-    severity = "".join(f" WHEN {rendered(when)} THEN '{which}'" for which, when in invariant.severity_when)
+
+    def said(sql: str) -> str:
+        try:
+            return rendered(sql, dialect, as_stated=as_stated)
+        except ValueError as error:
+            raise ValueError(f"{invariant.code} {invariant.name}: {error}") from error
+
+    severity = "".join(f" WHEN {said(when)} THEN '{which}'" for which, when in invariant.severity_when)
     severity = f"CASE{severity} ELSE '{invariant.severity}' END" if severity else f"'{invariant.severity}'"
-    breach_when = rendered(invariant.breach_when)
+    breach_when = said(invariant.breach_when)
     lines = ["CASE"]
     if invariant.applies_when is not None:
-        lines.append(f"  WHEN ({rendered(invariant.applies_when)}) IS NOT TRUE THEN NULL")
-    lines += [f"  WHEN {rendered(unknown.when)} THEN 'unknown_{at}'" for at, unknown in enumerate(invariant.unknown)]
+        lines.append(f"  WHEN ({said(invariant.applies_when)}) IS NOT TRUE THEN NULL")
+    lines += [f"  WHEN {said(unknown.when)} THEN 'unknown_{at}'" for at, unknown in enumerate(invariant.unknown)]
     lines += [
         f"  WHEN {breach_when} THEN {severity}",
-        f"  WHEN ({breach_when}) IS NULL THEN {_missing_expression(invariant)}",
+        f"  WHEN ({breach_when}) IS NULL THEN {said(_missing_expression(invariant))}",
         f"  ELSE '{_HOLDS}'",
         "END",
     ]
@@ -161,16 +166,33 @@ def count_query(
     """
     assert invariants, "a query that counts nothing"
     assert all(i.relation == relation for i in invariants), f"not all of them judge {relation}"
-    counts = [
-        f"count(*) FILTER (WHERE {_PREFIX}{i.code} = '{state}') AS \"{i.code}_{state}\""
-        for i in invariants
-        for state in _states(i)
-    ]
-    states = [f"{state_expression(i, as_stated=as_stated)} AS {_PREFIX}{i.code}" for i in invariants]
+    counts = [f'{count} AS "{name}"' for name, count in counts_of(invariants).items()]
+    states = [f"{state} AS {name}" for name, state in states_of(invariants, as_stated=as_stated).items()]
     return (
         "SELECT run_id,\n" + ",\n".join(counts) + "\nFROM (SELECT run_id,\n" + ",\n".join(states) + "\n"
         f"FROM {schema}.{relation}\nWHERE run_id = ANY(:run_ids)\n{_JUDGED_ONCE}) AS judged\nGROUP BY run_id"
     )
+
+
+def states_of(
+    invariants: Iterable[Invariant], *, dialect: Dialect = Dialect.POSTGRES, as_stated: bool = False
+) -> Mapping[str, str]:
+    """Name -> SQL, over rows of the relation that these judge: the state of a row for each. See `state_expression`."""
+    return {state_of(i): state_expression(i, dialect=dialect, as_stated=as_stated) for i in invariants}
+
+
+def state_of(invariant: Invariant) -> str:
+    """What the column is called in which a judged row has its state."""
+    return f"{_PREFIX}{invariant.code}"
+
+
+def counts_of(invariants: Iterable[Invariant]) -> Mapping[str, str]:
+    """Name -> SQL, over judged rows: how many are in each state that `results` asks for. Any dialect reads it."""
+    return {
+        f"{i.code}_{state}": f"count(*) FILTER (WHERE {state_of(i)} = '{state}')"
+        for i in invariants
+        for state in _states(i)
+    }
 
 
 def breach_query(invariant: Invariant, *, schema: str = "tidegauge") -> str:
@@ -196,11 +218,11 @@ def breach_query(invariant: Invariant, *, schema: str = "tidegauge") -> str:
 
 def derived_columns(invariant: Invariant) -> Mapping[str, str]:
     """Name -> SQL, of the values that the invariant's argument works out of a row."""
-    return {name: unbounded(expression) for name, expression in invariant.derived}
+    return {name: rendered(expression) for name, expression in invariant.derived}
 
 
 def _unbounded_or_null(expression: str | None) -> str:
-    return unbounded(expression) if expression is not None else "NULL"
+    return rendered(expression) if expression is not None else "NULL"
 
 
 def _states(invariant: Invariant) -> list[str]:

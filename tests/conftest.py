@@ -37,6 +37,7 @@ LONGEST_FIRST = (
     "tests/sim_engine/test_worlds.py",
     "tests/real_kafka/test_cluster_answers.py",
     "tests/tidegauge/test_audit.py",
+    "tests/judges/test_spark_judge.py",
     "tests/expectations/gx/test_project.py",
     "tests/real_kafka/test_unclean_election.py",
     "tests/tidegauge/test_score_dag.py",

@@ -46,7 +46,7 @@ class FirstJudge:
             with suppress(_OutOf64BitsError):
                 stated = self._counts(relation, members, bound, as_stated=True)
                 assert counts == stated, f"{relation}: what the bounds of a sum change"
-            found = [{r.code: _of_one_row(r) for r in results(members, counts[run_id])} for run_id in runs]
+            found = [{r.code: of_one_row(r) for r in results(members, counts[run_id])} for run_id in runs]
             for invariant in members:
                 query = sa.text(breach_query(invariant, schema=_SCHEMA))
                 argued = [
@@ -81,7 +81,7 @@ class _OutOf64BitsError(Exception):
     """A sum in the columns' own type was too large for it."""
 
 
-def _of_one_row(result: InvariantResult) -> Verdict:
+def of_one_row(result: InvariantResult) -> Verdict:
     assert result.checked + result.unknown <= 1, result
     if result.breached:
         return Verdict(kind="breached", severity=result.severity)

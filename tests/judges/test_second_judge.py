@@ -4,31 +4,29 @@ On every row of the cases, on the facts of real captures, on rows whose numbers 
 that chance made.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
 from tests.conftest import Golden
-from tests.derivation.pipeline import derived
 from tests.expectations.test_cases import SOUND_ROWS, cases_of
-from tests.extreme_rows import at_the_ends, bound_of, numbers_of
 from tests.judges.first_judge import FirstJudge
+from tests.judges.rows_to_judge import (
+    CAPTURES,
+    MEMBERS,
+    columns_of,
+    extremes,
+    facts_of,
+    row_of,
+    rows_of_cases,
+    rows_of_chance,
+)
 from tests.judges.second_judge import Verdict, verdict
-from tests.judges.sql_subset import Row, parsed
+from tests.judges.sql_subset import Row
 from tidegauge.expectations.model import Invariant
-from tidegauge.expectations.registry import CATALOGUE, by_relation
-from tidegauge.relations import RELATIONS
-
-MEMBERS = by_relation(CATALOGUE.values())
-CAPTURES = (
-    ("healthy", None), ("unclean-before", None), ("hanging-txn", None), ("tiered", None), ("shares-unclean", None),
-    ("zookeeper-unclean", None), ("pair-clean-b2", "pair-clean-b1"), ("failed-disk-unclean", None),
-)  # fmt: skip
+from tidegauge.expectations.registry import CATALOGUE
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +35,6 @@ def first(store_url: str) -> Iterator[FirstJudge]:
     with engine.connect() as connection:
         yield FirstJudge(connection)
     engine.dispose()
-
-
-def row_of(relation: str, values: Mapping[str, Any]) -> Row:
-    """Every column of the relation; null where nothing is said."""
-    return {column.name: values.get(column.name) for column in RELATIONS[relation].columns}
 
 
 def second(rows: Sequence[Row], members: Sequence[Invariant]) -> list[Mapping[str, Verdict]]:
@@ -60,26 +53,10 @@ def differences(first: FirstJudge, relation: str, rows: Sequence[Row]) -> list[t
     ]
 
 
-def predicates(invariant: Invariant) -> list[str]:
-    """All that a verdict is made of."""
-    applies = [invariant.applies_when] if invariant.applies_when is not None else []
-    unknown = [one.when for one in invariant.unknown]
-    return [*applies, *unknown, invariant.breach_when, *(when for _, when in invariant.severity_when)]
-
-
-def columns_of(invariant: Invariant) -> list[str]:
-    return sorted({column for sql in predicates(invariant) for column in parsed(sql).columns})
-
-
 @pytest.mark.parametrize("relation", MEMBERS)
 def test_they_agree_on_every_row_of_the_cases(first: FirstJudge, relation: str) -> None:
     """Each row is judged by all invariants of its relation, not only by the one that it was written for."""
-    rows = [
-        row_of(relation, SOUND_ROWS[relation] | case["row"])
-        for invariant in MEMBERS[relation]
-        for case in cases_of(invariant.code).values()
-    ]
-    assert differences(first, relation, rows) == []
+    assert differences(first, relation, rows_of_cases(relation)) == []
 
 
 def test_the_cases_bring_every_kind_of_verdict_to_every_invariant() -> None:
@@ -94,85 +71,19 @@ def test_the_cases_bring_every_kind_of_verdict_to_every_invariant() -> None:
 def test_they_agree_on_the_facts_of_real_captures(
     first: FirstJudge, golden: Golden, name: str, previous: str | None
 ) -> None:
-    facts = derived(golden(name), previous=golden(previous) if previous is not None else None)
+    facts = facts_of(golden(name), golden(previous) if previous is not None else None)
     judged = 0
-    for relation in MEMBERS:
-        types = {column.name: column.type for column in RELATIONS[relation].columns}
-        rows = [
-            row_of(relation, {n: json.loads(v) if types.get(n) == "json" and v else v for n, v in row.items()})
-            for row in facts.rows.get(relation, [])
-        ]
+    for relation, rows in facts.items():
         if rows:
             assert differences(first, relation, rows) == []
             judged += len(rows) * len(MEMBERS[relation])
     assert judged > 1000
 
 
-# -------------------------------------------------------------------------------------------------- rows of extremes
-
-
-def extremes(relation: str) -> Iterator[Row]:
-    """Each row of the cases with its numbers at the ends, and some with one column alone at either."""
-    rows = [
-        row_of(relation, SOUND_ROWS[relation] | case["row"])
-        for invariant in MEMBERS[relation]
-        for case in cases_of(invariant.code).values()
-    ]
-    for row in rows:
-        yield from at_the_ends(relation, row)
-    judged = {column for invariant in MEMBERS[relation] for column in columns_of(invariant)}
-    for name, bound in numbers_of(relation).items():
-        if name in judged:
-            for row in rows[:: max(1, len(rows) // 20)]:
-                yield {**row, name: bound - 1}
-                yield {**row, name: -bound}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("relation", MEMBERS)
 def test_they_agree_on_rows_at_the_ends_of_64_bits(first: FirstJudge, relation: str) -> None:
     assert differences(first, relation, list(extremes(relation))) == []
-
-
-# ------------------------------------------------------------------------------------------------------- rows of chance
-
-
-def constants(relation: str, of: type) -> list[Any]:
-    """The numbers or texts that the relation's predicates name: what is near them is where verdicts turn."""
-    found = {
-        value
-        for invariant in MEMBERS[relation]
-        for sql in predicates(invariant)
-        for value in parsed(sql).constants
-        if type(value) is of
-    }
-    return sorted(found)
-
-
-def values(relation: str, kind: str) -> st.SearchStrategy[Any]:
-    """What a column of this type may hold, to either end of it."""
-    bound = bound_of(kind)
-    turns = [0, 5, 100, -bound, -bound // 2, bound // 2, bound - 1, *constants(relation, int)]
-    near = {n + d for n in turns for d in (-1, 0, 1)}
-    whole = st.sampled_from(sorted(n for n in near if -bound <= n < bound))
-    texts = st.sampled_from([*constants(relation, str), "", "x"])
-    strategies = {
-        "int64": whole,
-        "int32": whole,
-        "string": texts,
-        "bool": st.booleans(),
-        "int32[]": st.lists(st.none() | whole, max_size=3),
-        "string[]": st.lists(st.none() | texts, max_size=3),
-        "json": st.just([]),
-    }
-    return st.none() | strategies[kind]
-
-
-def rows_of_chance(relation: str) -> st.SearchStrategy[list[Row]]:
-    named = {column for invariant in MEMBERS[relation] for column in columns_of(invariant)}
-    of_type = {kind: values(relation, kind) for kind in {c.type for c in RELATIONS[relation].columns}}
-    columns = {c.name: of_type[c.type] if c.name in named else st.none() for c in RELATIONS[relation].columns}
-    return st.lists(st.fixed_dictionaries(columns), min_size=1, max_size=30)
 
 
 @pytest.mark.slow
