@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from tidegauge.kafka_log.log_dir import CLEAN_SHUTDOWN, parse_partition_dir
 from tidegauge.snapshots.copying import Meter
-from tidegauge.snapshots.file_taking import GONE, Taker, Way
+from tidegauge.snapshots.file_taking import GONE, NONE_HELD, Taker, Way
 from tidegauge.snapshots.leaders import Leaders
 from tidegauge.snapshots.manifest import BrokerCapture, FileEntry, LeftOut, LogDir
 from tidegauge.snapshots.metadata_copies import leaders_of
@@ -90,7 +90,7 @@ class BrokerCopy:
                 if partition is None:
                     partition = at.partitions[METADATA_DIR] = Partition(path=METADATA_DIR, inode=directory.inode)
                     take_small_files(at.taker, directory, partition)
-                    self._meter.tick(1, 0)
+                    self._meter.taken()
                 take_partition(at.taker, directory, partition)
 
     def leaders(self) -> Leaders:
@@ -140,9 +140,9 @@ class BrokerCopy:
             held = self._earlier.of(place.at.source) if self._earlier is not None else {}
             shown = taker.way.shown(place.name)
             metadata = taker.entry(f"{place.name}/partition.metadata")
-            taker.held = held if same_topic(held, shown, metadata) else {}
-            take_partition(taker, directory, partition)
-            self._meter.tick(1, 0)
+            same = same_topic(held, shown, metadata)
+            take_partition(taker, directory, partition, held=held if same else NONE_HELD)
+            self._meter.taken()
 
     def rest(self) -> None:
         """All else: directories that wait to be removed, caches; and partitions that have come meanwhile."""
@@ -167,7 +167,9 @@ class BrokerCopy:
         for path in self._target.files(self.source.directory):
             if path not in named:
                 self._target.remove(path)
-        self._target.sync(sorted(named))
+        safe = {path for at in self._dirs for path in at.taker.safe}
+        self._target.sync(sorted(named - safe))
+        self._target.sync_names(named)
         capture = BrokerCapture(
             broker_id=self.source.broker_id,
             directory=self.source.directory,
@@ -177,12 +179,14 @@ class BrokerCopy:
             read_finished_at_ms=self._meter.now_ms(),
             files=tuple(sorted(entries, key=lambda e: e.path)),
         )
-        return capture, tuple(x for at in self._dirs for x in at.taker.left_out)
+        left_out = (x for at in self._dirs for x in at.taker.left_out)
+        return capture, tuple(sorted(left_out, key=lambda x: (x.path, x.reason)))
 
     @property
     def linked(self) -> tuple[int, int]:
         """Files and bytes that an earlier snapshot held."""
-        return sum(at.taker.linked_files for at in self._dirs), sum(at.taker.linked_bytes for at in self._dirs)
+        sizes = [size for at in self._dirs for size in at.taker.linked_bytes]
+        return len(sizes), sum(sizes)
 
     @property
     def rotten(self) -> list[str]:

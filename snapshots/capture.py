@@ -6,12 +6,17 @@ so that what was interrupted is no snapshot, and goes on when the same command i
 
 The order decides which alarms would be false: the metadata log first; then all checkpoints and epochs; then the
 partitions, Kafka's own topics first (what a group has committed is then never ahead of the copied log), followers
-before leaders; each partition's epochs again behind its logs; the metadata log again last.
+before leaders; each partition's epochs again behind its logs; the metadata log again last. Several partitions are taken
+at once, each by one thread and in this order, and none before all of Kafka's own are done.
 """
 
 import errno
+import functools
+import itertools
 import json
-from collections.abc import Iterable
+import os
+import threading
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -32,6 +37,7 @@ from tidegauge.snapshots.manifest import (
     MANIFEST_NAME,
     BrokerCapture,
     Consistency,
+    FileEntry,
     LeftOut,
     Manifest,
     Source,
@@ -49,11 +55,14 @@ from tidegauge.snapshots.shares import (
     remove_shares,
     write_share,
 )
+from tidegauge.snapshots.side_by_side import Piece, side_by_side
 from tidegauge.snapshots.signing import Signer, signature_name
 from tidegauge.snapshots.sources import BrokerSource
 from tidegauge.snapshots.target import Target, target_at
 
 JOURNAL: Final = ".capture-{}.jsonl"
+READERS: Final = min(4, os.cpu_count() or 1)
+"""Partitions that are taken at once: a digest takes a core as long as a good disk takes to read."""
 
 
 class Ask(Protocol):
@@ -83,6 +92,7 @@ class Capture:
     ask: Ask | None = None
     part: bool = False
     signer: Signer | None = None
+    readers: int = READERS
 
 
 @dataclass(slots=True, kw_only=True)
@@ -190,8 +200,8 @@ def _capture(wanted: Capture, meter: Meter, target: Target, stack: ExitStack) ->
     leaders = max((copy.leaders() for copy in copies), key=lambda found: found.reach)
     for copy in copies:
         copy.before()
-    for copy, place in _in_order(copies, leaders):
-        copy.take(place)
+    for pieces in _in_order(copies, leaders):
+        side_by_side(pieces, wanted.readers, stop=meter.stop)
     for copy in copies:
         copy.rest()
     after = wanted.ask() if wanted.ask is not None else None
@@ -257,21 +267,33 @@ def _finished(
     return result
 
 
-def _in_order(copies: Iterable[BrokerCopy], leaders: Leaders) -> list[tuple[BrokerCopy, Place]]:
-    """Partition by partition over all brokers, Kafka's own topics first, the leader's copy last."""
+def _in_order(copies: Iterable[BrokerCopy], leaders: Leaders) -> Iterator[list[Piece]]:
+    """Partitions that may be taken at once: first all of Kafka's own topics, then all others. A partition is taken from
+    broker after broker, the leader's copy last.
+    """
     by_name = leaders.by_name()
-    found = [(copy, place) for copy in copies for place in copy.places()]
-    return sorted(
-        found,
+    found = sorted(
+        ((copy, place) for copy in copies for place in copy.places()),
         key=lambda x: (
-            x[1].topic not in INTERNAL_TOPICS,
-            x[1].topic,
-            x[1].partition,
+            *_partition(x),
             by_name.get((x[1].topic, x[1].partition)) == x[0].source.broker_id,
             x[0].source.broker_id,
             x[1].name,
         ),
     )
+    by_partition = [list(of_partition) for _, of_partition in itertools.groupby(found, _partition)]
+    for _, together in itertools.groupby(by_partition, lambda of_partition: _partition(of_partition[0])[0]):
+        yield [functools.partial(_take_all, of_partition) for of_partition in together]
+
+
+def _partition(of: tuple[BrokerCopy, Place]) -> tuple[bool, str, int]:
+    """Whether it is a user's, and its name."""
+    return of[1].topic not in INTERNAL_TOPICS, of[1].topic, of[1].partition
+
+
+def _take_all(replicas: Iterable[tuple[BrokerCopy, Place]]) -> None:
+    for copy, place in replicas:
+        copy.take(place)
 
 
 def _begun(wanted: Capture, source: BrokerSource, target: Target) -> Journal:
@@ -310,6 +332,13 @@ def _broker_copy(
         # What is hashed by a key that nobody keeps cannot go on under the next one; and a journal is not signed.
         journal = Journal()
         note(json.dumps(header))
+    one_line = threading.Lock()
+
+    def note_entry(entry: FileEntry) -> None:
+        line = journal_line(entry)
+        with one_line:
+            note(line)
+
     return BrokerCopy(
         source,
         target=target,
@@ -317,7 +346,7 @@ def _broker_copy(
         meter=meter,
         earlier=wanted.earlier,
         journal=journal,
-        note=lambda entry: note(journal_line(entry)),
+        note=note_entry,
         reread=wanted.reread,
     )
 

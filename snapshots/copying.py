@@ -1,15 +1,18 @@
 """One file of a broker to one file of a snapshot, up to its size at open.
 
 In: an open source file and a sink. Out: `Copied`: sizes, digest, instant. The rules that must hold: memory is bounded
-by a chunk; holes stay holes and are not read; the digest is over the bytes as a reader of the copy sees them; a
+by two chunks; holes stay holes and are not read; the digest is over the bytes as a reader of the copy sees them; a
 source that fails while it is read raises `UnreadableError`, so that it is never taken for a target that fails.
 """
 
 import hashlib
 import os
+import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from tidegauge.kafka_log.sources import PassZeros, ReadInto
@@ -28,6 +31,10 @@ class UnreadableError(Exception):
     """The source's file cannot be read; the text says why."""
 
 
+class StoppedError(Exception):
+    """The capture has failed elsewhere, or was interrupted: nothing more is read."""
+
+
 class Sink(Protocol):
     """Where a copy is written to, from its beginning to its end."""
 
@@ -40,19 +47,33 @@ class Sink(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Meter:
-    """What all copying of a capture goes through: its rate limit, its clock, and what it counts."""
+    """What all copying of a capture goes through, of whatever thread: its rate limit, its clock, and what it counts."""
 
     throttle: Throttle
     tick: Callable[[int, int], None] = lambda partitions, size: None
     """Hears of each partition that was taken, and of bytes that were read."""
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     bytes_read: int = 0
+    _stopped: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self, size: int) -> None:
-        """Bytes that were read from a source."""
-        self.bytes_read += size
-        self.tick(0, size)
+        """Bytes that were read from a source. Raises `StoppedError` once that was asked for."""
+        with self._lock:
+            if self._stopped:
+                raise StoppedError
+            self.bytes_read += size
+            self.tick(0, size)
         self.throttle.take(size)
+
+    def taken(self) -> None:
+        """A partition was taken."""
+        with self._lock:
+            self.tick(1, 0)
+
+    def stop(self) -> None:
+        """From now on nobody reads on."""
+        self._stopped = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,43 +103,52 @@ def copy_file(
     `without_room`: a block or more of zeros at its end is told, not copied.
     """
     at_ms = meter.now_ms()
-    target = _WithoutRoom(sink) if without_room else _Hashed(sink)
-    if rewrite is None:
-        read = _verbatim(source, target, meter)
-    else:
-        reader = _Reader(source, meter)
-        rewrite(reader.readinto, reader.pass_zeros, target.write)
-        read = reader.position
-    zeros_behind = target.finish()
-    return Copied(
-        seen=source.seen,
-        size_bytes=target.size,
-        source_size_bytes=read,
-        sha256=target.digest.hexdigest(),
-        read_at_ms=at_ms,
-        zeros_behind=zeros_behind,
-    )
+    with ExitStack() as stack:
+        behind = None
+        if rewrite is None and source.seen.size_bytes > meter.throttle.chunk_bytes:
+            behind = stack.enter_context(ThreadPoolExecutor(1))
+        digest = _Digest(behind)
+        target = _WithoutRoom(sink, digest) if without_room else _Hashed(sink, digest)
+        if rewrite is None:
+            read = _verbatim(source, target, meter)
+        else:
+            reader = _Reader(source, meter)
+            rewrite(reader.readinto, reader.pass_zeros, target.write)
+            read = reader.position
+        zeros_behind = target.finish()
+        return Copied(
+            seen=source.seen,
+            size_bytes=target.size,
+            source_size_bytes=read,
+            sha256=digest.hexdigest(),
+            read_at_ms=at_ms,
+            zeros_behind=zeros_behind,
+        )
 
 
 def _verbatim(source: SourceFile, target: "_Hashed", meter: Meter) -> int:
-    position = 0
-    for start, end in extents(source.fd, source.seen.size_bytes):
+    position, whole = 0, source.seen.size_bytes
+    chunk = min(meter.throttle.chunk_bytes, whole)
+    # While the digest of one is computed, the other one is read into.
+    buffer, other = memoryview(bytearray(chunk)), memoryview(bytearray(chunk if chunk < whole else 0))
+    for start, end in extents(source.fd, whole):
         target.skip(start - position)
         position = start
         while position < end:
-            data = _read(source.fd, min(meter.throttle.chunk_bytes, end - position), position)
-            if not data:
+            size = _read(source.fd, buffer[: end - position], position)
+            if not size:
                 return position
-            meter.read(len(data))
-            target.write_sparse(data, position)
-            position += len(data)
-    target.skip(source.seen.size_bytes - position)
-    return source.seen.size_bytes
+            meter.read(size)
+            target.write_sparse(buffer[:size], position)
+            position += size
+            buffer, other = (other, buffer) if chunk < whole else (buffer, other)
+    target.skip(whole - position)
+    return whole
 
 
-def _read(fd: int, size: int, position: int) -> bytes:
+def _read(fd: int, buffer: memoryview, position: int) -> int:
     try:
-        return os.pread(fd, size, position)
+        return os.preadv(fd, [buffer], position)
     except OSError as error:
         raise UnreadableError(f"cannot be read at byte {position}: {error.strerror or error}") from error
 
@@ -137,55 +167,91 @@ class _Reader(HoledSource):
         self._fd, self._meter = source.fd, meter
 
     def _read(self, target: memoryview) -> int:
-        data = _read(self._fd, min(len(target), self._meter.throttle.chunk_bytes), self.position)
-        target[: len(data)] = data
-        self._meter.read(len(data))
-        return len(data)
+        size = _read(self._fd, target[: self._meter.throttle.chunk_bytes], self.position)
+        self._meter.read(size)
+        return size
+
+
+class _Digest:
+    """SHA-256 of what goes by. With a pool its thread computes it, one block at a time, while the block is written and
+    the next one is read: so what is given has to stay as it is until the next but one is given.
+    """
+
+    def __init__(self, pool: Executor | None) -> None:
+        self._pool = pool
+        self._digest = hashlib.sha256()
+        self._last: Future[None] | None = None
+
+    def update(self, data: bytes | memoryview) -> None:
+        """The next bytes."""
+        self._wait()
+        if self._pool is None:
+            self._digest.update(data)
+        else:
+            self._last = self._pool.submit(self._digest.update, data)
+
+    def add_zeros(self, count: int) -> None:
+        """A hole."""
+        self._wait()
+        add_zeros(self._digest, count)
+
+    def hexdigest(self) -> str:
+        """Of all of it."""
+        self._wait()
+        return self._digest.hexdigest()
+
+    def _wait(self) -> None:
+        last, self._last = self._last, None
+        if last is not None:
+            last.result()
 
 
 class _Hashed:
     """Counts and digests what goes to a sink."""
 
-    def __init__(self, sink: Sink | None) -> None:
-        self._sink = sink
+    def __init__(self, sink: Sink | None, digest: _Digest) -> None:
+        self._sink, self._digest = sink, digest
         self.size = 0
-        self.digest = hashlib.sha256()
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """The next bytes."""
-        self.digest.update(data)
+        self._digest.update(data)
         if self._sink is not None:
             self._sink.write(data)
         self.size += len(data)
 
-    def write_sparse(self, data: bytes, position: int) -> None:
+    def write_sparse(self, data: memoryview, position: int) -> None:
         """Whole blocks of zeros are left out of the sink; `position` is the file's, for a hole begins at a block."""
-        self.digest.update(data)
+        self._digest.update(data)
         self.size += len(data)
         if self._sink is None:
             return
-        head = -position % _BLOCK
-        pending, at = 0, head
-        while at + _BLOCK <= len(data):
-            if data[at : at + _BLOCK] == _ZERO_BLOCK:
-                if pending < at:
-                    self._sink.write(data[pending:at])
-                self._sink.skip(_BLOCK)
-                pending = at + _BLOCK
-            at += _BLOCK
+        pending = 0
+        for at in _zero_blocks(data, -position % _BLOCK):
+            if pending < at:
+                self._sink.write(data[pending:at])
+            self._sink.skip(_BLOCK)
+            pending = at + _BLOCK
         if pending < len(data):
-            self._sink.write(data[pending:] if pending else data)
+            self._sink.write(data[pending:])
 
     def skip(self, size: int) -> None:
         """A hole."""
         self.size += size
         if self._sink is not None and size:
             self._sink.skip(size)
-        add_zeros(self.digest, size)
+        self._digest.add_zeros(size)
 
     def finish(self) -> int:
         """The end of the file. How many zeros before it are not in the copy."""
         return 0
+
+
+def _zero_blocks(data: memoryview, first: int) -> Iterator[int]:
+    """Where whole blocks of zeros begin. Of most blocks a look at the first byte is enough."""
+    for at in range(first, len(data) - _BLOCK + 1, _BLOCK):
+        if not data[at] and bytes(data[at : at + _BLOCK]) == _ZERO_BLOCK:
+            yield at
 
 
 class _WithoutRoom(_Hashed):
@@ -193,12 +259,13 @@ class _WithoutRoom(_Hashed):
 
     _held = 0
 
-    def write_sparse(self, data: bytes, position: int) -> None:
+    def write_sparse(self, data: memoryview, position: int) -> None:
         """A target that keeps no holes is given none."""
-        end = len(data.rstrip(b"\0"))
+        written = bytes(data).rstrip(b"\0")
+        end = len(written)
         if end:
             self._let_go()
-            self.write(data[:end])
+            self.write(written)
         self._held += len(data) - end
 
     def skip(self, size: int) -> None:

@@ -8,8 +8,9 @@ stops the capture.
 import errno
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final
 
 from tidegauge.kafka_log.log_dir import parse_partition_dir
@@ -26,6 +27,7 @@ from tidegauge.snapshots.target import Target
 from tidegauge.snapshots.topic_names import TopicNames
 
 GONE: Final = "vanished while the broker was read"
+NONE_HELD: Final[Mapping[str, FileEntry]] = MappingProxyType({})
 _HALF_WRITTEN: Final = ".tmp"
 """A file under this name is renamed as soon as it is whole, and is taken under its own."""
 _READINGS: Final = 3
@@ -67,11 +69,13 @@ class Way:
 
 @dataclass(slots=True, kw_only=True)
 class Taker:
-    """Takes the files of one log dir. `prefix`: its folder in the snapshot, with a / at its end.
+    """Takes the files of one log dir; several threads may, each of partitions of its own. `prefix`: its folder in the
+    snapshot, with a / at its end.
 
-    `held`: an earlier snapshot's files, by path below the log dir, and `held_root` where that snapshot is. `own`: files
-    of this snapshot from before it was interrupted, by path in the snapshot. `rotten`: files that an earlier snapshot
-    holds with other bytes, though nobody has written to them since.
+    `held_root`: where an earlier snapshot is. `own`: files of this snapshot from before it was interrupted, by path in
+    the snapshot. `left_out`: what is not in the snapshot, a set in the order in which it was met. `rotten`: files that
+    an earlier snapshot holds with other bytes, though nobody has written to them since. `linked_bytes`: of each file
+    that the earlier snapshot held. `safe`: copies that would survive a power cut.
     """
 
     prefix: str
@@ -79,21 +83,23 @@ class Taker:
     target: Target
     meter: Meter
     held_root: Location | None = None
-    held: dict[str, FileEntry] = field(default_factory=dict)
     own: dict[str, FileEntry] = field(default_factory=dict)
     reread: bool = False
     journal: Callable[[FileEntry], None] = lambda entry: None
     entries: dict[str, FileEntry] = field(default_factory=dict)
-    left_out: list[LeftOut] = field(default_factory=list)
+    left_out: dict[LeftOut, None] = field(default_factory=dict)
     rotten: list[str] = field(default_factory=list)
-    linked_files: int = 0
-    linked_bytes: int = 0
+    linked_bytes: list[int] = field(default_factory=list)
+    safe: set[str] = field(default_factory=set)
 
-    def take(self, directory: SourceDirectory, name: str, path: str, *, held: bool = False) -> Seen | None:
+    def take(
+        self, directory: SourceDirectory, name: str, path: str, *, held: Mapping[str, FileEntry] | None = None
+    ) -> Seen | None:
         """Takes one regular file; `path` is below the log dir. What it was then; None if it has no copy. Of one that
         was cut during each reading the size is -1.
 
-        `held`: it may be known already. Raises `VanishedError`, and what the target raises.
+        `held`: it may be known already, and these are the earlier snapshot's files, by path below the log dir. Raises
+        `VanishedError`, and what the target raises.
         """
         if not is_text(path):
             self.leave(path, NO_TEXT)
@@ -107,7 +113,7 @@ class Taker:
         for _ in range(_READINGS):
             try:
                 with _opened(directory, name, whole=treated.how is How.HASHED_CHECKPOINT) as source:
-                    entry = self._kept(to, treated, source) if held else None
+                    entry = self._kept(to, treated, source, held) if held is not None else None
                     if entry is None:
                         entry = self._copied(to, treated, source)
                     seen = source.seen
@@ -120,12 +126,12 @@ class Taker:
                 return seen
         return replace(seen, size_bytes=-1)
 
-    def take_noted(self, directory: SourceDirectory, name: str, path: str, *, held: bool = False) -> Seen | None:
+    def take_noted(self, directory: SourceDirectory, name: str, path: str) -> Seen | None:
         """The same, but one that is not there any more, or is no regular file, is named as left out."""
         try:
             kind = _kind(directory, name)
             if kind == "file":
-                return self.take(directory, name, path, held=held)
+                return self.take(directory, name, path)
             self.leave(path, _LINK if kind == "link" else _NO_FILE)
         except VanishedError:
             if not name.endswith(_HALF_WRITTEN):
@@ -162,14 +168,14 @@ class Taker:
         """Makes sure that a file's copy need not be made again, should the capture be interrupted."""
         entry = self.entry(path)
         if entry is not None:
-            self.target.sync([entry.path], directories=False)
+            self.target.sync([entry.path])
+            self.safe.add(entry.path)
             self.journal(entry)
 
     def leave(self, path: str, reason: str, *, shown: str | None = None) -> None:
         """Notes that something of the log dir is not in the snapshot."""
         noted = LeftOut(path=as_text(self.prefix + (self.way.of(path).path if shown is None else shown)), reason=reason)
-        if noted not in self.left_out:
-            self.left_out.append(noted)
+        self.left_out[noted] = None
 
     def leave_directory(self, path: str, reason: str) -> None:
         """Notes that something about a directory."""
@@ -184,7 +190,7 @@ class Taker:
     def drop_directory(self, path: str) -> None:
         """Takes back all that was taken of a directory."""
         below = f"{self.prefix}{self.way.shown(path)}/"
-        for to in [to for to in self.entries if to.startswith(below)]:
+        for to in [to for to in list(self.entries) if to.startswith(below)]:
             del self.entries[to]
             self.target.remove(to)
 
@@ -202,6 +208,7 @@ class Taker:
 
     def _copied(self, to: str, treated: Treatment, source: SourceFile) -> FileEntry:
         self.entries.pop(to, None)
+        self.safe.discard(to)
         without_room = not self.target.keeps_holes and treated.how is How.COPIED and is_preallocated(to)
         with self.target.create(to) as sink:
             rewrite = self.way.rewrite(treated)
@@ -217,13 +224,15 @@ class Taker:
             zeros_behind=copied.zeros_behind,
         )
 
-    def _kept(self, to: str, treated: Treatment, source: SourceFile) -> FileEntry | None:
+    def _kept(
+        self, to: str, treated: Treatment, source: SourceFile, earlier: Mapping[str, FileEntry]
+    ) -> FileEntry | None:
         """The entry of a copy that need not be made: one of our own from before, or an earlier snapshot's."""
         at_ms, seen = self.meter.now_ms(), source.seen
         own = self.own.get(to)
         if own is not None and is_unchanged(own, seen) and self.target.size(to) == own.size_bytes:
             return replace(own, read_at_ms=at_ms)
-        held = self.held.get(treated.path)
+        held = earlier.get(treated.path)
         if held is None or self.held_root is None or treated.how is How.HASHED_LOG or held.zeros_behind:
             return None  # An index with room is small, and its digest is not the source's.
         unchanged = is_unchanged(held, seen)
@@ -241,8 +250,7 @@ class Taker:
             self.target.link(self.held_root / held.path, to)
         except (FileNotFoundError, PermissionError):
             return None  # Somebody has removed it from the earlier snapshot, or it is not ours to read.
-        self.linked_files += 1
-        self.linked_bytes += held.size_bytes
+        self.linked_bytes.append(held.size_bytes)
         return replace(
             held, path=to, read_at_ms=at_ms, modified_at_ns=seen.modified_at_ns, changed_at_ns=seen.changed_at_ns
         )

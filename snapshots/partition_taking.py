@@ -14,7 +14,7 @@ Who may change what meanwhile, and what is done about it:
     topic deletion    renames the directory, which is held open and stays readable
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import sleep
 from typing import Final
@@ -25,7 +25,8 @@ from tidegauge.kafka_log.log_dir import (
     is_live_log,
     parse_segment_file,
 )
-from tidegauge.snapshots.file_taking import GONE, Taker, VanishedError
+from tidegauge.snapshots.file_taking import GONE, NONE_HELD, Taker, VanishedError
+from tidegauge.snapshots.manifest import FileEntry
 from tidegauge.snapshots.source_files import Seen, SourceDirectory
 
 _ATTEMPTS: Final = 8
@@ -51,14 +52,22 @@ def take_small_files(taker: Taker, directory: SourceDirectory, partition: Partit
 
 
 def take_partition(
-    taker: Taker, directory: SourceDirectory, partition: Partition, *, pause: Callable[[float], None] = sleep
+    taker: Taker,
+    directory: SourceDirectory,
+    partition: Partition,
+    *,
+    held: Mapping[str, FileEntry] = NONE_HELD,
+    pause: Callable[[float], None] = sleep,
 ) -> None:
-    """Takes the segments and all else, then the epochs again. Called once more, it takes what has changed since."""
+    """Takes the segments and all else, then the epochs again. Called once more, it takes what has changed since.
+
+    `held`: an earlier snapshot's files of the same topic id, by path below the log dir.
+    """
     listed = set(partition.taken)
     for _ in range(_ATTEMPTS):
         names = _settled_names(directory, pause)
         listed |= _logs(names).keys()
-        if not _take_segments(taker, directory, partition, names):
+        if not _take_segments(taker, directory, partition, names, held):
             continue
         if not _take_others(taker, directory, partition, names):
             continue
@@ -127,7 +136,13 @@ def _logs(names: list[str]) -> dict[int, str]:
     return {int(name.removesuffix(".log")): name for name in sorted(names) if is_live_log(name)}
 
 
-def _take_segments(taker: Taker, directory: SourceDirectory, partition: Partition, names: list[str]) -> bool:
+def _take_segments(
+    taker: Taker,
+    directory: SourceDirectory,
+    partition: Partition,
+    names: list[str],
+    held: Mapping[str, FileEntry],
+) -> bool:
     """One pass over a listing. False if a segment of it vanished or was cut before it could be taken whole."""
     logs = _logs(names)
     for base in [base for base in partition.taken if base not in logs]:
@@ -138,18 +153,26 @@ def _take_segments(taker: Taker, directory: SourceDirectory, partition: Partitio
         if taken is not None and taken == directory.seen(name):
             taker.unchanged(f"{partition.path}/{name}")
             continue
-        if not _take_segment(taker, directory, partition, base, name, sealed=base != last):
+        of_segment = held if base != last else None
+        if not _take_segment(taker, directory, partition, base, name, held=of_segment):
             return False
     return True
 
 
 def _take_segment(
-    taker: Taker, directory: SourceDirectory, partition: Partition, base: int, name: str, *, sealed: bool
+    taker: Taker,
+    directory: SourceDirectory,
+    partition: Partition,
+    base: int,
+    name: str,
+    *,
+    held: Mapping[str, FileEntry] | None,
 ) -> bool:
+    """`held` is None for the last segment, which is not sealed: that is read each time."""
     partition.taken.pop(base, None)
     path = f"{partition.path}/{name}"
     try:
-        seen = taker.take(directory, name, path, held=sealed)
+        seen = taker.take(directory, name, path, held=held)
     except VanishedError:
         _drop(taker, partition, base)
         return False
@@ -158,12 +181,12 @@ def _take_segment(
     for kind in _DERIVED:
         derived = f"{name.removesuffix('.log')}.{kind}"
         try:
-            taker.take(directory, derived, f"{partition.path}/{derived}", held=sealed)
+            taker.take(directory, derived, f"{partition.path}/{derived}", held=held)
         except VanishedError:
             if taker.entry(f"{partition.path}/{derived}") is not None:
                 taker.drop(f"{partition.path}/{derived}")
     now = directory.seen(name)
-    whole = now == seen if sealed else now is not None and _is_longer(now, seen)
+    whole = now == seen if held is not None else now is not None and _is_longer(now, seen)
     if whole:
         partition.taken[base] = seen
         taker.keep(path)

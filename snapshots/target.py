@@ -9,6 +9,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
@@ -19,6 +20,7 @@ from tidegauge.snapshots.location import Location, ObjectPath, store_errors
 from tidegauge.snapshots.whole_files import write_whole
 
 _ZEROS: Final = bytes(1 << 20)
+_SYNCED_AT_ONCE: Final = 8
 _JOURNAL_LINES: Final = 16
 """In an object store the journal is written anew after so many lines: an object cannot be appended to."""
 
@@ -58,8 +60,11 @@ class Target(Protocol):
     def text(self, path: str) -> str | None:
         """A small file's text; None: not there."""
 
-    def sync(self, paths: Iterable[str], *, directories: bool = True) -> None:
-        """Returns when these files, and that they are there, would survive a power cut."""
+    def sync(self, paths: Iterable[str]) -> None:
+        """Returns when what these files hold would survive a power cut."""
+
+    def sync_names(self, paths: Iterable[str]) -> None:
+        """Returns when it would survive one that these files are there."""
 
     def remove_all(self, directory: str) -> None:
         """Removes a directory with all that is in it, and what is then empty of the snapshot's and the cluster's."""
@@ -166,15 +171,18 @@ class LocalTarget:
         except FileNotFoundError:
             return None
 
-    def sync(self, paths: Iterable[str], *, directories: bool = True) -> None:
-        """Forces files and their directories to disk."""
-        above: set[Path] = set()
-        for path in paths:
-            full = self._root / path
-            _sync(full)
-            above |= {p for p in full.parents if p.is_relative_to(self._root)}
-        for directory in above if directories else ():
-            _sync_directory(directory)
+    def sync(self, paths: Iterable[str]) -> None:
+        """Forces files to disk."""
+        given = list(paths)
+        # Several at once: the file system then writes its own notes of many files in one go.
+        with ThreadPoolExecutor(min(_SYNCED_AT_ONCE, max(1, len(given)))) as pool:
+            for _ in pool.map(lambda path: _sync(self._root / path), given):
+                pass
+
+    def sync_names(self, paths: Iterable[str]) -> None:
+        """Forces directories to disk."""
+        for directory in sorted(_above(paths)):
+            _sync_directory(self._root / directory)
 
     def remove_all(self, directory: str) -> None:
         """Best effort: what cannot be removed stays, and is no snapshot without a manifest."""
@@ -289,8 +297,11 @@ class ObjectTarget:
         except FileNotFoundError:
             return None
 
-    def sync(self, paths: Iterable[str], *, directories: bool = True) -> None:
+    def sync(self, paths: Iterable[str]) -> None:
         """A closed object is safe."""
+
+    def sync_names(self, paths: Iterable[str]) -> None:
+        """So is its name."""
 
     def remove_all(self, directory: str) -> None:
         """Deletes what lies below."""
@@ -320,6 +331,17 @@ class ObjectTarget:
             if unwritten:
                 self.put(name, "\n".join(lines) + "\n")
             raise
+
+
+def _above(paths: Iterable[str]) -> set[str]:
+    """Every directory on the way to these files, the root as "."."""
+    found = {"."}
+    for path in paths:
+        directory = path.rpartition("/")[0]
+        while directory and directory not in found:
+            found.add(directory)
+            directory = directory.rpartition("/")[0]
+    return found
 
 
 def _lock(file: IO[str], path: Path) -> None:

@@ -1,9 +1,10 @@
 """A rate limit: a bucket that fills with time and is emptied by bytes.
 
-In: bytes just read. Out: a pause that keeps the mean at or below the limit. The rule that must hold: no more than one
-second's worth is ever read at once, and a limit of None never waits.
+In: bytes just read, by any number of threads. Out: a pause that keeps their mean at or below the limit. The rule that
+must hold: no more than one second's worth is ever read at once, and a limit of None never waits.
 """
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Final
@@ -24,6 +25,7 @@ class Throttle:
     ) -> None:
         self._rate, self._clock, self._sleep = bytes_per_second, clock, sleep
         self._free_at = clock()
+        self._lock = threading.Lock()
 
     @property
     def chunk_bytes(self) -> int:
@@ -34,7 +36,8 @@ class Throttle:
         """Accounts for bytes that were read, and waits until the next may be."""
         if self._rate is None:
             return
-        now = self._clock()
-        self._free_at = max(self._free_at, now - _SAVED_UP_S) + size / self._rate
-        if self._free_at > now:
-            self._sleep(self._free_at - now)
+        with self._lock:
+            now = self._clock()
+            free_at = self._free_at = max(self._free_at, now - _SAVED_UP_S) + size / self._rate
+        if free_at > now:
+            self._sleep(free_at - now)

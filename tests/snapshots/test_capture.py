@@ -126,15 +126,15 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path, monkeypatch):
     directory = log_dir(tmp_path / "data")
     log = Log.new(directory / "orders-0")
     log.append()
-    real = os.pread
+    real = os.preadv
 
-    def failing(fd: int, size: int, position: int) -> bytes:
+    def failing(fd: int, buffers: list[memoryview], position: int) -> int:
         if os.readlink(f"/proc/self/fd/{fd}").endswith(".timeindex"):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return real(fd, size, position)
+        return real(fd, buffers, position)
 
     (log.directory / f"{0:020d}.timeindex").write_bytes(b"x" * 12)
-    monkeypatch.setattr(os, "pread", failing)
+    monkeypatch.setattr(os, "preadv", failing)
     result = captured(tmp_path / "out", f"1={directory}")
     assert [(x.path, x.reason) for x in result.left_out] == [
         (f"broker-1/orders-0/{0:020d}.timeindex", "cannot be read at byte 0: Input/output error")

@@ -3,6 +3,7 @@
 import itertools
 import os
 import random
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,18 +19,22 @@ from tidegauge.snapshots.throttle import Throttle
 
 
 def captured(root: Path, *given: str, meanwhile: Callable[[], None] = lambda: None, **changes: object) -> Captured:
-    """Captures brokers; `meanwhile` runs before each file and after each read."""
-    clock = iter(range(1_000_000))
+    """Captures brokers, one partition after the other if nothing else is said; `meanwhile` runs before each file and
+    after each read, in one thread at a time.
+    """
+    clock, one = iter(range(1_000_000)), threading.RLock()
 
     def now_ms() -> int:
-        meanwhile()
-        return next(clock)
+        with one:
+            meanwhile()
+            return next(clock)
 
     def tick(partitions: int, size_bytes: int) -> None:
-        meanwhile()
+        with one:
+            meanwhile()
 
     sources, cluster_id = broker_sources(given)
-    wanted = {"cluster": "test", "snapshot_id": "one", "out": root, "way": Way(mode=Mode.FULL), **changes}
+    wanted = {"cluster": "test", "snapshot_id": "one", "out": root, "way": Way(mode=Mode.FULL), "readers": 1, **changes}
     meter = Meter(throttle=Throttle(None), now_ms=now_ms, tick=tick)
     return capture(Capture(sources=sources, cluster_id=cluster_id, **wanted), meter)
 
@@ -40,6 +45,7 @@ class Broker:
     def __init__(self, directory: Path, seed: int) -> None:
         log_dir(directory)
         self._random = random.Random(seed)
+        self._calls = itertools.count()
         self.plain = Log.new(directory / "plain-0")
         self.compacted = Log.new(directory / "compacted-0", compacted=True)
         for log in (self.plain, self.compacted):
@@ -61,12 +67,21 @@ class Broker:
         elif choice < 0.6:
             log.expire()
 
+    def now_and_then(self) -> None:
+        """With several readers as much goes on during each reading of a log as all of them call for."""
+        if next(self._calls) % 32 == 0:
+            self.step()
 
+
+READERS = pytest.mark.parametrize(("readers", "step"), [(1, Broker.step), (3, Broker.now_and_then)])
+
+
+@READERS
 @pytest.mark.parametrize("seed", range(25))
-def test_a_copy_has_no_hole_whatever_the_broker_does_meanwhile(tmp_path, seed):
+def test_a_copy_has_no_hole_whatever_the_broker_does_meanwhile(tmp_path, seed, readers, step):
     broker = Broker(tmp_path / "data", seed)
     held = broker.plain.end, broker.compacted.end
-    captured(tmp_path / "out", f"1={tmp_path / 'data'}", meanwhile=broker.step)
+    captured(tmp_path / "out", f"1={tmp_path / 'data'}", meanwhile=lambda: step(broker), readers=readers)
 
     plain = offsets_in(tmp_path / "out/broker-1/plain-0")
     assert plain == list(range(plain[0], plain[-1] + 1))
@@ -76,10 +91,11 @@ def test_a_copy_has_no_hole_whatever_the_broker_does_meanwhile(tmp_path, seed):
     assert set(range(0, held[1], 2)) <= set(compacted)
 
 
+@READERS
 @pytest.mark.parametrize("seed", range(25, 40))
-def test_beside_a_sealed_log_lies_the_index_of_the_same_generation(tmp_path, seed):
+def test_beside_a_sealed_log_lies_the_index_of_the_same_generation(tmp_path, seed, readers, step):
     broker = Broker(tmp_path / "data", seed)
-    captured(tmp_path / "out", f"1={tmp_path / 'data'}", meanwhile=broker.step)
+    captured(tmp_path / "out", f"1={tmp_path / 'data'}", meanwhile=lambda: step(broker), readers=readers)
     for topic in ("plain-0", "compacted-0"):
         logs = sorted((tmp_path / "out/broker-1" / topic).glob("*.log"))
         for log in logs[:-1]:

@@ -1,6 +1,8 @@
 """The rate limit, by a clock that only moves when somebody sleeps or reads."""
 
-from tidegauge.snapshots.copying import Meter
+import pytest
+
+from tidegauge.snapshots.copying import Meter, StoppedError
 from tidegauge.snapshots.throttle import Throttle
 
 
@@ -53,3 +55,12 @@ def test_without_a_limit_nobody_waits():
 def test_what_is_read_at_once_is_a_tenth_of_a_second():
     assert Throttle(1e6).chunk_bytes == 98304
     assert Throttle(10).chunk_bytes == 4096
+
+
+def test_who_was_stopped_reads_no_more():
+    meter = Meter(throttle=Throttle(None))
+    meter.read(1)
+    meter.stop()
+    with pytest.raises(StoppedError):
+        meter.read(1)
+    assert meter.bytes_read == 1

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.snapshots.test_manifest import MANIFEST
@@ -60,6 +60,7 @@ def copied_without_room(path: Path, chunk_bytes: int) -> tuple[bytes, int, str]:
     return bytes(sink.data), found.zeros_behind, found.sha256
 
 
+@settings(deadline=None)
 @given(
     pieces=PIECES,
     hole=st.sampled_from([0, 1, BLOCK - 1, BLOCK, 5 * BLOCK + 3]),
