@@ -9,6 +9,7 @@
     run_id = publish(url, run_id, report)            one transaction; from here on the views show it
     discard(url, run_id)                             the other way out
     acknowledge(url, cluster, breach_id, …)          somebody's word on a breach; withdraw(…) takes it back
+    decide(url, loss_id, "accepted", by=…, note=…)   somebody's decision on a loss
     settle(url, cluster, cluster_id, "rebuilt", …)   somebody's word on which cluster a name stands for
     note_dated_ahead(url, met, met_by=…)             snapshots of the future, told until settle_dated_ahead(…)
 
@@ -27,6 +28,7 @@ from tidegauge.store.acknowledgement import Acknowledgement, Verification, ackno
 from tidegauge.store.connection import by_column, connect
 from tidegauge.store.dated_ahead import dated_ahead, note_dated_ahead, settle_dated_ahead
 from tidegauge.store.identity import UnidentifiedError, contradictions, identities, settle, shared_names
+from tidegauge.store.loss_decision import Decision, decide
 from tidegauge.store.publish import Report, publish
 from tidegauge.store.retention import Removed, retain
 from tidegauge.store.runs import NewRun, RunKey, discard, keep, mark_judged, open_run, open_runs, release
@@ -35,6 +37,7 @@ from tidegauge.store.staging import stage, stage_together
 
 __all__ = [
     "Acknowledgement",
+    "Decision",
     "NewRun",
     "Removed",
     "Report",
@@ -46,6 +49,7 @@ __all__ = [
     "connect",
     "contradictions",
     "dated_ahead",
+    "decide",
     "discard",
     "grant_roles",
     "identities",

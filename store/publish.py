@@ -2,6 +2,7 @@
 
 The rule that must hold: one transaction, and the status last. Before it ends nobody sees anything of the run, after it
 everything; of one key there is one published run, and if the new one says what the old one said, the old one stays.
+What a run tells of losses goes into their ledger with it, and never out of it again.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ from tidegauge.runs.store_address import normalised, shown
 from tidegauge.store.connection import connect
 from tidegauge.store.identity import LOCK, reason_to_refuse
 from tidegauge.store.lifecycle import carry_on_breaches, renew_breaches, renew_summaries
+from tidegauge.store.loss_ledger import carry_losses
 from tidegauge.store.rows import json_text, text_value
 from tidegauge.store.runs import give_up, release, remove_facts
 
@@ -150,6 +152,7 @@ def _publish(cursor: Any, cluster: str, run_id: str, report: Report, store: str)
     else:
         carry_on_breaches(cursor, cluster, run_id)
     renew_summaries(cursor, cluster, run_id)
+    carry_losses(cursor, cluster, run_id)
     cursor.execute(_SWITCH, (run_id,))
     return run_id
 

@@ -1,5 +1,6 @@
 """An address in, a store with today's tables and views out."""
 
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ from tidegauge.runs.errors import StoreError
 from tidegauge.runs.store_address import normalised, shown
 from tidegauge.sql.migrations.views import digest
 from tidegauge.store.connection import CONNECT_TIMEOUT_SECONDS, connect, store_errors
+from tidegauge.store.loss_ledger import carry_all_losses
 
 _WHAT_TO_DO: Final = "use that version, or publish into a new database"
 """With a store of another version, newer or older: the steps of development versions are no longer known."""
@@ -39,6 +41,8 @@ def migrate(url: str) -> None:
             raise StoreError(
                 f"Another version of Tidegauge made the store at {shown(where)} ({error}): {_WHAT_TO_DO}."
             ) from None
+        with closing(connection.connection.cursor()) as cursor:
+            carry_all_losses(cursor)
 
 
 def schema_problem(revision: str | None, views: str | None) -> str | None:
