@@ -12,8 +12,9 @@ from typing import Any, Final
 import pyarrow.dataset as ds
 
 from tidegauge.derivation.gathering.gather import SnapshotContext
+from tidegauge.derivation.index_row import IndexRow
 from tidegauge.runs.failures import Failure, reason_of
-from tidegauge.runs.missing_evidence import kept, unread_segments
+from tidegauge.runs.missing_evidence import UnreadSegment, kept, unread_segments
 from tidegauge.runs.run import ReadSnapshot
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.manifest import LeftOut
@@ -23,9 +24,7 @@ _LOGS: Final = (".log", ".headers")
 """How the name of a segment's file ends, in a full copy and in one without records."""
 
 
-def coverage_of(
-    snapshot: ReadSnapshot, context: SnapshotContext, segments: Iterable[Mapping[str, Any]]
-) -> dict[str, Any]:
+def coverage_of(snapshot: ReadSnapshot, context: SnapshotContext, segments: Iterable[IndexRow]) -> dict[str, Any]:
     """All but the batches. `segments`: the index step's rows of this snapshot, with `path`, `directory`, `error`,
     `bytes_read`, `reused`. Raises `SnapshotError` if there are replicas, and not one log of theirs could be read: of
     such a copy every verdict would be "not known", and the audit would end as one that found nothing.
@@ -73,7 +72,7 @@ def write_coverage(target: Path, coverage: Mapping[str, Any], failed: Sequence[F
 def _without(coverage: Mapping[str, Any], failed: Sequence[Failure]) -> dict[str, Any]:
     """The coverage where segments that were read count as unread after all."""
     known = {entry["path"] for entry in coverage["unread"]}
-    rows = [
+    rows: list[UnreadSegment] = [
         {"path": path, "directory": path.rpartition("/")[0], "error": reason_of(failure)}
         for failure in failed
         for path in failure.unread

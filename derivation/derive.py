@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -18,6 +17,7 @@ from tidegauge.derivation.fact_files import relation_table
 from tidegauge.derivation.files.remote_store import Stored, remote_objects
 from tidegauge.derivation.gathering.gather import SnapshotContext, gather
 from tidegauge.derivation.gathering.replica_files import ReplicaWork, batch_reader, replica_input
+from tidegauge.derivation.index_row import IndexRows
 from tidegauge.derivation.key_reading import key_reader
 from tidegauge.derivation.whole_cluster import ReadRelation, whole_cluster_tables
 from tidegauge.facts.cleanup.remote_tier import RemoteObjects
@@ -27,8 +27,9 @@ from tidegauge.facts.partitions.partition import Earlier, gone_rows, partition_r
 from tidegauge.facts.replicas.replica_set import replica_set
 from tidegauge.facts.risk.changes import Pairing
 from tidegauge.facts.risk.posture_rows import READ_COLUMNS, PostureContext, posture_rows
-from tidegauge.facts.rows import PartitionKey, Row, Rows
+from tidegauge.facts.rows import AnyRow, PartitionKey, by_relation
 from tidegauge.progress import each, working
+from tidegauge.relations import Rows, TransactionalIdRow
 from tidegauge.runs.failures import Failures
 from tidegauge.runs.instant import check_clock
 from tidegauge.runs.look import EVERYTHING, Look
@@ -37,8 +38,6 @@ from tidegauge.runs.pairs import check_order, check_topic_names, is_timed
 from tidegauge.runs.run import AuditedSnapshot, ReadSnapshot
 from tidegauge.snapshots.location import Location
 
-IndexRows = Mapping[str, Mapping[str, Any]]
-"""Rows of the index step by path."""
 RowsOf = Callable[[PartitionKey], tuple[IndexRows, IndexRows]]
 """A partition's own rows of the index step, and those of the earlier snapshot."""
 
@@ -80,7 +79,7 @@ class SnapshotWork:
     gone: Mapping[PartitionKey, PartitionContext] = field(default_factory=dict)
     earlier: EarlierWork | None = None
 
-    def table(self, relation: str, rows: Iterable[Row]) -> pa.Table:
+    def table(self, relation: str, rows: Iterable[AnyRow]) -> pa.Table:
         """Rows of a relation as its table."""
         return relation_table(relation, rows, cluster=self.cluster, snapshot_id=self.snapshot_id)
 
@@ -131,19 +130,24 @@ def cluster_facts(
     """The relations of the whole cluster, with what is told of some partitions: by default, as of such without a
     segment.
     """
-    rows: Rows = {name: list(of_relation) for name, of_relation in prepared.context.rows.items()}
+    rows: dict[str, list[AnyRow]] = {name: list(of_all) for name, of_all in by_relation(prepared.context.rows)}
     for key in keys:
-        for name, of_relation in partition_facts(prepared.work, key, *rows_of(key), failures).items():
+        for name, of_relation in by_relation(partition_facts(prepared.work, key, *rows_of(key), failures)):
             rows.setdefault(name, []).extend(of_relation)
-    return ((name, prepared.work.table(name, of_relation)) for name, of_relation in rows.items())
+    return ((name, prepared.work.table(name, of_all)) for name, of_all in rows.items())
 
 
 def facts_of_all(
-    read: ReadRelation, posture: PostureContext, transactional_ids: Sequence[Row], *, cluster: str, snapshot_id: str
+    read: ReadRelation,
+    posture: PostureContext,
+    transactional_ids: Sequence[TransactionalIdRow],
+    *,
+    cluster: str,
+    snapshot_id: str,
 ) -> RelationTables:
     """What can be told when every partition was. `read`: a relation's table, of all partitions."""
     partitions = read("partitions").select(READ_COLUMNS)  # A row costs by its columns, and a cluster has many.
-    for name, rows in posture_rows(partitions.to_pylist(), posture).items():
+    for name, rows in by_relation(posture_rows(partitions.to_pylist(), posture)):
         yield name, relation_table(name, rows, cluster=cluster, snapshot_id=snapshot_id)
     yield from whole_cluster_tables(read, transactional_ids, cluster=cluster, snapshot_id=snapshot_id).items()
 
@@ -157,7 +161,7 @@ def restricted(context: SnapshotContext, look: Look) -> SnapshotContext:
         partitions={place: known for place, known in context.partitions.items() if look.keeps(place)},
         gone={place: known for place, known in context.gone.items() if look.keeps(place)},
         replicas={place: known for place, known in context.replicas.items() if look.keeps(place)},
-        rows={name: look.rows(rows) for name, rows in context.rows.items()},
+        rows=look.rows(context.rows),
     )
 
 

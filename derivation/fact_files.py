@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidegauge.facts.bounds import within
-from tidegauge.facts.rows import Row
+from tidegauge.facts.rows import AnyRow
 from tidegauge.relations import LOSSES, RELATIONS, Relation
 from tidegauge.snapshots.whole_files import appearing, write_whole
 
@@ -28,7 +28,7 @@ ROW_GROUP_ROWS: Final = 16_384
 hundreds of them: its columns' headers, and its own in the file's footer."""
 
 
-def relation_table(name: str, rows: Iterable[Row], *, cluster: str, snapshot_id: str) -> pa.Table:
+def relation_table(name: str, rows: Iterable[AnyRow], *, cluster: str, snapshot_id: str) -> pa.Table:
     """Rows of one relation with the common columns, in the relation's own schema; a column no row names is null, and a
     number that its column has no room for is the nearest one (`facts.bounds`).
     """
@@ -46,11 +46,11 @@ def relation_table(name: str, rows: Iterable[Row], *, cluster: str, snapshot_id:
         return pa.Table.from_pylist(_with_room(relation, values), schema=relation.arrow_schema)
 
 
-def _with_room(relation: Relation, rows: Iterable[Row]) -> list[Row]:
+def _with_room(relation: Relation, rows: Iterable[dict[str, object]]) -> list[AnyRow]:
     bits = {c.name: 32 if c.type == "int32" else 64 for c in relation.columns if c.type in ("int32", "int64")}
     return [
         {
-            name: within(value, bits=bits[name]) if name in bits and value is not None else value
+            name: within(value, bits=bits[name]) if name in bits and isinstance(value, int) else value
             for name, value in row.items()
         }
         for row in rows

@@ -21,10 +21,11 @@ from tidegauge.derivation.fact_files import write_empty_relations, write_part
 from tidegauge.derivation.gathering.gather import SnapshotContext
 from tidegauge.derivation.index import index_rows
 from tidegauge.derivation.index_columns import INDEX_SCHEMA, WITHOUT_RECORDS, rows_of
+from tidegauge.derivation.index_row import IndexRow, IndexRows
 from tidegauge.derivation.kept_summaries import keep, kept_of
 from tidegauge.derivation.plan import DECODED_TOPICS, segment_tasks
 from tidegauge.derivation.segment_tasks import SegmentTask
-from tidegauge.facts.rows import PartitionKey, Row
+from tidegauge.facts.rows import PartitionKey
 from tidegauge.progress import working
 from tidegauge.runs import report_file
 from tidegauge.runs.failures import Failures
@@ -47,7 +48,7 @@ class Derived:
     """The facts of one snapshot: a table a relation that has rows. `index`: the index step's rows by path."""
 
     context: SnapshotContext
-    index: Mapping[str, Row]
+    index: IndexRows
     tables: Mapping[str, pa.Table]
 
 
@@ -131,9 +132,9 @@ def derive_here(
     summaries = pa.Table.from_batches(batches, schema=INDEX_SCHEMA)
     keep(run, kept, lambda _: batches)
     prepared = prepare(snapshot, ds.dataset(summaries), look)
-    index: dict[str, Row] = {}
-    own: dict[PartitionKey, dict[str, Row]] = {}
-    of_earlier: dict[PartitionKey, dict[str, Row]] = {}
+    index: dict[str, IndexRow] = {}
+    own: dict[PartitionKey, dict[str, IndexRow]] = {}
+    of_earlier: dict[PartitionKey, dict[str, IndexRow]] = {}
     for row in rows_of(summaries.select(WITHOUT_RECORDS)):
         key = (row["topic"], row["partition"])
         if row["snapshot"] == snapshot.key:
@@ -141,7 +142,7 @@ def derive_here(
         else:
             of_earlier.setdefault(key, {})[row["path"]] = row
 
-    def rows_of_partition(key: PartitionKey) -> tuple[Mapping[str, Row], Mapping[str, Row]]:
+    def rows_of_partition(key: PartitionKey) -> tuple[IndexRows, IndexRows]:
         return own.get(key, {}), of_earlier.get(key, {})
 
     told = cluster_facts(prepared, prepared.keys, rows_of_partition, failures) if look.partitions else None

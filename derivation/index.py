@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from tidegauge.derivation.files.segment_files import SegmentFile
 from tidegauge.derivation.index_columns import batch_of
+from tidegauge.derivation.index_row import IndexRow
 from tidegauge.derivation.kept_rows import content, kept_rows
 from tidegauge.derivation.segment_tasks import SegmentTask, by_kept_file, identity
 from tidegauge.facts.coordinators.tables import latest_records
@@ -70,7 +71,7 @@ def _together(tasks: Iterable[SegmentTask]) -> Iterator[list[SegmentTask]]:
         yield waiting
 
 
-def _row(task: SegmentTask, failures: Failures | None) -> dict[str, Any]:
+def _row(task: SegmentTask, failures: Failures | None) -> IndexRow:
     try:
         return _index_segment(task)
     except OSError as error:
@@ -84,13 +85,13 @@ def _row(task: SegmentTask, failures: Failures | None) -> dict[str, Any]:
         return {**identity(task), "error": reason, "bytes_read": 0, "reused": False}
 
 
-def _unreadable(task: SegmentTask, error: OSError) -> dict[str, Any]:
+def _unreadable(task: SegmentTask, error: OSError) -> IndexRow:
     _LOG.info("segment %s cannot be read: %s", task.path, error)
     reason = f"cannot be read: {error.strerror or error}"
     return {**identity(task), "error": reason, "bytes_read": 0, "reused": False}
 
 
-def _index_segment(task: SegmentTask) -> dict[str, Any]:
+def _index_segment(task: SegmentTask) -> IndexRow:
     root = location(task.root)
     found = [
         _index_file(root, path, zeros_behind=zeros, may_have_room=task.indexes_open)

@@ -5,15 +5,15 @@ again. The rule that must hold: what is written by another version of these type
 misread.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Any, Final, cast
 
 import pyarrow as pa
 
+from tidegauge.derivation.index_row import IndexRow
 from tidegauge.derivation.value_columns import column_of
 from tidegauge.facts.replicas.derived_files import IndexSpacing
 from tidegauge.facts.replicas.replica_input import IndexedFile
-from tidegauge.facts.rows import Row
 from tidegauge.facts.segments.record_check import RecordCheck
 from tidegauge.kafka_log.corruption import Corruption
 
@@ -60,7 +60,7 @@ WITHOUT_RECORDS: Final = [name for name in INDEX_SCHEMA.names if name != "coordi
 """The columns that a partition's facts are made from."""
 
 
-def batch_of(rows: Iterable[Mapping[str, Any]]) -> pa.RecordBatch:
+def batch_of(rows: Iterable[IndexRow]) -> pa.RecordBatch:
     """Rows as a batch; a column that a row does not name is null there."""
     given = list(rows)
     return pa.RecordBatch.from_arrays(
@@ -81,7 +81,8 @@ def values_of(name: str, array: pa.Array | pa.ChunkedArray) -> list[Any]:
     return array.to_pylist() if column is None else [column.value(value) for value in array.to_pylist()]
 
 
-def rows_of(batch: pa.RecordBatch | pa.Table) -> list[Row]:
+def rows_of(batch: pa.RecordBatch | pa.Table) -> list[IndexRow]:
     """The rows of a batch or a table, which may lack columns, or have others."""
     columns = {name: values_of(name, batch.column(name)) for name in batch.schema.names}
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    rows = zip(*columns.values(), strict=True)
+    return [cast(IndexRow, dict(zip(columns, row, strict=True))) for row in rows]

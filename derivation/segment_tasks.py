@@ -6,7 +6,10 @@ Nothing here is heavy to import: Spark's planner starts a Python process of its 
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tidegauge.derivation.index_row import IndexRow
 
 TARGET_PARTITION_BYTES: Final = 128 << 20
 """Bytes that one Spark task reads, about."""
@@ -66,7 +69,7 @@ class SegmentTask:
         return self.digests.kept_in if self.digests is not None else None
 
 
-def identity(task: SegmentTask) -> dict[str, Any]:
+def identity(task: SegmentTask) -> "IndexRow":
     """What a row says of which segment it is of, by column."""
     return {
         "snapshot": task.snapshot,

@@ -10,28 +10,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegauge.derivation.fact_files import relation_table
-from tidegauge.facts.rows import Row
 from tidegauge.facts.transactions.transaction_outcomes import transaction_outcomes
+from tidegauge.relations import TransactionalIdRow
 
 ReadRelation = Callable[[str], pa.Table]
 
 
 def whole_cluster_tables(
-    read: ReadRelation, transactional_ids: Sequence[Row], *, cluster: str, snapshot_id: str
+    read: ReadRelation, transactional_ids: Sequence[TransactionalIdRow], *, cluster: str, snapshot_id: str
 ) -> Mapping[str, pa.Table]:
     """Relation -> its table."""
     outcomes = transaction_outcomes(
         read("transactions"), read("transaction_ends"), cluster=cluster, snapshot_id=snapshot_id
     )
     largest = _largest_data_epochs(read("producers"), transactional_ids)
-    ids = [{**row, "largest_data_epoch": largest.get(row["producer_id"])} for row in transactional_ids]
+    ids: list[TransactionalIdRow] = [
+        {
+            **row,
+            "largest_data_epoch": largest.get(producer_id) if (producer_id := row["producer_id"]) is not None else None,
+        }
+        for row in transactional_ids
+    ]
     return {
         "transaction_outcomes": outcomes,
         "transactional_ids": relation_table("transactional_ids", ids, cluster=cluster, snapshot_id=snapshot_id),
     }
 
 
-def _largest_data_epochs(producers: pa.Table, transactional_ids: Sequence[Row]) -> Mapping[int, int]:
+def _largest_data_epochs(producers: pa.Table, transactional_ids: Sequence[TransactionalIdRow]) -> Mapping[int, int]:
     """Producer id of a transactional id -> the largest epoch under which it wrote data."""
     wanted = pa.array([row["producer_id"] for row in transactional_ids if row["producer_id"] is not None], pa.int64())
     data = producers.filter(

@@ -8,16 +8,16 @@ published: breaches that it could not see would count as resolved.
 """
 
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Final
+from typing import Final, cast
 
 from tidegauge.expectations.model import Invariant
 from tidegauge.expectations.registry import CATALOGUE
-from tidegauge.facts.rows import Row
+from tidegauge.facts.rows import AnyRow, by_relation
 from tidegauge.kafka_log.internal_topics import INTERNAL_TOPICS
-from tidegauge.relations import RELATIONS
+from tidegauge.relations import RELATIONS, Rows
 from tidegauge.snapshots.errors import SnapshotError
 
 _PARTITION: Final = re.compile(r"(?P<topic>.+)-(?P<partition>0|[1-9][0-9]{0,9})", re.DOTALL)
@@ -50,9 +50,13 @@ class Look:
         """Whether facts of a partition are derived and judged."""
         return not self.partitions or place in self.partitions
 
-    def rows(self, rows: Iterable[Row]) -> list[Row]:
+    def rows(self, rows: Rows) -> Rows:
         """Rows without those of partitions that were not asked for."""
-        return [r for r in rows if r.get("partition") is None or self.keeps((r["topic"], r["partition"]))]
+        return cast(Rows, {name: [r for r in of_relation if self._keeps(r)] for name, of_relation in by_relation(rows)})
+
+    def _keeps(self, row: AnyRow) -> bool:
+        partition = row.get("partition")
+        return not self.partitions or partition is None or (row.get("topic"), partition) in self.partitions
 
     def relations(self) -> Set[str]:
         """Relations whose rows are judged."""

@@ -7,7 +7,7 @@ under the piece that it lacks, and each missing piece says what would bring it b
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from tidegauge.expectations.evidence import REMEDIES, WHY, Evidence
 from tidegauge.expectations.verdicts import InvariantResult
@@ -30,8 +30,16 @@ class AtHand:
     what: str
 
 
-def unread_segments(rows: Iterable[Mapping[str, Any]]) -> list[Missing]:
-    """What the index step could not read; `rows` are its own, with `path`, `directory` and `error`."""
+class UnreadSegment(TypedDict, total=False):
+    """Of a row of the index step: which segment it is of, and why that could not be read."""
+
+    path: str
+    directory: str
+    error: str | None
+
+
+def unread_segments(rows: Iterable[UnreadSegment]) -> list[Missing]:
+    """What the index step could not read; `rows` are its own."""
     errors = [row for row in rows if row["error"]]
     if not errors:
         return []

@@ -22,9 +22,11 @@ from tidegauge.derivation.coverage import coverage_of, write_coverage
 from tidegauge.derivation.derive import SnapshotWork, cluster_facts, facts_of_all, partition_facts, prepare
 from tidegauge.derivation.fact_files import PartWriter, read_relation, write_empty_relations, write_part
 from tidegauge.derivation.index_columns import rows_of
+from tidegauge.derivation.index_row import IndexRow
 from tidegauge.derivation.summaries_at_hand import by_snapshot, keys_of
 from tidegauge.facts.risk.posture_rows import PostureContext
-from tidegauge.facts.rows import PartitionKey, Row, Rows
+from tidegauge.facts.rows import AnyRow, PartitionKey, by_relation
+from tidegauge.relations import Rows, TransactionalIdRow
 from tidegauge.runs import own_pickles
 from tidegauge.runs.failures import Failures
 from tidegauge.runs.look import Look
@@ -104,7 +106,7 @@ class _Told:
 
     coverage: Mapping[str, Any]
     posture: PostureContext
-    transactional_ids: tuple[Row, ...]
+    transactional_ids: tuple[TransactionalIdRow, ...]
     partitions: int
     """Of which segments were read."""
 
@@ -188,11 +190,11 @@ def _derive_and_write(works: Works, failures: Failures, folders: Mapping[str, st
     return derive_and_write
 
 
-def _tables(work: SnapshotWork, rows: Iterable[Row], failures: Failures) -> Iterator[tuple[str, pa.Table]]:
+def _tables(work: SnapshotWork, rows: Iterable[IndexRow], failures: Failures) -> Iterator[tuple[str, pa.Table]]:
     """The facts of a task's partitions of one snapshot; none of one that makes us fail, which is noted."""
-    waiting: dict[str, list[Row]] = {}
+    waiting: dict[str, list[AnyRow]] = {}
     for key, of_partition in groupby(rows, key=itemgetter("topic", "partition")):
-        for name, facts in _facts(work, key, list(of_partition), failures).items():
+        for name, facts in by_relation(_facts(work, key, list(of_partition), failures)):
             waiting.setdefault(name, []).extend(facts)
             if len(waiting[name]) >= ROWS_TOGETHER:
                 yield from _table(work, name, waiting.pop(name), failures)
@@ -201,7 +203,7 @@ def _tables(work: SnapshotWork, rows: Iterable[Row], failures: Failures) -> Iter
             yield from _table(work, name, facts, failures)
 
 
-def _facts(work: SnapshotWork, key: PartitionKey, rows: Sequence[Row], failures: Failures) -> Rows:
+def _facts(work: SnapshotWork, key: PartitionKey, rows: Sequence[IndexRow], failures: Failures) -> Rows:
     own = {row["path"]: row for row in rows if row["snapshot"] == work.key}
     earlier = {row["path"]: row for row in rows if row["snapshot"] != work.key}
     facts: Rows = {}
@@ -210,7 +212,7 @@ def _facts(work: SnapshotWork, key: PartitionKey, rows: Sequence[Row], failures:
     return facts
 
 
-def _table(work: SnapshotWork, name: str, rows: Sequence[Row], failures: Failures) -> list[tuple[str, pa.Table]]:
+def _table(work: SnapshotWork, name: str, rows: Sequence[AnyRow], failures: Failures) -> list[tuple[str, pa.Table]]:
     made = []
     with failures.of("derive", work.key, root=work.root):
         made.append((name, work.table(name, rows)))

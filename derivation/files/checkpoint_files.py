@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tidegauge.facts.rows import PartitionKey, Row
+from tidegauge.facts.rows import PartitionKey
 from tidegauge.kafka_log.checkpoints import (
     LeaderEpochCheckpoint,
     OffsetCheckpoint,
@@ -36,6 +36,7 @@ from tidegauge.kafka_log.properties import (
     parse_partition_metadata,
     parse_quorum_state,
 )
+from tidegauge.relations import CheckpointFileRow
 from tidegauge.snapshots.listing import LogDirListing, ReplicaFiles
 from tidegauge.snapshots.location import Location
 from tidegauge.snapshots.manifest import FileEntry, LeftOut
@@ -61,13 +62,13 @@ class Checkpoints:
     meta_path: str | None
     """Where meta.properties lies in the snapshot; None if it does not."""
     clean_shutdown_broker_epoch: int | None
-    rows: list[Row]
+    rows: list[CheckpointFileRow]
 
 
 def log_dir_checkpoints(root: Location, log_dir: LogDirListing, unread: list[LeftOut]) -> Checkpoints:
     """Reads a log dir's own files."""
     offsets: dict[str, Offsets] = {}
-    rows = []
+    rows: list[CheckpointFileRow] = []
     for name in OFFSET_FILES:
         if log_dir.only_metadata:  # Nobody writes checkpoints there, so none is missing.
             offsets[name] = {}
@@ -112,7 +113,7 @@ class ReplicaCheckpoints:
     first_epoch_offset: int | None
     """Where the first of these begins."""
     topic_id: str | None
-    rows: list[Row]
+    rows: list[CheckpointFileRow]
 
 
 def replica_checkpoints(root: Location, replica: ReplicaFiles, unread: list[LeftOut]) -> ReplicaCheckpoints:
@@ -124,13 +125,14 @@ def replica_checkpoints(root: Location, replica: ReplicaFiles, unread: list[Left
     if replica.topic == CLUSTER_METADATA:
         parsers[QUORUM_STATE] = parse_quorum_state
     said: dict[str, Any] = {}
-    rows = []
+    rows: list[CheckpointFileRow] = []
     for name, parse in parsers.items():
         file = replica.named(name)
         data = _read(root, file, unread)
         said[name] = parse(data) if data is not None else None
         row = _row(replica, name, file, data, said[name])
-        rows.append({**row, "topic": replica.topic, "partition": replica.partition})
+        row |= {"topic": replica.topic, "partition": replica.partition}
+        rows.append(row)
     epochs, metadata = said[LEADER_EPOCH_CHECKPOINT], said[PARTITION_METADATA]
     return ReplicaCheckpoints(
         newest_epoch=max((e.leader_epoch for e in epochs.entries), default=None) if epochs is not None else None,
@@ -167,9 +169,9 @@ def _read(root: Location, file: FileEntry | None, unread: list[LeftOut]) -> byte
 
 def _row(
     owner: LogDirListing | ReplicaFiles, name: str, file: FileEntry | None, data: bytes | None, parsed: Any
-) -> Row:
+) -> CheckpointFileRow:
     corruptions: tuple[Corruption, ...] = parsed.corruptions if parsed is not None else ()
-    row: Row = {
+    row: CheckpointFileRow = {
         "broker_id": owner.broker_id,
         "log_dir": owner.log_dir if isinstance(owner, ReplicaFiles) else owner.name,
         "path": file.path if file is not None else f"{owner.directory}/{name}",

@@ -14,8 +14,9 @@ from tidegauge.derivation.metadata.captured_nodes import CapturedNodes, own_log_
 from tidegauge.facts.metadata.absences import directory_of
 from tidegauge.facts.metadata.history import MetadataHistory
 from tidegauge.facts.metadata.placement import HeldReplicas, placement
-from tidegauge.facts.rows import PartitionKey, Row
+from tidegauge.facts.rows import PartitionKey
 from tidegauge.kafka_log.properties import MetaProperties
+from tidegauge.relations import BrokerRow
 from tidegauge.snapshots.listing import SnapshotListing
 from tidegauge.snapshots.manifest import BrokerCapture, ForeignLogDir
 
@@ -37,11 +38,11 @@ class BrokerFiles:
     """Some replica is ahead of it, so that a broker may have registered anew since."""
 
 
-def broker_rows(given: BrokerFiles, history: MetadataHistory) -> list[Row]:
+def broker_rows(given: BrokerFiles, history: MetadataHistory) -> list[BrokerRow]:
     """A row for each broker, the captured ones first."""
     nodes = given.nodes
     shared = Counter(d for b in (*nodes.brokers, *nodes.controllers) for d in _directory_ids(b))
-    rows = [
+    rows: list[BrokerRow] = [
         {
             **_captured(broker, given, history),
             **_identity(broker.broker_id, broker, given, history, shared),
@@ -55,10 +56,12 @@ def broker_rows(given: BrokerFiles, history: MetadataHistory) -> list[Row]:
     said = {i: _identity(i, captured, given, history, shared) for i, captured in others.items()}
     wrong = {i: row for i, row in said.items() if row["wrong_properties"]}
     absent = sorted((history.brokers.keys() | wrong.keys()) - own)
-    return [*rows, *({**_registration(b, history), "captured": False, **wrong.get(b, {})} for b in absent)]
+    for broker_id in absent:
+        rows.append({**_registration(broker_id, history), "captured": False, **wrong.get(broker_id, {})})
+    return rows
 
 
-def _captured(broker: BrokerCapture, given: BrokerFiles, history: MetadataHistory) -> Row:
+def _captured(broker: BrokerCapture, given: BrokerFiles, history: MetadataHistory) -> BrokerRow:
     state = history.brokers.get(broker.broker_id)
     log_dirs = own_log_dirs(given.files, broker.broker_id)
     live = [r for d in given.files.of_broker(broker.broker_id) for r in d.replicas if r.state == "live"]
@@ -81,7 +84,7 @@ def _captured(broker: BrokerCapture, given: BrokerFiles, history: MetadataHistor
     }
 
 
-def _registration(broker_id: int, history: MetadataHistory) -> Row:
+def _registration(broker_id: int, history: MetadataHistory) -> BrokerRow:
     state = history.brokers.get(broker_id)
     return {
         "broker_id": broker_id,
@@ -99,7 +102,7 @@ def _identity(
     given: BrokerFiles,
     history: MetadataHistory,
     shared: Mapping[str, int],
-) -> Row:
+) -> BrokerRow:
     """What `meta.properties` says, beside the other nodes' and the registrations (MetaPropertiesEnsemble#verify)."""
     said = [c.meta for c in given.checkpoints.get(broker_id, ()) if c.meta is not None]
     foreign = [f for f in given.foreign if f.broker_id == broker_id]
@@ -117,7 +120,8 @@ def _identity(
         "node_ids": sorted({i for i in (*(m.node_id for m in said), *(f.node_id for f in foreign)) if i is not None}),
         # Of a directory and a copy of it under another node's name, only the copy is wrong.
         "shared_directory_ids": sorted(
-            {d for d in own if shared[d] > 1} | {f.directory_id for f in foreign if f.directory_id in shared}
+            {d for d in own if shared[d] > 1}
+            | {d for f in foreign if (d := f.directory_id) is not None and d in shared}
         ),
         "foreign_directory_ids": sorted(set(own) & elsewhere),
         "unregistered_directory_ids": (
@@ -160,7 +164,7 @@ def _assigned(history: MetadataHistory, broker_id: int) -> set[str | None]:
     return {directory_of(state, broker_id) for state in states}
 
 
-def _placed(broker: BrokerCapture, given: BrokerFiles, history: MetadataHistory) -> Row:
+def _placed(broker: BrokerCapture, given: BrokerFiles, history: MetadataHistory) -> BrokerRow:
     served: dict[PartitionKey, str | None] = {}
     future: set[PartitionKey] = set()
     directory_ids = {d.name: d.directory_id for d in broker.log_dirs}

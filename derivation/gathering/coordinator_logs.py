@@ -19,7 +19,7 @@ from tidegauge.facts.coordinators.tables import CoordinatorTable, commit_courses
 from tidegauge.facts.metadata.history import MetadataHistory
 from tidegauge.facts.metadata.settings import Settings
 from tidegauge.facts.partitions.share_rows import LARGEST_DELIVERY_COUNT_LIMIT, share_row
-from tidegauge.facts.rows import PartitionKey, Row
+from tidegauge.facts.rows import PartitionKey
 from tidegauge.kafka_log.coordinator_records import TransactionState
 from tidegauge.kafka_log.internal_topics import (
     CONSUMER_OFFSETS,
@@ -27,6 +27,7 @@ from tidegauge.kafka_log.internal_topics import (
     SHARE_GROUP_STATE,
     TRANSACTION_STATE,
 )
+from tidegauge.relations import Rows, TransactionalIdRow
 from tidegauge.runs import own_pickles
 from tidegauge.runs.run import ReadSnapshot
 
@@ -57,7 +58,7 @@ class Coordinators:
         """Topics of which a batch could not be read."""
         return {log.topic for log in self.logs if log.table.unreadable}
 
-    def rows(self, *, snapshot_quiet: bool) -> Mapping[str, list[Row]]:
+    def rows(self, *, snapshot_quiet: bool) -> Rows:
         """The relations that no partition's task writes."""
         known = bool(self._of(TRANSACTION_STATE))
         groups = [r for log in self._of(CONSUMER_OFFSETS) for r in log.group_rows(self.transactions, known=known)]
@@ -69,7 +70,7 @@ class Coordinators:
         histories = (log.table.history.transactional_ids for log in self._of(TRANSACTION_STATE))
         return {name: h.replaced for each in histories for name, h in each.items() if h.replaced is not None}
 
-    def transactional_id_rows(self) -> tuple[Row, ...]:
+    def transactional_id_rows(self) -> tuple[TransactionalIdRow, ...]:
         """Of every transactional id; what only the partitions can tell of it is not there yet."""
         return tuple(r for log in self._of(TRANSACTION_STATE) for r in log.transactional_id_rows())
 

@@ -34,7 +34,7 @@ from tidegauge.facts.metadata.upkeep_context import oldest_releases
 from tidegauge.facts.replicas.directories import partition_directory_rows
 from tidegauge.facts.replicas.node_knowledge import NodeKnowledge
 from tidegauge.facts.risk.posture_rows import PostureContext, posture_context
-from tidegauge.facts.rows import PartitionKey, Row, Rows
+from tidegauge.facts.rows import PartitionKey
 from tidegauge.kafka_log.coordinator_records import OffsetCommit, RemoteSegment
 from tidegauge.kafka_log.internal_topics import (
     CLUSTER_METADATA,
@@ -42,6 +42,7 @@ from tidegauge.kafka_log.internal_topics import (
     REMOTE_LOG_METADATA,
     TRANSACTION_STATE,
 )
+from tidegauge.relations import BrokerRow, CheckpointFileRow, PartitionDirectoryRow, Rows, TransactionalIdRow
 from tidegauge.runs.instant import captured_at_ms
 from tidegauge.runs.missing_evidence import AtHand, Missing
 from tidegauge.runs.run import AuditedSnapshot, ReadSnapshot
@@ -64,7 +65,7 @@ class SnapshotContext:
     stored: Stored | None = None
     """Files in the remote store, by segment id; None if the snapshot does not have it."""
     posture: PostureContext = field(default_factory=PostureContext)
-    transactional_ids: tuple[Row, ...] = ()
+    transactional_ids: tuple[TransactionalIdRow, ...] = ()
     missing: tuple[Missing, ...] = ()
     evidence: tuple[AtHand, ...] = ()
 
@@ -191,16 +192,17 @@ def _cluster_rows(
     return rows
 
 
-def _checkpoint_file_rows(read: SmallFiles) -> Iterator[Row]:
+def _checkpoint_file_rows(read: SmallFiles) -> Iterator[CheckpointFileRow]:
     """Those of log dirs, then those of replicas."""
     told = [(log_dir.broker_id, read.checkpoints[id(log_dir)].rows) for log_dir in read.files.log_dirs]
     told += [(replica.broker_id, said.rows) for replica, said in read.of_replicas]
     for broker_id, rows in told:
-        quiet = {"broker_quiet": read.nodes.is_quiet(broker_id), "snapshot_quiet": read.nodes.one_moment}
-        yield from ({**row, **quiet} for row in rows)
+        quiet = read.nodes.is_quiet(broker_id)
+        for row in rows:
+            yield {**row, "broker_quiet": quiet, "snapshot_quiet": read.nodes.one_moment}
 
 
-def _directory_rows(read: SmallFiles, unread: list[LeftOut]) -> Iterator[Row]:
+def _directory_rows(read: SmallFiles, unread: list[LeftOut]) -> Iterator[PartitionDirectoryRow]:
     nodes = read.nodes
     rows = partition_directory_rows(
         read.files,
@@ -217,7 +219,7 @@ def _recomputed(
     known: Known,
     replicas: Mapping[PartitionKey, tuple[ReplicaWork, ...]],
     summaries: ds.Dataset,
-    brokers: Iterable[Row],
+    brokers: Iterable[BrokerRow],
     *,
     snapshot_key: str,
 ) -> Recomputed:
@@ -225,7 +227,7 @@ def _recomputed(
     coordinators, copies = known.coordinators, led_copies(known.history, replicas)
     return Recomputed(
         history=known.history,
-        cluster_ids={b["broker_id"]: b["cluster_id"] for b in brokers if b.get("cluster_id")},
+        cluster_ids={b["broker_id"]: cluster_id for b in brokers if (cluster_id := b.get("cluster_id"))},
         commits=known.commits,
         transactions=tuple(known.transactions.values()),
         replaced_transaction_states=coordinators.replaced_transaction_states(),

@@ -29,9 +29,10 @@ from tidegauge.facts.metadata.releases import Release
 from tidegauge.facts.metadata.settings import Settings
 from tidegauge.facts.metadata.upkeep_context import POLICY, UpkeepContext, log_settings
 from tidegauge.facts.replicas.node_knowledge import NodeKnowledge
-from tidegauge.facts.rows import PartitionKey, Row, json_list
+from tidegauge.facts.rows import PartitionKey, json_list
 from tidegauge.kafka_log.coordinator_records import OffsetCommit, RemoteSegment, TransactionState
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA, REMOTE_LOG_METADATA
+from tidegauge.relations import TopicRow
 from tidegauge.snapshots.cluster_answers import PartitionAnswer
 
 MAX_TRANSACTION_TIMEOUT_MS: Final = 900_000
@@ -221,7 +222,7 @@ def _missing(partitions: Collection[int]) -> list[int]:
     return list(islice((n for n in range(last + 1) if n not in partitions), _MISSING_TOLD))
 
 
-def topic_row(topic: TopicState, known: Known) -> Row:
+def topic_row(topic: TopicState, known: Known) -> TopicRow:
     """A row of `topics`, without the columns of the capture."""
     history = known.history
 

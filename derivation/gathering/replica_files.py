@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegauge.derivation.files.segment_files import SegmentFile
+from tidegauge.derivation.index_row import IndexRow, IndexRows
 from tidegauge.facts.replicas.comparison import ReadBatches, rows_between
 from tidegauge.facts.replicas.replica import ReplicaFacts
 from tidegauge.facts.replicas.replica_input import (
@@ -51,7 +52,7 @@ class ReplicaWork:
     unread_bases: tuple[int, ...] = ()
 
 
-def replica_input(root: Location, work: ReplicaWork, rows: Mapping[str, Mapping[str, Any]]) -> ReplicaInput:
+def replica_input(root: Location, work: ReplicaWork, rows: IndexRows) -> ReplicaInput:
     """Puts together one replica. `rows`: rows of the index step by path."""
     epochs = _bytes(root, work.epoch_checkpoint_path)
     later_epochs = _bytes(root, work.later_epoch_checkpoint_path)
@@ -96,7 +97,7 @@ def _bytes(root: Location, path: str | None) -> bytes | None:
         return None  # The gathering of small files has named it as unread.
 
 
-def _segment(row: Mapping[str, Any]) -> IndexedSegment:
+def _segment(row: IndexRow) -> IndexedSegment:
     return IndexedSegment(
         path=row["path"],
         stored_path=row["stored_path"],
@@ -104,11 +105,11 @@ def _segment(row: Mapping[str, Any]) -> IndexedSegment:
         size_bytes=row["size_bytes"],
         valid_bytes=row["valid_bytes"],
         valid_end_offset=row["valid_end_offset"],
-        corruptions=row["corruptions"],
+        corruptions=tuple(row["corruptions"]),
         ranges=tuple(
             (start, decode_summary(data)) for start, data in zip(row["range_offsets"], row["summaries"], strict=True)
         ),
-        indexes=row["indexes"],
+        indexes=tuple(row["indexes"]),
         bytes_read=row["bytes_read"],
         records=row["records"],
         index_spacing=row["index_spacing"],

@@ -7,12 +7,12 @@ begins otherwise than in that one.
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
 
 import pyarrow.dataset as ds
 
 from tidegauge.derivation.files.segment_files import SegmentFile
 from tidegauge.derivation.index_columns import rows_of
+from tidegauge.derivation.index_row import IndexRow
 from tidegauge.derivation.metadata.metadata_log import MetadataRead, metadata_copies
 from tidegauge.facts.metadata.rows import (
     EpochRun,
@@ -23,12 +23,12 @@ from tidegauge.facts.metadata.rows import (
     metadata_log_rows,
     metadata_snapshot_rows,
 )
-from tidegauge.facts.rows import Rows
 from tidegauge.facts.segments.summary_codec import decode_summary
 from tidegauge.kafka_log.control import ControlType
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
 from tidegauge.kafka_log.log_dir import QUORUM_STATE, log_name
 from tidegauge.kafka_log.properties import QuorumState, parse_quorum_state
+from tidegauge.relations import Rows
 from tidegauge.snapshots.listing import ReplicaFiles, SnapshotListing
 from tidegauge.snapshots.location import Location, open_bytes
 
@@ -37,7 +37,7 @@ def metadata_rows(
     root: Location,
     files: SnapshotListing,
     read: MetadataRead,
-    segments: Mapping[str, list[dict[str, Any]]],
+    segments: Mapping[str, list[IndexRow]],
     *,
     quiet: Collection[int],
     snapshot_quiet: bool,
@@ -58,19 +58,19 @@ def metadata_rows(
     }
 
 
-def metadata_segments(summaries: ds.Dataset, snapshot_key: str) -> dict[str, list[dict[str, Any]]]:
+def metadata_segments(summaries: ds.Dataset, snapshot_key: str) -> dict[str, list[IndexRow]]:
     """The rows of the index step about the metadata log: directory -> its segments in offset order."""
     table = summaries.to_table(
         columns=["directory", "base_offset", "max_timestamp_ms", "summaries", "corruptions", "error"],
         filter=(ds.field("snapshot") == snapshot_key) & (ds.field("topic") == CLUSTER_METADATA),
     )
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: dict[str, list[IndexRow]] = {}
     for row in sorted(rows_of(table), key=lambda r: r["base_offset"]):
         found.setdefault(row["directory"], []).append(row)
     return found
 
 
-def last_seen(files: SnapshotListing, segments: Mapping[str, list[dict[str, Any]]]) -> dict[int, int]:
+def last_seen(files: SnapshotListing, segments: Mapping[str, list[IndexRow]]) -> dict[int, int]:
     """Node -> the newest record's timestamp in its own copy."""
     found: dict[int, int] = {}
     for copy in metadata_copies(files):
@@ -83,7 +83,7 @@ def last_seen(files: SnapshotListing, segments: Mapping[str, list[dict[str, Any]
 def _node(
     root: Location,
     copy: ReplicaFiles,
-    segments: list[dict[str, Any]],
+    segments: list[IndexRow],
     announced: Collection[tuple[int, int]],
     *,
     quiet: bool,

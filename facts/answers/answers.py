@@ -13,9 +13,10 @@ from tidegauge.facts.answers.asked import AnswerTimes, answer_times
 from tidegauge.facts.coordinators.transactional_ids import uncounted_after_ms
 from tidegauge.facts.metadata.history import MetadataHistory, PartitionState
 from tidegauge.facts.metadata.partition_change import PartitionChange
-from tidegauge.facts.rows import PartitionKey, Row
+from tidegauge.facts.rows import PartitionKey
 from tidegauge.kafka_log.coordinator_records import OffsetCommit, TransactionState
 from tidegauge.kafka_log.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from tidegauge.relations import ClusterAnswerRow
 from tidegauge.snapshots.cluster_answers import (
     BROKER_CONFIG,
     CLUSTER_CONFIG,
@@ -79,19 +80,19 @@ class Recomputed:
     unreadable: Set[str]
 
 
-def answer_row(times: AnswerTimes, kind: str, *, reason: str | None = None, **columns: Any) -> Row:
-    """One row; `reason` says what stands against comparing."""
+def answer_row(times: AnswerTimes, kind: str, told: ClusterAnswerRow, *, reason: str | None = None) -> ClusterAnswerRow:
+    """One row. `told`: its subject, and what is said of it; `reason`: what stands against comparing."""
     return {
+        **told,
         "kind": kind,
         "asked_before_at_ms": times.before_started_at_ms,
         "asked_after_at_ms": times.after_started_at_ms,
         "comparable": reason is None,
         "incomparable_reason": reason,
-        **columns,
     }
 
 
-def cluster_answer_rows(answers: CapturedAnswers, recomputed: Recomputed) -> list[Row]:
+def cluster_answer_rows(answers: CapturedAnswers, recomputed: Recomputed) -> list[ClusterAnswerRow]:
     """The rows about the cluster as a whole; those about a partition's logs are made where its logs are."""
     rows = _Rows(answers, recomputed)
     return [
@@ -116,13 +117,13 @@ class _Rows:
         self.files = recomputed
         self.history = recomputed.history
 
-    def cluster_ids(self) -> Iterator[Row]:
+    def cluster_ids(self) -> Iterator[ClusterAnswerRow]:
         """Each captured broker's cluster id."""
         for broker_id, cluster_id in sorted(self.files.cluster_ids.items()):
             said = [r.cluster_id if r is not None else None for r in self.rounds]
-            yield self._text("cluster_id", *said, values=[cluster_id], broker_id=broker_id)
+            yield self._text("cluster_id", *said, values=[cluster_id], subject={"broker_id": broker_id})
 
-    def brokers(self) -> Iterator[Row]:
+    def brokers(self) -> Iterator[ClusterAnswerRow]:
         """Each broker that takes part: is it registered, and in which rack."""
         for broker_id, said in _pairs(r.brokers if r is not None else () for r in self.rounds).items():
             state = self.history.brokers.get(broker_id)
@@ -131,10 +132,10 @@ class _Rows:
                 *(None if b is None else _rack(b.rack) for b in said),
                 values=[_rack(state.rack)] if state is not None else [],
                 reason=self._since_metadata() or (CHANGED if None in said and None not in self.rounds else None),
-                broker_id=broker_id,
+                subject={"broker_id": broker_id},
             )
 
-    def broker_configs(self) -> Iterator[Row]:
+    def broker_configs(self) -> Iterator[ClusterAnswerRow]:
         """Each setting that was set dynamically on a broker or on all of them."""
         for broker_id, said in _pairs(r.brokers if r is not None else () for r in self.rounds).items():
             for source, resource in ((BROKER_CONFIG, str(broker_id)), (CLUSTER_CONFIG, "")):
@@ -145,10 +146,10 @@ class _Rows:
                     (4, resource),
                     [b.configs if b is not None else None for b in said],
                     hidden=own if source == CLUSTER_CONFIG else {},
-                    broker_id=broker_id,
+                    subject={"broker_id": broker_id},
                 )
 
-    def topics(self) -> Iterator[Row]:
+    def topics(self) -> Iterator[ClusterAnswerRow]:
         """Each topic by its id."""
         known: dict[str, list[str]] = {}
         for topic in sorted(self.history.topics.values(), key=lambda t: not t.deleted):
@@ -158,18 +159,18 @@ class _Rows:
         for name in sorted(alive | answered.keys()):
             said = [t.topic_id if t is not None else None for t in answered.get(name, (None, None))]
             reason = NO_ANSWER if said == [None, None] else self._since_metadata()
-            yield self._text("topic", *said, values=known.get(name, []), reason=reason, topic=name)
+            yield self._text("topic", *said, values=known.get(name, []), reason=reason, subject={"topic": name})
 
-    def topic_configs(self) -> Iterator[Row]:
+    def topic_configs(self) -> Iterator[ClusterAnswerRow]:
         """Each setting that was set on a topic."""
         for name, said in _pairs(r.topics if r is not None else () for r in self.rounds).items():
             state = self.history.topic_named(name)
             ids = {t.topic_id for t in said if t is not None}
             if state is not None and not state.deleted and ids == {state.topic_id}:
                 configs = [t.configs if t is not None else None for t in said]
-                yield from self._configs("topic_config", TOPIC_CONFIG, (2, name), configs, topic=name)
+                yield from self._configs("topic_config", TOPIC_CONFIG, (2, name), configs, subject={"topic": name})
 
-    def leaderships(self) -> Iterator[Row]:
+    def leaderships(self) -> Iterator[ClusterAnswerRow]:
         """Each partition's leader, replicas and ISR."""
         rounds = [
             {(topic, p.partition): p for topic, p in r.partitions()} if r is not None else {} for r in self.rounds
@@ -192,14 +193,18 @@ class _Rows:
                     *(self._states(state.changes) if state is not None else []),
                 ],
                 reason=reason,
-                topic=topic,
-                partition=partition,
-                answered_before=said[0].leader_epoch if said[0] is not None else None,
-                answered_after=said[1].leader_epoch if said[1] is not None else None,
-                recomputed_highest=max((s.leader_epoch for s in (*earlier, state) if s is not None), default=None),
+                subject={
+                    "topic": topic,
+                    "partition": partition,
+                    "answered_before": said[0].leader_epoch if said[0] is not None else None,
+                    "answered_after": said[1].leader_epoch if said[1] is not None else None,
+                    "recomputed_highest": max(
+                        (s.leader_epoch for s in (*earlier, state) if s is not None), default=None
+                    ),
+                },
             )
 
-    def committed_offsets(self) -> Iterator[Row]:
+    def committed_offsets(self) -> Iterator[ClusterAnswerRow]:
         """Each committed offset."""
         stored = {(c.group, c.topic, c.partition): c for of in self.files.commits.values() for c in of}
         rounds = [_commits(r.groups) if r is not None else None for r in self.rounds]
@@ -219,17 +224,19 @@ class _Rows:
             yield answer_row(
                 self.times,
                 "committed_offset",
+                {
+                    "group": group,
+                    "topic": topic,
+                    "partition": partition,
+                    "answered_before": said[0],
+                    "answered_after": said[1],
+                    "recomputed_lowest": commit.offset if commit is not None else None,
+                    "recomputed_highest": commit.offset if commit is not None else None,
+                },
                 reason=reason,
-                group=group,
-                topic=topic,
-                partition=partition,
-                answered_before=said[0],
-                answered_after=said[1],
-                recomputed_lowest=commit.offset if commit is not None else None,
-                recomputed_highest=commit.offset if commit is not None else None,
             )
 
-    def transactions(self) -> Iterator[Row]:
+    def transactions(self) -> Iterator[ClusterAnswerRow]:
         """Each transactional id's state at its coordinator."""
         stored = {t.transactional_id: t for t in self.files.transactions}
         for name, said in _pairs(r.transactions or () if r is not None else () for r in self.rounds).items():
@@ -247,16 +254,16 @@ class _Rows:
                 reason = reason or self._why_ahead(state, keeper)
             unwritten = {_transaction(t) for t in said if t is not None and t.producer_epoch == _UNWRITTEN}
             known = [_transaction(state)] if state is not None else sorted(unwritten)
-            yield self._text("transaction", *texts, values=known, reason=reason, transactional_id=name)
+            yield self._text("transaction", *texts, values=known, reason=reason, subject={"transactional_id": name})
 
-    def questions(self) -> Iterator[Row]:
+    def questions(self) -> Iterator[ClusterAnswerRow]:
         """What nobody answered at all: a row each, so that it is known as unknown."""
         kinds = {"groups": "committed_offset", "transactions": "transaction", "producers": "producer"}
         for question, kind in kinds.items():
             said = [r.unanswered.get(question) for r in self.rounds if r is not None]
             if any(said):
                 reason = NOT_ASKED if any(s and s.startswith(NOT_ASKED) for s in said) else NO_ANSWER
-                yield answer_row(self.times, kind, reason=reason, error="; ".join(sorted({s for s in said if s})))
+                yield answer_row(self.times, kind, {"error": "; ".join(sorted({s for s in said if s}))}, reason=reason)
 
     def _configs(
         self,
@@ -264,9 +271,10 @@ class _Rows:
         source: str,
         resource: tuple[int, str],
         said: list[Mapping[str, ConfigAnswer] | None],
+        *,
+        subject: ClusterAnswerRow,
         hidden: Mapping[str, str] | None = None,
-        **subject: Any,
-    ) -> Iterator[Row]:
+    ) -> Iterator[ClusterAnswerRow]:
         stored = self.history.configs.get(resource, {})
         answered = [c for c in said if c is not None]
         names = {n for c in answered for n, v in c.items() if v.source == source} | (
@@ -289,15 +297,20 @@ class _Rows:
                 *texts,
                 values=[_setting(stored[name]) if name in stored else _NOT_SET] if listed else None,
                 reason=reason,
-                name=name,
-                **subject,
+                subject={**subject, "name": name},
             )
 
     def _text(
-        self, kind: str, before: str | None, after: str | None, *, values: list[str] | None, **columns: Any
-    ) -> Row:
+        self,
+        kind: str,
+        before: str | None,
+        after: str | None,
+        *,
+        values: list[str] | None,
+        subject: ClusterAnswerRow,
+        reason: str | None = None,
+    ) -> ClusterAnswerRow:
         """A row whose answers are words. An answer that the metadata log may not reach is not held against it."""
-        reason = columns.pop("reason", None)
         if before is None and after is None:
             reason = reason or NO_ANSWER
         elif reason is None and kind in ("broker", "topic", "leadership") and not self._reaches_after():
@@ -307,11 +320,13 @@ class _Rows:
         return answer_row(
             self.times,
             kind,
+            {
+                **subject,
+                "answered_before_text": before,
+                "answered_after_text": after,
+                "recomputed_values": values,
+            },
             reason=reason,
-            answered_before_text=before,
-            answered_after_text=after,
-            recomputed_values=values,
-            **columns,
         )
 
     def _since_metadata(self) -> str | None:

@@ -11,14 +11,14 @@ from tidegauge.facts.cleanup.key_table import difference
 from tidegauge.facts.cleanup.upkeep import ReadKeys, is_damaged, works_on
 from tidegauge.facts.replicas.replica import ReplicaFacts
 from tidegauge.facts.replicas.replica_set import ReplicaSet
-from tidegauge.facts.rows import Row
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
+from tidegauge.relations import KeyComparisonRow
 
 _NOT_CHECKPOINTED: Final = "high watermark not checkpointed"
 _NOTHING: Final = "no common range"
 
 
-def key_comparison_rows(present: ReplicaSet, keys: ReadKeys) -> list[Row]:
+def key_comparison_rows(present: ReplicaSet, keys: ReadKeys) -> list[KeyComparisonRow]:
     """Each follower of a partition that a cleaner works on against the reference."""
     reference, context = present.reference, present.context
     if reference is None or context.topic == CLUSTER_METADATA:
@@ -28,7 +28,7 @@ def key_comparison_rows(present: ReplicaSet, keys: ReadKeys) -> list[Row]:
     return [_row(present, reference, f, keys) for f in present.live if f is not reference]
 
 
-def _row(present: ReplicaSet, leader: ReplicaFacts, follower: ReplicaFacts, keys: ReadKeys) -> Row:
+def _row(present: ReplicaSet, leader: ReplicaFacts, follower: ReplicaFacts, keys: ReadKeys) -> KeyComparisonRow:
     start = max(
         leader.log_start_offset,
         follower.log_start_offset,
@@ -36,7 +36,7 @@ def _row(present: ReplicaSet, leader: ReplicaFacts, follower: ReplicaFacts, keys
         follower.local_log_start_offset,
     )
     end = _end(present, leader, follower)
-    row: Row = {
+    row: KeyComparisonRow = {
         "topic": present.context.topic,
         "partition": present.context.partition,
         "leader_id": leader.broker_id,
@@ -50,13 +50,16 @@ def _row(present: ReplicaSet, leader: ReplicaFacts, follower: ReplicaFacts, keys
         "snapshot_quiet": present.context.cluster.snapshot_quiet,
     }
     if end is None or start >= end:
-        return row | {"incomparable_reason": _NOT_CHECKPOINTED if end is None else _NOTHING}
+        return {**row, "incomparable_reason": _NOT_CHECKPOINTED if end is None else _NOTHING}
     one, other = keys(leader), keys(follower)
-    if isinstance(one, str) or isinstance(other, str):
-        return row | {"incomparable_reason": one if isinstance(one, str) else other}
+    if isinstance(one, str):
+        return {**row, "incomparable_reason": one}
+    if isinstance(other, str):
+        return {**row, "incomparable_reason": other}
     outrun = (_outruns(follower, leader), _outruns(leader, follower))
     found = difference(one, other, start_offset=start, end_offset=end, outrun=outrun)
-    return row | {
+    return {
+        **row,
         "keys_sampled_permille": min(one.permille, other.permille),
         "keys_compared": found.compared,
         "differing_keys": found.differing,

@@ -17,8 +17,9 @@ from tidegauge.facts.context import PartitionContext
 from tidegauge.facts.metadata.upkeep_context import UpkeepContext
 from tidegauge.facts.replicas.epochs import EpochVector
 from tidegauge.facts.replicas.replica_set import ReplicaSet
-from tidegauge.facts.rows import Row, json_list
+from tidegauge.facts.rows import json_list
 from tidegauge.kafka_log.coordinator_records import REMOTE_SEGMENT_STATES, RemoteSegment
+from tidegauge.relations import RemoteSegmentRow
 
 COPY_STARTED, COPY_FINISHED, DELETE_STARTED, DELETE_FINISHED = REMOTE_SEGMENT_STATES
 _NEXT: Final[Mapping[str | None, tuple[str, ...]]] = {
@@ -130,7 +131,7 @@ def _deleted(segment: RemoteSegment) -> bool:
     return segment.state in (DELETE_STARTED, DELETE_FINISHED)
 
 
-def remote_segment_rows(present: ReplicaSet, objects: RemoteObjects | None) -> list[Row]:
+def remote_segment_rows(present: ReplicaSet, objects: RemoteObjects | None) -> list[RemoteSegmentRow]:
     """Rows of `remote_segments` of one partition. `objects` None: the snapshot does not hold the remote store."""
     context = present.context
     known = context.upkeep or UpkeepContext()
@@ -143,7 +144,7 @@ def _row(
     present: ReplicaSet,
     segment: RemoteSegment,
     objects: RemoteObjects | None,
-) -> Row:
+) -> RemoteSegmentRow:
     reference = present.reference
     why = lineage_break(segment, reference.vector) if reference is not None else None
     last = max((e for e, _ in segment.leader_epochs), default=-1)

@@ -14,7 +14,8 @@ from tidegauge.facts.cleanup.upkeep import ReadKeys, upkeep_rows
 from tidegauge.facts.cleanup.upkeep_changes import upkeep_change_rows
 from tidegauge.facts.replicas.replica import ReplicaFacts
 from tidegauge.facts.replicas.replica_set import ReplicaSet
-from tidegauge.facts.rows import Row, Rows, whole
+from tidegauge.facts.rows import whole
+from tidegauge.relations import ChangeRow, Rows
 
 
 def no_keys(replica: ReplicaFacts) -> KeyTable | str:
@@ -32,16 +33,16 @@ class StoredBytes:
 
 
 def storage_rows(
-    present: ReplicaSet, stored: StoredBytes, *, earlier: ReplicaSet | None, changes: Sequence[Row]
+    present: ReplicaSet, stored: StoredBytes, *, earlier: ReplicaSet | None, changes: Sequence[ChangeRow]
 ) -> Rows:
     """Rows of one partition. `changes` are its rows of that relation; none without an earlier snapshot."""
     rows: Rows = {
-        "upkeep": upkeep_rows(present, stored.keys, earlier=earlier),
-        "key_comparisons": key_comparison_rows(present, stored.keys),
-        "remote_segments": remote_segment_rows(present, stored.objects),
+        "upkeep": whole("upkeep", upkeep_rows(present, stored.keys, earlier=earlier)),
+        "key_comparisons": whole("key_comparisons", key_comparison_rows(present, stored.keys)),
+        "remote_segments": whole("remote_segments", remote_segment_rows(present, stored.objects)),
     }
     if earlier is not None:
-        rows["upkeep_changes"] = upkeep_change_rows(
+        changed = upkeep_change_rows(
             present,
             earlier,
             continuity={r["broker_id"]: r["continuity"] for r in changes},
@@ -50,4 +51,5 @@ def storage_rows(
             keys=stored.keys,
             earlier_keys=stored.earlier_keys,
         )
-    return {name: [whole(name, row) for row in of_relation] for name, of_relation in rows.items()}
+        rows["upkeep_changes"] = whole("upkeep_changes", changed)
+    return rows

@@ -17,12 +17,12 @@ from tidegauge.facts.metadata.config_history import EVER, Since
 from tidegauge.facts.metadata.history import COMPACT
 from tidegauge.facts.metadata.upkeep_context import POLICY, RETENTION_BYTES, RETENTION_MS, LogSettings, UpkeepContext
 from tidegauge.facts.replicas.comparison import blind_stretches
-from tidegauge.facts.replicas.replica import ReplicaFacts, SegmentRow
+from tidegauge.facts.replicas.replica import ReplicaFacts, ReplicaSegment
 from tidegauge.facts.replicas.replica_columns import capture, of_replica
 from tidegauge.facts.replicas.replica_set import ReplicaSet
-from tidegauge.facts.rows import Row
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
 from tidegauge.kafka_log.producer_snapshot import ProducerSnapshotEntry
+from tidegauge.relations import UpkeepRow
 
 ReadKeys = Callable[[ReplicaFacts], KeyTable | str]
 """A compacted replica's table, or why there is none."""
@@ -30,7 +30,7 @@ NOT_COMPACTED: Final = "not compacted"
 _DELETE: Final = "delete"
 
 
-def upkeep_rows(present: ReplicaSet, keys: ReadKeys, *, earlier: ReplicaSet | None = None) -> list[Row]:
+def upkeep_rows(present: ReplicaSet, keys: ReadKeys, *, earlier: ReplicaSet | None = None) -> list[UpkeepRow]:
     """A row for each replica that a broker serves; the metadata log is kept by rules of its own."""
     if present.context.topic == CLUSTER_METADATA:
         return []
@@ -47,7 +47,7 @@ def elapsed_ms(present: ReplicaSet, earlier: ReplicaSet) -> int | None:
 
 def _row(
     present: ReplicaSet, replica: ReplicaFacts, keys: ReadKeys, before: ReplicaFacts | None, elapsed: int | None
-) -> Row:
+) -> UpkeepRow:
     context, given = present.context, replica.given
     known = context.upkeep or UpkeepContext()
     first = replica.segments[0].segment.base_offset if replica.segments else None
@@ -115,7 +115,7 @@ def _reached(before: ReplicaFacts, now: ReplicaFacts, below: int) -> bool:
     return below > 0 and end is not None and before.log_start_offset >= end
 
 
-def _retention(settings: LogSettings, replica: ReplicaFacts, context: PartitionContext) -> Row:
+def _retention(settings: LogSettings, replica: ReplicaFacts, context: PartitionContext) -> UpkeepRow:
     """What should have been deleted by now: what no setting has kept since the last time that somebody looked."""
     now, interval = context.cluster.captured_at_ms, settings.retention_check_interval_ms
     due = Since(at_ms=now - interval - CLOCKS_APART_MS) if now is not None else EVER
@@ -124,7 +124,7 @@ def _retention(settings: LogSettings, replica: ReplicaFacts, context: PartitionC
         retention_bytes=settings.largest(RETENTION_BYTES, due),
         check_interval_ms=interval,
     )
-    told: Row = {
+    told: UpkeepRow = {
         "retention_check_interval_ms": interval,
         "retention_ms": limits.retention_ms,
         "retention_bytes": limits.retention_bytes,
@@ -138,7 +138,7 @@ def _retention(settings: LogSettings, replica: ReplicaFacts, context: PartitionC
     high_watermark, rolled = replica.checkpointed.high_watermark, replica.segments[:-1]
     if high_watermark is None and rolled:
         return told
-    told["overdue_segments"] = 0
+    most = 0
     closed = [
         s
         for s in rolled
@@ -148,13 +148,14 @@ def _retention(settings: LogSettings, replica: ReplicaFacts, context: PartitionC
         ("time", _by_time(closed, limits, now)),
         ("size", _by_size(closed, limits, now)),
     ):
-        if overdue > told["overdue_segments"]:
+        if overdue > most:
+            most = overdue
             told |= {
-                "overdue_segments": overdue,
                 "overdue_end_offset": closed[overdue - 1].next_base_offset,
                 "overdue_since_at_ms": max(s.summary.max_timestamp_ms for s in closed[:overdue]),
                 "overdue_by": why,
             }
+    told["overdue_segments"] = most
     return told
 
 
@@ -167,7 +168,7 @@ class _Limits:
     check_interval_ms: int
 
 
-def _by_time(closed: list[SegmentRow], limits: _Limits, now: int) -> int:
+def _by_time(closed: list[ReplicaSegment], limits: _Limits, now: int) -> int:
     if limits.retention_ms < 0:
         return 0
     latest = now - limits.retention_ms - limits.check_interval_ms
@@ -179,7 +180,7 @@ def _by_time(closed: list[SegmentRow], limits: _Limits, now: int) -> int:
     return count
 
 
-def _by_size(closed: list[SegmentRow], limits: _Limits, now: int) -> int:
+def _by_size(closed: list[ReplicaSegment], limits: _Limits, now: int) -> int:
     """Counts only what was there a check interval ago, so that the deletion had its chance."""
     if limits.retention_bytes < 0:
         return 0
@@ -194,21 +195,22 @@ def _by_size(closed: list[SegmentRow], limits: _Limits, now: int) -> int:
     return count
 
 
-def _keys(context: PartitionContext, replica: ReplicaFacts, keys: ReadKeys, known: UpkeepContext) -> Row:
-    told: Row = {
+def _keys(context: PartitionContext, replica: ReplicaFacts, keys: ReadKeys, known: UpkeepContext) -> UpkeepRow:
+    told: UpkeepRow = {
         "policy_changed_at_ms": known.settings.compact_since_ms,
         "policy_history_known": known.history_whole,
     }
     if not works_on(context, replica):
-        return told | {"key_incomparable_reason": NOT_COMPACTED}
+        return {**told, "key_incomparable_reason": NOT_COMPACTED}
     table = keys(replica)
     if isinstance(table, str):
-        return told | {"key_incomparable_reason": table}
+        return {**told, "key_incomparable_reason": table}
     cleaner = replica.checkpointed.cleaner_offset
     duplicates, first = (
         duplicates_between(table, replica.log_start_offset, cleaner) if cleaner is not None else (0, None)
     )
-    return told | {
+    return {
+        **told,
         "keys_sampled_permille": table.permille,
         "keys": key_count(table),
         "duplicate_keys": duplicates,
@@ -226,7 +228,7 @@ def works_on(context: PartitionContext, replica: ReplicaFacts) -> bool:
     return context.settings.ever_compacted or replica.checkpointed.cleaner_offset is not None or found
 
 
-def _producers(present: ReplicaSet, replica: ReplicaFacts) -> Row:
+def _producers(present: ReplicaSet, replica: ReplicaFacts) -> UpkeepRow:
     """Producers whose last batch the newest producer snapshot names, and which the log has not.
 
     Only of a compacted log; elsewhere the snapshot's content is compared with the log as it is (B11).
@@ -268,7 +270,7 @@ def _producers(present: ReplicaSet, replica: ReplicaFacts) -> Row:
             expired += 1
         else:
             missing.append((entry.last_offset, entry.producer_id))
-    told: Row = {
+    told: UpkeepRow = {
         "producers_without_batch": len(missing),
         "expired_producers": expired,
         "producers_perhaps_expired": unsettled,

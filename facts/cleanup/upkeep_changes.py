@@ -29,8 +29,8 @@ from tidegauge.facts.replicas.epochs import truncation
 from tidegauge.facts.replicas.replica import ReplicaFacts
 from tidegauge.facts.replicas.replica_columns import capture, of_replica
 from tidegauge.facts.replicas.replica_set import ReplicaSet
-from tidegauge.facts.rows import Row
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
+from tidegauge.relations import UpkeepChangeRow
 
 KEEPS_LAST_BATCH: Final = (4, 0)
 _NOTHING: Final = "no common range"
@@ -46,14 +46,14 @@ def upkeep_change_rows(
     previous_snapshot_id: str,
     keys: ReadKeys,
     earlier_keys: ReadKeys,
-) -> list[Row]:
+) -> list[UpkeepChangeRow]:
     """A row for each broker whose replica goes on (`continuity` is "same")."""
     if present.context.topic == CLUSTER_METADATA:
         return []
     before = {f.broker_id: f for f in earlier.live}
     return [
-        _row(present, earlier, before[f.broker_id], f, keys, earlier_keys)
-        | {
+        {
+            **_row(present, earlier, before[f.broker_id], f, keys, earlier_keys),
             "previous_snapshot_id": previous_snapshot_id,
             "directory_replaced": directory_replaced.get(f.broker_id),
         }
@@ -69,7 +69,7 @@ def _row(
     now: ReplicaFacts,
     keys: ReadKeys,
     earlier_keys: ReadKeys,
-) -> Row:
+) -> UpkeepChangeRow:
     context = present.context
     known = context.upkeep or UpkeepContext()
     own, since = known.settings, _since(earlier, then)
@@ -128,7 +128,7 @@ def _since(earlier: ReplicaSet, then: ReplicaFacts) -> Since:
     return Since(offset=offset, at_ms=at_ms - CLOCKS_APART_MS)
 
 
-def _removed(then: ReplicaFacts, now: ReplicaFacts) -> Row:
+def _removed(then: ReplicaFacts, now: ReplicaFacts) -> UpkeepChangeRow:
     """What lay in the earlier log and is below the log start now, by whole segments of the earlier log."""
     start = max(then.log_start_offset, then.local_log_start_offset)
     end = min(now.log_start_offset, then.log_end_offset)
@@ -146,7 +146,7 @@ def _removed(then: ReplicaFacts, now: ReplicaFacts) -> Row:
     }
 
 
-def _request(present: ReplicaSet, now: ReplicaFacts) -> Row:
+def _request(present: ReplicaSet, now: ReplicaFacts) -> UpkeepChangeRow:
     """Whether the broker moved the log start itself, and whether a request to delete records may have made it do so.
 
     Whoever moves it cuts the leader epochs below it off, in memory and soon in the file (UnifiedLog#
@@ -184,7 +184,7 @@ def _keys(
     now: ReplicaFacts,
     keys: ReadKeys,
     earlier_keys: ReadKeys,
-) -> Row:
+) -> UpkeepChangeRow:
     settings, since = (present.context.upkeep or UpkeepContext()).settings, _since(earlier, then)
     retained = settings.smallest(DELETE_RETENTION_MS, since)
     retention_known = settings.known(DELETE_RETENTION_MS, since=since) and settings.reaches(
@@ -196,8 +196,10 @@ def _keys(
     if end is None or start >= end:
         return {"key_incomparable_reason": _NOTHING}
     one, other = earlier_keys(then), keys(now)
-    if isinstance(one, str) or isinstance(other, str):
-        return {"key_incomparable_reason": one if isinstance(one, str) else other}
+    if isinstance(one, str):
+        return {"key_incomparable_reason": one}
+    if isinstance(other, str):
+        return {"key_incomparable_reason": other}
     at, was_at = present.context.cluster.captured_at_ms, earlier.context.cluster.captured_at_ms
     found: KeyChange = change(
         one,
@@ -235,7 +237,7 @@ def _end(then: ReplicaFacts, now: ReplicaFacts) -> int | None:
     return min(e for e in ends if e is not None)
 
 
-def _dirt(then: ReplicaFacts, now: ReplicaFacts, settings: LogSettings, since: Since) -> Row:
+def _dirt(then: ReplicaFacts, now: ReplicaFacts, settings: LogSettings, since: Since) -> UpkeepChangeRow:
     """Closed segments by whether they lie below the cleaner's checkpoint."""
     clean, dirty = _shares(now)
     was_clean, was_dirty = _shares(then)

@@ -15,11 +15,13 @@ from typing import Final
 from tidegauge.facts.coordinators.group_history import GroupHistory
 from tidegauge.facts.coordinators.tables import CoordinatorTable
 from tidegauge.facts.coordinators.transactional_ids import COMPLETE_OF, Decision, Seen, TransactionalIdHistory
-from tidegauge.facts.rows import PartitionKey, Row, json_list
+from tidegauge.facts.rows import PartitionKey, json_list
 from tidegauge.kafka_log.coordinator_records import OffsetCommit, TransactionState
 from tidegauge.kafka_log.internal_topics import CONSUMER_OFFSETS
 from tidegauge.kafka_log.java_hash import coordinator_partition
 from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.relations import GroupRow, TransactionalIdRow
+from tidegauge.relations.coordinators import KeyedColumns
 
 _OPEN: Final = ("Ongoing", *COMPLETE_OF)
 
@@ -44,7 +46,7 @@ class CoordinatorLog:
             return None
         return coordinator_partition(key, self.partition_count)
 
-    def _columns(self, key: str) -> Row:
+    def _columns(self, key: str) -> KeyedColumns:
         return {
             "topic": self.topic,
             "partition": self.partition,
@@ -52,17 +54,21 @@ class CoordinatorLog:
             "expected_partition": self.place_of(key),
             "partition_count": self.partition_count,
             "names_hashed": self.names_hashed,
-            "broker_quiet": self.broker_quiet,
-            "snapshot_quiet": self.snapshot_quiet,
-            "metadata_log_captured": self.metadata_log_captured,
         }
 
-    def transactional_id_rows(self) -> Iterable[Row]:
+    def transactional_id_rows(self) -> Iterable[TransactionalIdRow]:
         """Of a partition of `__transaction_state`."""
         for transactional_id, history in sorted(self.table.history.transactional_ids.items()):
-            yield {"transactional_id": transactional_id, **self._columns(transactional_id), **_of_id(history)}
+            yield {
+                "transactional_id": transactional_id,
+                **self._columns(transactional_id),
+                **_of_id(history),
+                "broker_quiet": self.broker_quiet,
+                "snapshot_quiet": self.snapshot_quiet,
+                "metadata_log_captured": self.metadata_log_captured,
+            }
 
-    def group_rows(self, transactions: Mapping[int, TransactionState], *, known: bool) -> Iterable[Row]:
+    def group_rows(self, transactions: Mapping[int, TransactionState], *, known: bool) -> Iterable[GroupRow]:
         """Of a partition of `__consumer_offsets`; `transactions` by producer id, `known`: there was such a log."""
         pending = self._pending(transactions)
         committed: dict[str, int] = defaultdict(int)
@@ -82,6 +88,9 @@ class CoordinatorLog:
                 "orphaned_producer_id": orphaned[0].producer_id if orphaned else None,
                 "orphaned_first_offset": orphaned[0].offset if orphaned else None,
                 "transactions_known": known,
+                "broker_quiet": self.broker_quiet,
+                "snapshot_quiet": self.snapshot_quiet,
+                "metadata_log_captured": self.metadata_log_captured,
             }
 
     def _pending(self, transactions: Mapping[int, TransactionState]) -> Mapping[str, Sequence["_Pending"]]:
@@ -108,7 +117,7 @@ class _Pending:
     orphaned: bool
 
 
-def _of_id(history: TransactionalIdHistory) -> Row:
+def _of_id(history: TransactionalIdHistory) -> TransactionalIdRow:
     value = history.last.value
     live = not value.tombstone
     decisions = history.decisions
@@ -139,7 +148,7 @@ def _of_id(history: TransactionalIdHistory) -> Row:
     }
 
 
-def _step(seen: Seen) -> Row:
+def _step(seen: Seen) -> Mapping[str, object]:
     value = seen.value
     if value.tombstone:
         return {"offset": seen.offset, "state": value.state}
@@ -153,7 +162,7 @@ def _step(seen: Seen) -> Row:
     }
 
 
-def _of_group(history: GroupHistory) -> Row:
+def _of_group(history: GroupHistory) -> GroupRow:
     return {
         "first_record_offset": history.first_offset,
         "last_record_offset": history.last_offset,

@@ -7,7 +7,7 @@ told; a record that says again what was so makes no row (the controller fences a
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tidegauge.facts.rows import Row
+from tidegauge.relations import BrokerChangeRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +69,10 @@ def _kind(before: BrokerState | None, after: BrokerState | None) -> str:
     return "log dirs changed"
 
 
-def broker_change_rows(changes: Iterable[BrokerChange]) -> list[Row]:
+def broker_change_rows(changes: Iterable[BrokerChange]) -> list[BrokerChangeRow]:
     """Rows of `broker_changes`, in the order of the log."""
     counts: dict[int, int] = {}
-    rows = []
+    rows: list[BrokerChangeRow] = []
     for change in changes:
         broker = change.state.broker_id
         at = counts[broker] = counts.get(broker, -1) + 1

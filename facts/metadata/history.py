@@ -7,13 +7,12 @@ that must hold: what is gone from the log (its head, a damaged record) is told a
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypedDict
 
 from tidegauge.facts.metadata.broker_history import BrokerChange, BrokerState
 from tidegauge.facts.metadata.config_history import Birth, ConfigChange, ConfigKey
 from tidegauge.facts.metadata.partition_change import PartitionChange
 from tidegauge.facts.metadata.releases import Release, release_of_level
-from tidegauge.facts.rows import Row
 from tidegauge.kafka_log.metadata_records import MetadataRecord
 
 TOPIC_RESOURCE: Final = 2
@@ -58,8 +57,15 @@ class LogFiles:
         return self.segments[at][1] if at >= 0 else self.begun_with
 
 
-def record_place(files: LogFiles | None, offset: int | None, *, from_snapshot: bool = False) -> Row:
-    """The columns that say whose copy of the metadata log a record was read from, and in which file it stands."""
+class MetadataRecordPlace(TypedDict):
+    """Whose copy of the metadata log a record was read from, and in which file it stands."""
+
+    node_id: int | None
+    path: str | None
+
+
+def record_place(files: LogFiles | None, offset: int | None, *, from_snapshot: bool = False) -> MetadataRecordPlace:
+    """The columns that say it."""
     if files is None:
         return {"node_id": None, "path": None}
     return {"node_id": files.node_id, "path": files.path_of(offset, from_snapshot=from_snapshot)}

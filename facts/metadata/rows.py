@@ -13,16 +13,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from tidegauge.facts.metadata.history import LogFiles, MetadataHistory, record_place
+from tidegauge.facts.metadata.history import LogFiles, MetadataHistory, MetadataRecordPlace, record_place
 from tidegauge.facts.metadata.image import PRINCIPAL_KINDS, Difference, Entry, Key, MetadataImage
 from tidegauge.facts.metadata.snapshot_check import SnapshotVerdict, nodes_otherwise
 from tidegauge.facts.metadata.transactions import TransactionMarks
-from tidegauge.facts.rows import Row, json_list, json_text
+from tidegauge.facts.rows import json_list, json_text
 from tidegauge.kafka_log.control import LeaderChange
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
 from tidegauge.kafka_log.properties import QuorumState
+from tidegauge.relations import BrokerRegistrationRow, MetadataEntryRow, MetadataLogRow, MetadataSnapshotRow
+from tidegauge.relations.metadata import OfMetadataLog
 
-_PLACE: Final = {"topic": CLUSTER_METADATA, "partition": 0}
+_PLACE: Final[OfMetadataLog] = {"topic": CLUSTER_METADATA, "partition": 0}
 _OWN_RELATIONS: Final = frozenset({"topic", "partition"})
 
 
@@ -65,7 +67,7 @@ def metadata_log_rows(
     *,
     replayed: int | None,
     snapshot_quiet: bool,
-) -> list[Row]:
+) -> list[MetadataLogRow]:
     """Rows of `metadata_logs`."""
     by_epoch = {leader.leader_epoch: leader.change for leader in leaders}
     return [
@@ -84,7 +86,7 @@ def metadata_log_rows(
     ]
 
 
-def _log(node: NodeLog) -> Row:
+def _log(node: NodeLog) -> MetadataLogRow:
     fallen = [after for before, after in pairwise(node.runs) if _falls(before, after)]
     first, last = (node.runs[0], node.runs[-1]) if node.runs else (None, None)
     return {
@@ -126,7 +128,7 @@ def epochs_to_announce(node: NodeLog) -> list[EpochRun]:
     return found
 
 
-def _quorum(node: NodeLog, nodes: Sequence[NodeLog], by_epoch: Mapping[int, LeaderChange]) -> Row:
+def _quorum(node: NodeLog, nodes: Sequence[NodeLog], by_epoch: Mapping[int, LeaderChange]) -> MetadataLogRow:
     state = node.quorum_state
     epoch = state.leader_epoch if state is not None else None
     if state is None or epoch is None:
@@ -153,7 +155,7 @@ def _quorum(node: NodeLog, nodes: Sequence[NodeLog], by_epoch: Mapping[int, Lead
     }
 
 
-def _transactions(marks: TransactionMarks) -> Row:
+def _transactions(marks: TransactionMarks) -> MetadataLogRow:
     offset, what = marks.first_error or (None, None)
     return {
         "transactions": marks.count,
@@ -164,7 +166,7 @@ def _transactions(marks: TransactionMarks) -> Row:
     }
 
 
-def metadata_snapshot_rows(verdicts: Iterable[SnapshotVerdict]) -> list[Row]:
+def metadata_snapshot_rows(verdicts: Iterable[SnapshotVerdict]) -> list[MetadataSnapshotRow]:
     """Rows of `metadata_snapshots`."""
     return [
         {
@@ -196,7 +198,7 @@ def _only_epochs(difference: Difference) -> bool:
     return all(ours[name] == theirs[name] for name in ours if name not in ("leader_epoch", "partition_epoch"))
 
 
-def _told(difference: Difference) -> Row:
+def _told(difference: Difference) -> Mapping[str, object]:
     ours, theirs = _value(difference.ours), _value(difference.theirs)
     if ours is not None and theirs is not None:
         parts = {name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)}
@@ -218,13 +220,13 @@ def _value(entry: Entry | None) -> Mapping[str, Any] | None:
 
 def metadata_entry_rows(
     history: MetadataHistory, image: MetadataImage, verdicts: Iterable[SnapshotVerdict]
-) -> list[Row]:
+) -> list[MetadataEntryRow]:
     """Rows of `metadata_entries`: what has no relation of its own, and what nodes have otherwise."""
     verdicts = tuple(verdicts)
     otherwise = nodes_otherwise(verdicts, image)
     newest = {v.file.node_id: v.file.path for v in verdicts if v.file.newest}
     keys: set[Key] = {key for key in image.entries if key[0] not in _OWN_RELATIONS} | otherwise.keys()
-    rows = []
+    rows: list[MetadataEntryRow] = []
     for kind, name in sorted(keys):
         entry = image.entries.get((kind, name))
         rows.append(
@@ -244,13 +246,13 @@ def metadata_entry_rows(
     return rows
 
 
-def _entry_place(history: MetadataHistory, entry: Entry | None) -> Row:
+def _entry_place(history: MetadataHistory, entry: Entry | None) -> MetadataRecordPlace:
     offset = entry.metadata_offset if entry is not None else None
     # What stands in a metadata snapshot has no instant.
     return record_place(history.files, offset, from_snapshot=entry is not None and entry.at_ms is None)
 
 
-def broker_registration_rows(history: MetadataHistory) -> list[Row]:
+def broker_registration_rows(history: MetadataHistory) -> list[BrokerRegistrationRow]:
     """Rows of `broker_registrations`."""
     return [
         {

@@ -14,8 +14,8 @@ from tidegauge.facts.answers.asked import PartitionAnswers
 from tidegauge.facts.context import PartitionContext
 from tidegauge.facts.replicas.replica import ReplicaFacts
 from tidegauge.facts.replicas.watermarks import last_stable_offset
-from tidegauge.facts.rows import Row
 from tidegauge.kafka_log.producer_snapshot import ProducerSnapshotEntry
+from tidegauge.relations import ClusterAnswerRow
 from tidegauge.snapshots.cluster_answers import PartitionAnswer, ProducerAnswer
 
 _SEQUENCES = 1 << 32
@@ -23,7 +23,7 @@ _SEQUENCES = 1 << 32
 
 def partition_answer_rows(
     context: PartitionContext, answers: PartitionAnswers, live: Sequence[ReplicaFacts]
-) -> list[Row]:
+) -> list[ClusterAnswerRow]:
     """All rows of one partition that was answered."""
     rounds = [a for a in (answers.before, answers.after) if a is not None]
     leader_ids = {a.leader_id for a in rounds}
@@ -67,7 +67,7 @@ class _Partition:
     ) -> None:
         self.context, self.answers, self.leader, self.moved = context, answers, leader, reason
 
-    def log_start(self) -> Row:
+    def log_start(self) -> ClusterAnswerRow:
         """Where the log starts: deleted records count at once in memory, and within a minute on disk."""
         leader = self.leader
         start = leader.log_start_offset if leader is not None else None
@@ -80,7 +80,7 @@ class _Partition:
             reason = reason or ("log start not yet checkpointed" if late else None)
         return self._row("log_start_offset", leader, reason, lowest=start, highest=start)
 
-    def high_watermark(self, replica: ReplicaFacts) -> Row:
+    def high_watermark(self, replica: ReplicaFacts) -> ClusterAnswerRow:
         """Everything below it is on every member of the ISR; what one has checkpointed is no further than it."""
         return self._row(
             "high_watermark",
@@ -90,7 +90,7 @@ class _Partition:
             highest=replica.log_end_offset,
         )
 
-    def last_stable(self) -> Row:
+    def last_stable(self) -> ClusterAnswerRow:
         """Where readers of committed data stop, for the lowest and for the highest watermark of that moment."""
         leader, before, after = self.leader, self.answers.before, self.answers.after
         reason = self._reason(leader)
@@ -112,7 +112,7 @@ class _Partition:
             highest=_stable(leader, min(upper, end), max([leader.log_start_offset, *starts])),
         )
 
-    def producers(self) -> Iterator[Row]:
+    def producers(self) -> Iterator[ClusterAnswerRow]:
         """What the leader remembers of each producer: epoch, last sequence, where its open transaction began."""
         before, after = _producers(self.answers.before), _producers(self.answers.after)
         leader = self.leader
@@ -147,7 +147,7 @@ class _Partition:
 
     def _row(
         self, kind: str, replica: ReplicaFacts | None, reason: str | None, *, lowest: int | None, highest: int | None
-    ) -> Row:
+    ) -> ClusterAnswerRow:
         said = [
             getattr(a, kind) if a is not None and kind != "producer" else None
             for a in (self.answers.before, self.answers.after)
@@ -160,15 +160,17 @@ class _Partition:
         return answer_row(
             self.answers.times,
             kind,
+            {
+                "broker_id": replica.broker_id if replica is not None else None,
+                "topic": self.context.topic,
+                "partition": self.context.partition,
+                "answered_before": said[0],
+                "answered_after": said[1],
+                "recomputed_lowest": lowest,
+                "recomputed_highest": highest,
+                "error": "; ".join(sorted(errors)) or None,
+            },
             reason=reason,
-            broker_id=replica.broker_id if replica is not None else None,
-            topic=self.context.topic,
-            partition=self.context.partition,
-            answered_before=said[0],
-            answered_after=said[1],
-            recomputed_lowest=lowest,
-            recomputed_highest=highest,
-            error="; ".join(sorted(errors)) or None,
         )
 
     def _reason(self, replica: ReplicaFacts | None) -> str | None:

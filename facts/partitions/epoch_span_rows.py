@@ -12,8 +12,8 @@ from tidegauge.facts.replicas.cleaning_doubt import policy_history_known
 from tidegauge.facts.replicas.replica import ReplicaFacts
 from tidegauge.facts.replicas.replica_columns import capture, of_replica
 from tidegauge.facts.replicas.replica_set import ReplicaSet
-from tidegauge.facts.rows import Row
 from tidegauge.kafka_log.checkpoints import EpochEntry, LeaderEpochCheckpoint
+from tidegauge.relations import EpochSpanRow
 
 _Span = tuple[int, int, int]
 """Of an epoch in a log: first offset, end offset, batches."""
@@ -47,7 +47,7 @@ class _Reference:
         self._log = log
         self._starts = {e.leader_epoch: e.start_offset for e in log.replica.vector.entries}
 
-    def columns(self, epoch: int) -> Row:
+    def columns(self, epoch: int) -> EpochSpanRow:
         """What it has of an epoch."""
         span = self._log.spans.get(epoch)
         return {
@@ -58,7 +58,7 @@ class _Reference:
         }
 
 
-_NO_REFERENCE: Row = {
+_NO_REFERENCE: EpochSpanRow = {
     "reference_broker_id": None,
     "reference_start_offset": None,
     "reference_is_first": False,
@@ -66,7 +66,7 @@ _NO_REFERENCE: Row = {
 }
 
 
-def epoch_span_rows(present: ReplicaSet, *, compacted: bool) -> Iterator[Row]:
+def epoch_span_rows(present: ReplicaSet, *, compacted: bool) -> Iterator[EpochSpanRow]:
     """The rows of all live replicas of a partition."""
     context = present.context
     logs = [_Log(replica) for replica in present.live]
@@ -77,12 +77,13 @@ def epoch_span_rows(present: ReplicaSet, *, compacted: bool) -> Iterator[Row]:
     for log in logs:
         other = reference if log.replica is not present.reference else None
         ours = _of_this_topic(context, log.replica)
-        of_all = {
+        of_all: EpochSpanRow = {
             **of_replica(log.replica),
             "divergence_offset": present.shared_end.get(log.replica.broker_id),
             "ever_compacted": compacted,
             "max_metadata_leader_epoch": context.assignment.leader_epoch if ours else None,
             **_columns_of_all_epochs(context, log.replica),
+            **capture(context, log.replica),
         }
         for row in _own_rows(log):
             epoch = row["leader_epoch"]
@@ -95,7 +96,7 @@ def epoch_span_rows(present: ReplicaSet, *, compacted: bool) -> Iterator[Row]:
             }
 
 
-def _own_rows(log: _Log) -> Iterator[Row]:
+def _own_rows(log: _Log) -> Iterator[EpochSpanRow]:
     """What a replica itself has of each of its epochs: in its batches, and in its checkpoint."""
     given, spans = log.replica.given, log.spans
     entries, later = _entries(given.epoch_checkpoint), _entries(given.later_epoch_checkpoint)
@@ -118,7 +119,7 @@ def _own_rows(log: _Log) -> Iterator[Row]:
         }
 
 
-def _columns_of_all_epochs(context: PartitionContext, replica: ReplicaFacts) -> Row:
+def _columns_of_all_epochs(context: PartitionContext, replica: ReplicaFacts) -> EpochSpanRow:
     """What the rows of all epochs of a replica say alike."""
     entries, later = _entries(replica.given.epoch_checkpoint), _entries(replica.given.later_epoch_checkpoint)
     return {
@@ -139,11 +140,10 @@ def _columns_of_all_epochs(context: PartitionContext, replica: ReplicaFacts) -> 
         "policy_history_known": policy_history_known(context),
         "remote_storage_enable": context.settings.remote_storage_enable,
         "clean_shutdown": replica.moment.clean_shutdown,
-        **capture(context, replica),
     }
 
 
-def _writer_columns(writer_id: int | None, by_broker: Mapping[int, _Log], epoch: int) -> Row:
+def _writer_columns(writer_id: int | None, by_broker: Mapping[int, _Log], epoch: int) -> EpochSpanRow:
     """What the broker that was elected for an epoch has of it."""
     log = by_broker.get(writer_id) if writer_id is not None else None
     span = log.spans.get(epoch) if log is not None else None

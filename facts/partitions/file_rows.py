@@ -9,13 +9,15 @@ from typing import Final
 from tidegauge.facts.context import PartitionContext
 from tidegauge.facts.metadata.upkeep_context import INDEX_INTERVAL_BYTES, SEGMENT_BYTES
 from tidegauge.facts.replicas.cleaning_doubt import NO_DOUBT, CleaningDoubt, policy_history_known
-from tidegauge.facts.replicas.replica import CHAIN_DAMAGE, ReplicaFacts, SegmentRow
+from tidegauge.facts.replicas.replica import CHAIN_DAMAGE, ReplicaFacts, ReplicaSegment
 from tidegauge.facts.replicas.replica_columns import capture, of_replica
-from tidegauge.facts.rows import Row, json_list, known
+from tidegauge.facts.rows import json_list, known
+from tidegauge.facts.segments.log_place import DamagedPlace, LogPlace
 from tidegauge.facts.segments.record_check import RecordCheck
 from tidegauge.facts.segments.summary import FINDING_KINDS
 from tidegauge.kafka_log.corruption import Corruption, Damage
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
+from tidegauge.relations import IndexFileRow, SegmentRow
 
 ENTRY_PER_BATCH: Final = (4, 1)
 """From this release on an index gets its entries batch by batch; before, append by append (LogSegment#append)."""
@@ -23,7 +25,7 @@ ENTRY_PER_BATCH: Final = (4, 1)
 
 def segment_rows(
     context: PartitionContext, replica: ReplicaFacts, *, compacted: bool, cleaning: CleaningDoubt = NO_DOUBT
-) -> list[Row]:
+) -> list[SegmentRow]:
     """Rows of `segments`."""
     last = len(replica.segments) - 1
     return [
@@ -35,12 +37,12 @@ def segment_rows(
 def _segment_row(
     context: PartitionContext,
     replica: ReplicaFacts,
-    row: SegmentRow,
+    row: ReplicaSegment,
     *,
     is_active: bool,
     compacted: bool,
     cleaning: CleaningDoubt,
-) -> Row:
+) -> SegmentRow:
     segment, summary = row.segment, row.summary
     return {
         **of_replica(replica),
@@ -79,7 +81,7 @@ def _segment_row(
     }
 
 
-def _error_columns(row: SegmentRow, *, is_active: bool, compacted: bool) -> Row:
+def _error_columns(row: ReplicaSegment, *, is_active: bool, compacted: bool) -> SegmentRow:
     """What is wrong with its batches, kind by kind."""
     summary, counts = row.summary, row.counts
     chain = [c for c in row.segment.corruptions if c.kind in CHAIN_DAMAGE]
@@ -109,7 +111,7 @@ def _error_columns(row: SegmentRow, *, is_active: bool, compacted: bool) -> Row:
     }
 
 
-def _record_columns(records: RecordCheck | None) -> Row:
+def _record_columns(records: RecordCheck | None) -> SegmentRow:
     return {
         "record_batches_read": records.batches_read if records is not None else None,
         "record_batches_passed_over": records.batches_passed_over if records is not None else None,
@@ -119,7 +121,7 @@ def _record_columns(records: RecordCheck | None) -> Row:
     }
 
 
-def _storage_columns(context: PartitionContext, replica: ReplicaFacts, row: SegmentRow) -> Row:
+def _storage_columns(context: PartitionContext, replica: ReplicaFacts, row: ReplicaSegment) -> SegmentRow:
     """What decides how large a segment may be, and how closely its index must follow it."""
     spacing, known = row.segment.index_spacing, context.upkeep
     # The metadata log's segments are the quorum's: no topic's settings are theirs.
@@ -137,8 +139,8 @@ def _storage_columns(context: PartitionContext, replica: ReplicaFacts, row: Segm
     }
 
 
-def _damages(row: SegmentRow, *, compacted: bool) -> list[Row]:
-    places = [_damage(c) for c in row.segment.corruptions]
+def _damages(row: ReplicaSegment, *, compacted: bool) -> list[LogPlace | DamagedPlace]:
+    places: list[LogPlace | DamagedPlace] = [_damage(c) for c in row.segment.corruptions]
     hidden = frozenset({"offset_gap", "short_batch"}) if compacted else frozenset()
     for finding in row.summary.findings:
         kind = FINDING_KINDS[int(finding["kind"])]
@@ -155,12 +157,12 @@ def _damages(row: SegmentRow, *, compacted: bool) -> list[Row]:
                 "detail": _told(kind, int(finding["before"]), int(finding["found"])),
             }
         )
-    places += [dict(p) for p in (row.segment.records.places if row.segment.records is not None else ())]
+    places += row.segment.records.places if row.segment.records is not None else ()
     places += [d for d in row.boundary_damages if d["kind"] not in hidden]
     return sorted(places, key=lambda p: p["position"])
 
 
-def _damage(corruption: Corruption) -> Row:
+def _damage(corruption: Corruption) -> DamagedPlace:
     return {
         "kind": corruption.kind.value,
         "position": corruption.position,
@@ -195,14 +197,14 @@ def _cut_tail(tail: Corruption | None) -> bool | None:
     return None if tail is None else "length field says" in tail.detail or "too short" in tail.detail
 
 
-def index_file_rows(context: PartitionContext, replica: ReplicaFacts, *, compacted: bool) -> list[Row]:
+def index_file_rows(context: PartitionContext, replica: ReplicaFacts, *, compacted: bool) -> list[IndexFileRow]:
     """Rows of `index_files`."""
     bases = [r.segment.base_offset for r in replica.segments]
     last_base = bases[-1] if bases else 0
     damaged = {
         r.segment.base_offset for r in replica.segments if any(c.kind in CHAIN_DAMAGE for c in r.segment.corruptions)
     }
-    rows = []
+    rows: list[IndexFileRow] = []
     for file in replica.index_files:
         facts = file.facts
         base = int(file.path.rsplit("/", 1)[-1].split(".")[0])

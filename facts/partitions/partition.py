@@ -39,12 +39,12 @@ from tidegauge.facts.risk.losses import losses_of
 from tidegauge.facts.risk.parted_logs import not_parted, parted_losses
 from tidegauge.facts.risk.unheld_records import unheld_losses
 from tidegauge.facts.risk.unread_lineages import possibly_given_up
-from tidegauge.facts.rows import Row, Rows
 from tidegauge.facts.transactions.producer_agreement import agreement_columns
 from tidegauge.facts.transactions.producer_rows import producer_rows, transaction_rows
 from tidegauge.facts.transactions.stability import stability_columns
 from tidegauge.facts.transactions.transaction_ends import transaction_end_rows
 from tidegauge.kafka_log.coordinator_records import OffsetCommit
+from tidegauge.relations import CommittedOffsetRow, LossRow, PartitionChangeRow, PartitionRow, Rows
 
 _NOTHING_STORED: Final = StoredBytes()
 
@@ -152,7 +152,7 @@ def _partition_row(
     live: Sequence[ReplicaFacts],
     reference: ReplicaFacts | None,
     bounds: HighWatermarkBounds,
-) -> Row:
+) -> PartitionRow:
     log_start = None
     assignment, settings = context.assignment, context.settings
     reassigning = _reassigning_since_ms(context)
@@ -225,7 +225,7 @@ def _log_start(context: PartitionContext, reference: ReplicaFacts, live: Sequenc
     return max(known, default=reference.log_start_offset)
 
 
-def _change_row(context: PartitionContext, change: PartitionChange, present: ReplicaSet) -> Row:
+def _change_row(context: PartitionContext, change: PartitionChange, present: ReplicaSet) -> PartitionChangeRow:
     members = set(change.isr) | set(change.elr) | set(change.last_known_elr)
     moving = set(change.adding_replicas) | set(change.removing_replicas)
     at_stake, known, holders = _given_up(change, present)
@@ -312,9 +312,9 @@ def _commit_row(
     commit: OffsetCommit,
     reference: ReplicaFacts | None,
     bounds: HighWatermarkBounds,
-    losses: Sequence[Row],
+    losses: Sequence[LossRow],
     previous: OffsetCommit | None,
-) -> Row:
+) -> CommittedOffsetRow:
     start = reference.log_start_offset if reference is not None else None
     end = reference.log_end_offset if reference is not None else None
     offset = commit.offset

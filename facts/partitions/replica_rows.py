@@ -14,9 +14,10 @@ from tidegauge.facts.replicas.replica_columns import capture, of_replica
 from tidegauge.facts.replicas.replica_input import ReplicaInput
 from tidegauge.facts.replicas.replica_set import is_of_this_topic, may_be_an_earlier_topics, of_deleted_topic
 from tidegauge.facts.replicas.succession import elections_known, of_an_earlier_moment
-from tidegauge.facts.rows import Row, json_list, known
+from tidegauge.facts.rows import json_list, known
 from tidegauge.facts.transactions.producer_rows import live_producer_columns
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
+from tidegauge.relations import DivergenceRow, ReplicaRow
 
 
 def replica_row(
@@ -26,7 +27,7 @@ def replica_row(
     is_reference: bool,
     compacted: bool,
     high_watermark: int | None,
-) -> Row:
+) -> ReplicaRow:
     """A row of `replicas`."""
     given = replica.given
     unstable = replica.replay.first_unstable_offset(high_watermark)
@@ -78,7 +79,7 @@ def replica_row(
     }
 
 
-def _checkpoint_columns(given: ReplicaInput, *, disorder: int) -> Row:
+def _checkpoint_columns(given: ReplicaInput, *, disorder: int) -> ReplicaRow:
     """What checkpoints say of the replica."""
     checkpoint = given.epoch_checkpoint
     last = checkpoint.entries[-1] if checkpoint is not None and checkpoint.entries else None
@@ -98,7 +99,7 @@ def _checkpoint_columns(given: ReplicaInput, *, disorder: int) -> Row:
     }
 
 
-def _assignment_columns(context: PartitionContext, replica: ReplicaFacts) -> Row:
+def _assignment_columns(context: PartitionContext, replica: ReplicaFacts) -> ReplicaRow:
     """What the metadata log says of the replica."""
     given, assignment = replica.given, context.assignment
     ours, named = is_of_this_topic(context, replica), not of_deleted_topic(context, given)
@@ -134,7 +135,7 @@ def _copied_after(leader: ReplicaFacts, follower: ReplicaFacts) -> bool | None:
     return True if first > leader_last else False if last < leader_first else None
 
 
-def _commitment_columns(context: PartitionContext, divergence: Divergence, committed: Commitment) -> Row:
+def _commitment_columns(context: PartitionContext, divergence: Divergence, committed: Commitment) -> DivergenceRow:
     """How much of what is at stake was committed, and by which election it came to that."""
     unclean, follower = committed.unclean, divergence.follower
     return {
@@ -153,7 +154,7 @@ def _commitment_columns(context: PartitionContext, divergence: Divergence, commi
     }
 
 
-def _side_columns(context: PartitionContext, leader: ReplicaFacts, follower: ReplicaFacts) -> Row:
+def _side_columns(context: PartitionContext, leader: ReplicaFacts, follower: ReplicaFacts) -> DivergenceRow:
     """The two logs, and how they were copied."""
     return {
         "follower_log_start_offset": follower.log_start_offset,
@@ -173,7 +174,7 @@ def _side_columns(context: PartitionContext, leader: ReplicaFacts, follower: Rep
     }
 
 
-def divergence_row(context: PartitionContext, divergence: Divergence, committed: Commitment) -> Row:
+def divergence_row(context: PartitionContext, divergence: Divergence, committed: Commitment) -> DivergenceRow:
     """A row of `divergences`."""
     leader, follower, difference = divergence.leader, divergence.follower, divergence.difference
     first = difference.offset

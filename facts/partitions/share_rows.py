@@ -14,13 +14,16 @@ from tidegauge.facts.replicas.readers import NOTHING_TOLD, reading_columns
 from tidegauge.facts.replicas.replica import ReplicaFacts
 from tidegauge.facts.replicas.succession import lineage_captured
 from tidegauge.facts.replicas.watermarks import HighWatermarkBounds
-from tidegauge.facts.rows import Row, json_list
+from tidegauge.facts.rows import json_list
+from tidegauge.relations import ShareStateRow
 
 LARGEST_DELIVERY_COUNT_LIMIT: Final = 25
 """What group.share.max.delivery.count.limit may be set to at most (ShareGroupConfig)."""
 
 
-def share_rows(context: PartitionContext, reference: ReplicaFacts | None, bounds: HighWatermarkBounds) -> Iterable[Row]:
+def share_rows(
+    context: PartitionContext, reference: ReplicaFacts | None, bounds: HighWatermarkBounds
+) -> Iterable[ShareStateRow]:
     """A row for each share group that consumes the partition."""
     for placed in context.coordinators.shares:
         yield {
@@ -52,7 +55,7 @@ def _aborted_from(reference: ReplicaFacts, start_offset: int | None) -> int:
     return total
 
 
-def share_row(placed: PlacedShare, *, snapshot_quiet: bool) -> Row:
+def share_row(placed: PlacedShare, *, snapshot_quiet: bool) -> ShareStateRow:
     """What the history alone tells."""
     history = placed.history
     epochs = history.last_epochs or (None, None, None)
@@ -80,6 +83,13 @@ def share_row(placed: PlacedShare, *, snapshot_quiet: bool) -> Row:
         "epoch_faults": history.epoch_faults,
         "read_committed": placed.read_committed,
         "aborted_offsets": None,
+        "metadata_leader_epoch": None,
+        "log_start_offset": None,
+        "high_watermark_upper": None,
+        "log_end_offset": None,
+        "lineage_captured": None,
+        "metadata_log_captured": None,
+        "log_starts_copied": None,
         **NOTHING_TOLD,
         "anomalies": json_list({"kind": f.kind, "offset": f.offset, "detail": f.detail} for f in history.faults),
         "broker_quiet": placed.broker_quiet,

@@ -11,7 +11,7 @@ Sources: ProducerAppendInfo#append, #appendEndTxnMarker, #checkSequence; Produce
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from numpy.typing import NDArray
 
@@ -33,7 +33,7 @@ from tidegauge.facts.producers.state import (
     Transaction,
     ahead,
 )
-from tidegauge.facts.segments.summary import ABORT, COMMIT, FORWARD_LIMIT, LOOKS, MARKER, ROTTEN
+from tidegauge.facts.segments.summary import ABORT, COMMIT, FORWARD_LIMIT, MARKER, ROTTEN, Event, Gap
 from tidegauge.kafka_log.producer_snapshot import ProducerSnapshotEntry
 
 
@@ -79,9 +79,9 @@ class ProducerReplay:
         # events are taken in the order in which they begin; a run that goes on past a marker of another producer is
         # open all the while.
         gap_names = gaps.dtype.names or ()
-        listed = [dict(zip(gap_names, values, strict=True)) for values in gaps.tolist()]
+        listed = [cast(Gap, dict(zip(gap_names, values, strict=True))) for values in gaps.tolist()]
         for values in events.tolist():
-            event = dict(zip(names, values, strict=True))
+            event = cast(Event, dict(zip(names, values, strict=True)))
             if event["kind"] == MARKER:
                 self._marker(event)
             else:
@@ -116,7 +116,7 @@ class ProducerReplay:
             unstable += [first_offset for marker_offset, first_offset in ended if marker_offset >= high_watermark]
         return min(unstable, default=None)
 
-    def _epoch(self, event: dict[str, Any]) -> ProducerEpoch:
+    def _epoch(self, event: Event) -> ProducerEpoch:
         key = (event["producer_id"], event["producer_epoch"])
         self.first_seen.setdefault(key[0], event["first_timestamp"])
         entry = self.epochs.get(key)
@@ -129,7 +129,7 @@ class ProducerReplay:
         entry.last_timestamp = max(entry.last_timestamp, event["last_timestamp"])
         return entry
 
-    def _run(self, event: dict[str, Any]) -> None:
+    def _run(self, event: Event) -> None:
         producer_id = event["producer_id"]
         entry = self._epoch(event)
         if not self.ignore_sequences:
@@ -187,7 +187,7 @@ class ProducerReplay:
             current_transaction_first_offset=first,
         )
 
-    def _note_look(self, event: dict[str, Any], transaction: Transaction | None) -> None:
+    def _note_look(self, event: Event, transaction: Transaction | None) -> None:
         """Does the run's first batch look like one that ended the producer's run in an older epoch (E06)?"""
         producer_id = event["producer_id"]
         before = self._last_run.get(producer_id)
@@ -207,15 +207,15 @@ class ProducerReplay:
             producer_epoch=event["producer_epoch"],
             first_offset=event["first_offset"],
             last_offset=event["last_offset"],
-            looks=tuple(event[name] for name in LOOKS),
+            looks=(event["look_0"], event["look_1"], event["look_2"], event["look_3"], event["look_4"]),
             transaction=transaction,
         )
 
-    def _reached(self, event: dict[str, Any], *, expired: bool = False) -> None:
+    def _reached(self, event: Event, *, expired: bool = False) -> None:
         producer_id, epoch = event["producer_id"], event["producer_epoch"]
         self._newest_epoch[producer_id] = epoch if expired else max(epoch, self._newest_epoch.get(producer_id, epoch))
 
-    def _judge_start(self, event: dict[str, Any], entry: ProducerEpoch) -> str | None:
+    def _judge_start(self, event: Event, entry: ProducerEpoch) -> str | None:
         """Does the first sequence of a run follow from what the producer wrote (ProducerAppendInfo#checkSequence)?
 
         Gives the cause if not. After a batch that repeats older sequences, or one of an older epoch, the broker's state
@@ -244,9 +244,7 @@ class ProducerReplay:
         entry.went_back.append((event["first_offset"], highest))
         return self._went_back(event, entry, expected=expected, before=before)
 
-    def _went_back(
-        self, event: dict[str, Any], entry: ProducerEpoch, *, expected: int, before: ProducerSnapshotEntry
-    ) -> str:
+    def _went_back(self, event: Event, entry: ProducerEpoch, *, expected: int, before: ProducerSnapshotEntry) -> str:
         """A run that begins below what was due. It may go on past it: only what was written already is repeated.
 
         A first batch that ends below what was due repeats, and what is due may follow it without a break. One that ends
@@ -258,10 +256,14 @@ class ProducerReplay:
         if ahead(event["first_batch_last_sequence"], (expected - 1) & SEQUENCE_MASK):
             cause, end = "overlap", expected
         length = (end - event["first_sequence"]) & SEQUENCE_MASK
-        first = {**event, "batches": 1, "last_offset": min(event["first_offset"] + length - 1, event["last_offset"])}
+        first: Event = {
+            **event,
+            "batches": 1,
+            "last_offset": min(event["first_offset"] + length - 1, event["last_offset"]),
+        }
         return self._break(first, entry, expected=expected, cause=cause, before=before)
 
-    def _gap(self, gap: dict[str, Any]) -> None:
+    def _gap(self, gap: Gap) -> None:
         """A forward gap inside a run; its count is on the run already, this is its place."""
         if self.ignore_sequences:
             return
@@ -292,7 +294,7 @@ class ProducerReplay:
         )
 
     @staticmethod
-    def _still_due(gap: dict[str, Any], entry: ProducerEpoch) -> bool:
+    def _still_due(gap: Gap, entry: ProducerEpoch) -> bool:
         """Cuts a gap behind a repeated batch down to what was never written; False if nothing is left of it."""
         highest = next((h for offset, h in reversed(entry.went_back) if offset <= gap["offset"]), None)
         if highest is None or not ahead(highest, (gap["expected_sequence"] - 1) & SEQUENCE_MASK):
@@ -309,7 +311,7 @@ class ProducerReplay:
         return True
 
     def _break(
-        self, event: dict[str, Any], entry: ProducerEpoch, *, expected: int, cause: str, before: ProducerSnapshotEntry
+        self, event: Event, entry: ProducerEpoch, *, expected: int, cause: str, before: ProducerSnapshotEntry
     ) -> str:
         if self.compacted and cause in ("lost", "nonzero_start"):
             cause = "compacted"  # Cleaning removes batches; it brings none back.
@@ -361,13 +363,13 @@ class ProducerReplay:
         least = self.expiration.least_since(written_at_ms)
         return at_ms - written_at_ms >= (PRODUCER_EXPIRATION_MS if least is None else least)
 
-    def _may_have_expired(self, written_at_ms: int, event: dict[str, Any]) -> bool:
+    def _may_have_expired(self, written_at_ms: int, event: Event) -> bool:
         """Whether a leader may have forgotten what a batch goes back behind, and nothing tells if it had."""
         idle_ms = event["first_timestamp"] - written_at_ms
         known = self.expiration.may_be_over(written_at_ms=written_at_ms, idle_ms=idle_ms)
         return known is None and idle_ms >= CHECK_INTERVAL_MS
 
-    def _note_idle(self, event: dict[str, Any], before: ProducerSnapshotEntry | None) -> None:
+    def _note_idle(self, event: Event, before: ProducerSnapshotEntry | None) -> None:
         """The longest while without a batch; of a run of batches no more is known than its first and last one's."""
         first, last = event["first_timestamp"], event["last_timestamp"]
         whiles = [Idle(since_ms=first, for_ms=last - first)] if event["batches"] > 1 else []
@@ -378,7 +380,7 @@ class ProducerReplay:
         if whiles:
             self.longest_idle[event["producer_id"]] = max(whiles, key=lambda idle: idle.for_ms)
 
-    def _go_on_with(self, transaction: Transaction, event: dict[str, Any]) -> Transaction | None:
+    def _go_on_with(self, transaction: Transaction, event: Event) -> Transaction | None:
         """One that may have ended in what cannot be read: under another epoch it has."""
         if transaction.producer_epoch == event["producer_epoch"]:
             return transaction
@@ -395,7 +397,7 @@ class ProducerReplay:
         marker = self._last_marker.get(state.producer_id)
         return max(state.last_offset, marker.offset if marker is not None else -1)
 
-    def _rotten_marker(self, event: dict[str, Any]) -> None:
+    def _rotten_marker(self, event: Event) -> None:
         """An end marker under a wrong checksum, if it is one: it may have ended any transaction that is open."""
         self.unreadable_markers.append(event["first_offset"])
         ended = self._open.pop(event["producer_id"], None)
@@ -408,7 +410,7 @@ class ProducerReplay:
             transaction.outcome = UNKNOWN
         self._idle_since_marker.clear()
 
-    def _marker(self, event: dict[str, Any]) -> None:
+    def _marker(self, event: Event) -> None:
         if event["marker_type"] == ROTTEN:
             self._rotten_marker(event)
             return
@@ -462,7 +464,7 @@ class ProducerReplay:
         self._epoch(event)
         self._reached(event)
 
-    def _repeated(self, producer_id: int, event: dict[str, Any], outcome: str) -> None:
+    def _repeated(self, producer_id: int, event: Event, outcome: str) -> None:
         """Takes a marker without data before it: sent again, or of a transaction that wrote nothing here.
 
         Only under transaction version 2 (the marker's epoch is above its data's) does an equal epoch prove that it
@@ -476,7 +478,7 @@ class ProducerReplay:
             return
         if outcome == last.outcome:
             last.repeated_markers += 1
-        elif last.marker_producer_epoch is not None and last.marker_producer_epoch > last.producer_epoch:
+        elif last.marker_producer_epoch > last.producer_epoch:
             last.contradicting_markers += 1
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from tidegauge.facts.context import PartitionContext
 from tidegauge.facts.replicas.comparison import ReadBatches
-from tidegauge.facts.replicas.replica import ReplicaFacts, SegmentRow
+from tidegauge.facts.replicas.replica import ReplicaFacts, ReplicaSegment
 from tidegauge.facts.segments.summary import FINDING_KINDS
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
 
@@ -62,7 +62,7 @@ def cleaning_doubt(context: PartitionContext, live: Sequence[ReplicaFacts], read
     return CleaningDoubt(assumed=missing > 0 and not held, held_elsewhere=dict(held))
 
 
-def _places(replica: ReplicaFacts) -> Iterator[tuple[SegmentRow, str, int, int, int]]:
+def _places(replica: ReplicaFacts) -> Iterator[tuple[ReplicaSegment, str, int, int, int]]:
     """Each place where something is missing: its segment, what, from where to where, and how many records are there."""
     for segment in replica.segments:
         for finding in segment.summary.findings:

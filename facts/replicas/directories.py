@@ -10,8 +10,9 @@ Source: LogManager#loadLogs, LocalLog#replaceSegments, LogLoader#removeTempFiles
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from tidegauge.facts.rows import Row, json_list
+from tidegauge.facts.rows import json_list
 from tidegauge.kafka_log.log_dir import log_name, parse_segment_file
+from tidegauge.relations import PartitionDirectoryRow
 from tidegauge.snapshots.listing import ReplicaFiles, SnapshotListing
 from tidegauge.snapshots.manifest import FileEntry, LeftOut
 
@@ -23,14 +24,14 @@ _NS_PER_MS: Final = 1_000_000
 
 def partition_directory_rows(
     files: SnapshotListing, *, delete_delay_ms: Callable[[str], int], unread: Sequence[LeftOut]
-) -> list[Row]:
+) -> list[PartitionDirectoryRow]:
     """Rows without the columns of the capture. `delete_delay_ms`: by topic, file.delete.delay.ms in force."""
     homes: dict[tuple[int, str, int, str], list[str]] = {}
     for log_dir in files.log_dirs:
         for replica in log_dir.replicas:
             homes.setdefault(_home(replica, replica.state), []).append(log_dir.name)
     unread_logs = {log_name(x.path) for x in unread}
-    rows = []
+    rows: list[PartitionDirectoryRow] = []
     for log_dir in files.log_dirs:
         for replica in log_dir.replicas:
             if replica.state not in _SERVED:
@@ -59,7 +60,7 @@ def _home(replica: ReplicaFiles, state: str) -> tuple[int, str, int, str]:
     return replica.broker_id, replica.topic, replica.partition, state
 
 
-def _leftovers(replica: ReplicaFiles, unread_logs: set[str]) -> Row:
+def _leftovers(replica: ReplicaFiles, unread_logs: set[str]) -> PartitionDirectoryRow:
     deleted = [f for f in replica.other if f.path.endswith(_DELETED)]
     half_done = [f for f in replica.other if f.path.endswith(_HALF_DONE)]
     orphans = [f for f in replica.orphans if not _has_unread_log(replica, f, unread_logs)]

@@ -13,16 +13,27 @@ Sources: SubscriptionState.FetchPosition#offsetEpoch, LeaderEpochFileCache#endOf
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final, TypedDict
 
 from tidegauge.facts.context import PartitionContext
 from tidegauge.facts.coordinators.commit_falls import CommitCourse
 from tidegauge.facts.coordinators.history import NO_EPOCH
 from tidegauge.facts.replicas.epochs import EpochVector
 from tidegauge.facts.replicas.replica import ReplicaFacts
-from tidegauge.facts.rows import Row
 from tidegauge.kafka_log.coordinator_records import OffsetCommit
+from tidegauge.relations import CommittedOffsetRow
 
-NOTHING_TOLD: Row = {
+
+class ReadingColumns(TypedDict):
+    """What a group had read, against the leader epochs of the log."""
+
+    read_leader_epoch: int | None
+    read_end_offset: int | None
+    epoch_end_offset: int | None
+    epoch_end_settled: bool | None
+
+
+NOTHING_TOLD: Final[ReadingColumns] = {
     "read_leader_epoch": None,
     "read_end_offset": None,
     "epoch_end_offset": None,
@@ -38,7 +49,9 @@ class _End:
     settled: bool
 
 
-def reading_columns(reached: Mapping[int, int], reference: ReplicaFacts | None, leader_epoch: int | None) -> Row:
+def reading_columns(
+    reached: Mapping[int, int], reference: ReplicaFacts | None, leader_epoch: int | None
+) -> ReadingColumns:
     """What a group's commits tell against the reference's epochs: of the one that was read furthest beyond its end.
 
     Where none was, of the newest commit's own epoch.
@@ -81,7 +94,7 @@ def _held_of(replica: ReplicaFacts, epoch: int) -> int:
     return int(runs["end_offset"][runs["leader_epoch"] == epoch].max(initial=0))
 
 
-def epoch_columns(context: PartitionContext, commit: OffsetCommit) -> Row:
+def epoch_columns(context: PartitionContext, commit: OffsetCommit) -> CommittedOffsetRow:
     """The highest leader epoch that a group's commits name, the newest one's among them, beside the partition's."""
     reached = context.coordinators.reached.get(commit.group, {})
     named = [epoch for epoch in (*reached, commit.leader_epoch) if epoch is not None and epoch != NO_EPOCH]
@@ -92,7 +105,7 @@ def epoch_columns(context: PartitionContext, commit: OffsetCommit) -> Row:
     }
 
 
-def course_columns(course: CommitCourse | None) -> Row:
+def course_columns(course: CommitCourse | None) -> CommittedOffsetRow:
     """Of a group's commits in its coordinator's log: how often one is below the one before, and the lowest step."""
     lowest = course.lowest if course is not None else None
     before, after = (lowest.before, lowest.after) if lowest is not None else (None, None)

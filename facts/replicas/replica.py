@@ -26,8 +26,8 @@ from tidegauge.facts.replicas.replica_input import (
     IndexedSegment,
     ReplicaInput,
 )
-from tidegauge.facts.rows import Row
 from tidegauge.facts.segments.index_file_facts import IndexFileFacts
+from tidegauge.facts.segments.log_place import LogPlace
 from tidegauge.facts.segments.summary import FINDING_KINDS, NEWEST_FORMAT, NONE, SegmentSummary, empty_summary, merge
 from tidegauge.kafka_log.checkpoints import EpochEntry
 from tidegauge.kafka_log.corruption import Damage
@@ -47,7 +47,7 @@ TRANSACTION_INDEXES_NOT_COPIED: Final = "transaction indexes not copied"
 
 
 @dataclass(slots=True, kw_only=True)
-class SegmentRow:
+class ReplicaSegment:
     """A segment with what the segments before it say about its first batch."""
 
     segment: IndexedSegment
@@ -56,7 +56,7 @@ class SegmentRow:
     previous_last_offset: int | None
     counts: dict[str, int]
     boundary_missing: int
-    boundary_damages: list[Row]
+    boundary_damages: list[LogPlace]
     format_falls: int
     format_fall_offset: int
     rewritten_batches: int
@@ -71,7 +71,7 @@ class ReplicaFacts:
 
     given: ReplicaInput
     summary: SegmentSummary
-    segments: list[SegmentRow]
+    segments: list[ReplicaSegment]
     log_start_offset: int
     local_log_start_offset: int
     log_end_offset: int
@@ -179,15 +179,15 @@ def replica_facts(
     return facts
 
 
-def _merged(given: ReplicaInput) -> tuple[list[SegmentRow], SegmentSummary]:
-    rows: list[SegmentRow] = []
+def _merged(given: ReplicaInput) -> tuple[list[ReplicaSegment], SegmentSummary]:
+    rows: list[ReplicaSegment] = []
     total = empty_summary()
     for at, segment in enumerate(given.segments):
         own = empty_summary()
         for _, part in segment.ranges:
             own = merge(own, part, ignore_sequences=given.ignore_sequences)
         counts = dict(zip(FINDING_KINDS, own.counts, strict=True))
-        boundary: list[Row] = []
+        boundary: list[LogPlace] = []
         missing = 0
         # The summary of the log up to here, less the log before: with what stands before it, the segment tells more.
         before = merge(total, own, ignore_sequences=given.ignore_sequences)
@@ -205,7 +205,7 @@ def _merged(given: ReplicaInput) -> tuple[list[SegmentRow], SegmentSummary]:
                 missing = 0
                 boundary = [place for place in boundary if place["kind"] != "offset_gap"]
         rows.append(
-            SegmentRow(
+            ReplicaSegment(
                 segment=segment,
                 summary=own,
                 next_base_offset=given.segments[at + 1].base_offset if at + 1 < len(given.segments) else None,
@@ -228,7 +228,7 @@ def _merged(given: ReplicaInput) -> tuple[list[SegmentRow], SegmentSummary]:
     return rows, total
 
 
-def _boundary(total: SegmentSummary, own: SegmentSummary) -> list[Row]:
+def _boundary(total: SegmentSummary, own: SegmentSummary) -> list[LogPlace]:
     """Where a segment's first batch does not follow the last one of the log before it."""
     found = []
     if own.first_offset > total.last_offset + 1:
@@ -250,7 +250,7 @@ def _broken_between(left: IndexedSegment, right: IndexedSegment) -> bool:
     )
 
 
-def _place(kind: str, position: int, start: int, end: int, detail: str = "") -> Row:
+def _place(kind: str, position: int, start: int, end: int, detail: str = "") -> LogPlace:
     return {
         "kind": kind,
         "position": position,

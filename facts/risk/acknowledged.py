@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from tidegauge.facts.context import Acknowledged
 from tidegauge.facts.replicas.replica import ReplicaFacts
 from tidegauge.facts.replicas.replica_set import ReplicaSet
-from tidegauge.facts.rows import Row
 from tidegauge.kafka_log.types import LeaderEpoch
+from tidegauge.relations import PartitionRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class Missing:
     end_offset: int
 
 
-def acknowledged_columns(replicas: ReplicaSet) -> Row:
+def acknowledged_columns(replicas: ReplicaSet) -> PartitionRow:
     """The columns; all null where nobody kept a ledger."""
     told = replicas.context.acknowledged
     if told is None:

@@ -34,8 +34,9 @@ from tidegauge.facts.risk.lost_records import (
     newest_epoch,
     undecided,
 )
-from tidegauge.facts.rows import Row, json_list, known
+from tidegauge.facts.rows import json_list, known
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
+from tidegauge.relations import ChangeRow, LossRow
 
 SAME: Final = "same"
 _QUOTED: Final = ("previous_batch", "batch")
@@ -68,7 +69,7 @@ class Comparison:
 
 def changes_of(
     present: ReplicaSet, earlier: ReplicaSet, pairing: Pairing, *, read: ReadBatches, read_earlier: ReadBatches
-) -> tuple[list[Row], list[Row]]:
+) -> tuple[list[ChangeRow], list[LossRow]]:
     """Rows of `changes`, and rows of `losses` with state `lost`, or `possible` where that is not proven."""
     before = {f.broker_id: f for f in earlier.live}
     now = {f.broker_id: f for f in present.live}
@@ -289,7 +290,7 @@ def _change_row(
     then: ReplicaFacts | None,
     now: ReplicaFacts | None,
     end: CommittedEnd | None,
-) -> Row:
+) -> ChangeRow:
     context, committed = present.context, end.offset if end is not None else None
     changed = compared.changed_offset if compared.kind != "truncated" else None
     unclean = _unclean_since(context, then)
@@ -336,7 +337,7 @@ def _change_row(
     }
 
 
-def _before_and_after(then: ReplicaFacts | None, now: ReplicaFacts | None) -> Row:
+def _before_and_after(then: ReplicaFacts | None, now: ReplicaFacts | None) -> ChangeRow:
     """Where the replica's log began and ended, and what was checkpointed of it, in each snapshot that has it."""
     entries = now.vector.entries if now is not None else ()
     return {
@@ -369,7 +370,7 @@ def _unclean_since(context: PartitionContext, then: ReplicaFacts | None) -> Part
     return succession(context, after_epoch=epoch, until_epoch=None).unclean
 
 
-def _loss_row(present: ReplicaSet, earlier: ReplicaSet, lost: LostRange, open_for: str | None) -> Row:
+def _loss_row(present: ReplicaSet, earlier: ReplicaSet, lost: LostRange, open_for: str | None) -> LossRow:
     """As `losses.losses_of` had told of it while the records were at risk.
 
     `open_for`: why it is not known whether they are lost; None where it is.

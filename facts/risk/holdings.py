@@ -12,10 +12,11 @@ from tidegauge.facts.replicas.divergence import Divergence
 from tidegauge.facts.replicas.replica import ReplicaFacts
 from tidegauge.facts.replicas.replica_set import ReplicaSet
 from tidegauge.facts.risk.posture import Holding, complete_holders
-from tidegauge.facts.rows import Row, json_list
+from tidegauge.facts.rows import json_list
+from tidegauge.relations import DivergenceRow, PartitionRow
 
 
-def holding_columns(replicas: ReplicaSet) -> Row:
+def holding_columns(replicas: ReplicaSet) -> PartitionRow:
     """The two columns."""
     reference, committed = replicas.reference, replicas.bounds.lower
     holdings = [
@@ -44,7 +45,7 @@ def holding_columns(replicas: ReplicaSet) -> Row:
     return {"holdings": json_list(asdict(h) for h in holdings), "complete_replicas": complete}
 
 
-def expansion_columns(context: PartitionContext, divergence: Divergence) -> Row:
+def expansion_columns(context: PartitionContext, divergence: Divergence) -> DivergenceRow:
     """Where the current leader epoch begins, and whether the follower joined the ISR in it.
 
     A leader takes in who has reached that offset (Partition#isFollowerInSync). Who was in the ISR when the leader

@@ -12,8 +12,9 @@ from tidegauge.facts.replicas.epochs import truncation
 from tidegauge.facts.replicas.replica import ReplicaFacts
 from tidegauge.facts.replicas.replica_set import ReplicaSet
 from tidegauge.facts.replicas.succession import elections_known
-from tidegauge.facts.rows import Row, known
+from tidegauge.facts.rows import known
 from tidegauge.kafka_log.types import Offset
+from tidegauge.relations import IsrMemberRow
 
 _ENDLESS: Final = 1 << 62
 
@@ -26,7 +27,7 @@ class _Known:
     broker_id: int
 
 
-def isr_member_rows(present: ReplicaSet) -> list[Row]:
+def isr_member_rows(present: ReplicaSet) -> list[IsrMemberRow]:
     """Rows of `isr_members`; none where neither the metadata log nor an answer tells who is in sync."""
     context = present.context
     if context.assignment.topic_deleted:
@@ -35,7 +36,7 @@ def isr_member_rows(present: ReplicaSet) -> list[Row]:
     live = {f.broker_id: f for f in present.live}
     unread = {f.broker_id for f in present.facts if not f.end_known and not f.given.place.is_future}
     differing = {d.follower.broker_id: d.difference.offset for d in present.divergences}
-    rows = []
+    rows: list[IsrMemberRow] = []
     for broker in sorted({*context.assignment.isr, *context.assignment.elr}):
         log = live.get(broker)
         committed = _committed_for(present, log)

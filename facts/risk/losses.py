@@ -18,7 +18,7 @@ from tidegauge.facts.replicas.commitment import Commitment, shared_end
 from tidegauge.facts.replicas.comparison import markers_between, records_between
 from tidegauge.facts.replicas.divergence import Divergence
 from tidegauge.facts.replicas.readers import readers_of
-from tidegauge.facts.rows import Row
+from tidegauge.relations import LossRow
 
 _WITHOUT: Final[Mapping[str, str]] = {
     "metadata_log": "no metadata log at hand tells who led then, or what that broker knew of the ISR",
@@ -55,7 +55,7 @@ def loss_row(
     declared_committed: int,
     cause: str,
     groups: Iterable[str],
-) -> Row:
+) -> LossRow:
     """A row of `losses`, whoever tells of it. `state`: at_risk, lost or possible."""
     return {
         "topic": context.topic,
@@ -75,7 +75,7 @@ def loss_row(
 
 def losses_of(
     context: PartitionContext, divergences: Sequence[Divergence], commitments: Mapping[int, Commitment]
-) -> list[Row]:
+) -> list[LossRow]:
     """One row per range that is at risk on some replica's disk, or may be, and set of brokers that hold it."""
     rows = []
     for stretch in _stretches(divergences, commitments):

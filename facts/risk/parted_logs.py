@@ -18,10 +18,10 @@ from tidegauge.facts.replicas.readers import readers_of
 from tidegauge.facts.replicas.replica import ReplicaFacts
 from tidegauge.facts.replicas.replica_set import ReplicaSet
 from tidegauge.facts.risk.losses import loss_row
-from tidegauge.facts.rows import Row
+from tidegauge.relations import LossRow
 
 
-def parted_losses(present: ReplicaSet, *, read: ReadBatches) -> list[Row]:
+def parted_losses(present: ReplicaSet, *, read: ReadBatches) -> list[LossRow]:
     """One row for each lineage, the leader's apart, that holds records which another has other ones in place of."""
     parted = [d for d in present.divergences if d.parted_without_epochs]
     if not parted or present.reference is None:
@@ -69,7 +69,7 @@ def _row(
     rivals: Sequence[Sequence[ReplicaFacts]],
     start: int,
     read: ReadBatches,
-) -> Row | None:
+) -> LossRow | None:
     log = lineage[0]
     own = read(log, start, log.log_end_offset)
     others = {

@@ -23,7 +23,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import Final, TypeVar
 
-from tidegauge.facts.rows import Row
+from tidegauge.relations import RiskRow
 
 NOW: Final = "now"
 BROKER: Final = "broker"
@@ -185,7 +185,7 @@ class Failure:
     racks: tuple[str, ...] = ()
 
 
-def risk_rows(partitions: Iterable[PartitionPosture], racks: Mapping[int, str | None]) -> Iterator[Row]:
+def risk_rows(partitions: Iterable[PartitionPosture], racks: Mapping[int, str | None]) -> Iterator[RiskRow]:
     """Rows of `risks`, topic by topic.
 
     One row says what is so already (`now`), where anything is. Then one for each broker, and each rack, whose loss
@@ -209,7 +209,7 @@ def _rows_of(
     partitions: Sequence[PartitionPosture],
     racks: Mapping[int, str | None],
     by_rack: Mapping[str, set[int]],
-) -> Iterator[Row]:
+) -> Iterator[RiskRow]:
     now = [(p, p.now) for p in partitions if p.now.service > Service.FULL or p.now.loses]
     if now:
         yield _row(topic, Failure(kind=NOW, brokers=()), now, len(partitions))
@@ -249,7 +249,9 @@ def _adding(partition: PartitionPosture, parts: Mapping[Name, Away]) -> Iterator
             yield first, second
 
 
-def _row(topic: str, failure: Failure, hit: Sequence[tuple[PartitionPosture, Outcome]], partition_count: int) -> Row:
+def _row(
+    topic: str, failure: Failure, hit: Sequence[tuple[PartitionPosture, Outcome]], partition_count: int
+) -> RiskRow:
     def numbers(service: Service) -> list[int]:
         return [p.partition for p, outcome in hit if outcome.service is service]
 

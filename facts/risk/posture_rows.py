@@ -13,8 +13,8 @@ from typing import Final
 from tidegauge.facts.metadata.history import EffectiveConfig, MetadataHistory
 from tidegauge.facts.metadata.settings import Settings
 from tidegauge.facts.risk.posture import Holding, PartitionPosture, risk_rows
-from tidegauge.facts.rows import Row, Rows
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
+from tidegauge.relations import PartitionRow, PostureRow, Rows
 
 READ_COLUMNS: Final = (
     "topic",
@@ -74,9 +74,9 @@ def posture_context(
     )
 
 
-def posture_rows(partitions: Iterable[Row], known: PostureContext) -> Rows:
+def posture_rows(partitions: Iterable[PartitionRow], known: PostureContext) -> Rows:
     """Both relations, of rows with `READ_COLUMNS`."""
-    by_topic: dict[str, list[Row]] = {}
+    by_topic: dict[str, list[PartitionRow]] = {}
     for row in partitions:
         if row["topic"] in known.settings and row["topic"] != CLUSTER_METADATA:
             by_topic.setdefault(row["topic"], []).append(row)
@@ -87,7 +87,7 @@ def posture_rows(partitions: Iterable[Row], known: PostureContext) -> Rows:
     }
 
 
-def partition_posture(row: Row, known: PostureContext) -> PartitionPosture:
+def partition_posture(row: PartitionRow, known: PostureContext) -> PartitionPosture:
     """One row of `partitions` as a failure would find it."""
     settings = known.settings[row["topic"]]
     holdings = tuple(Holding(**h) for h in json.loads(row["holdings"] or "[]"))
@@ -103,11 +103,11 @@ def partition_posture(row: Row, known: PostureContext) -> PartitionPosture:
     return PartitionPosture(
         topic=row["topic"],
         partition=row["partition"],
-        replicas=tuple(row["replicas"]),
+        replicas=tuple(row["replicas"] or ()),
         in_sync=in_sync,
         eligible=eligible,
         last_known=tuple(row["last_known_elr"] or ()),
-        alive=frozenset(known.racks) | frozenset(row["replicas"]) if known.stopped else known.alive,
+        alive=frozenset(known.racks) | frozenset(row["replicas"] or ()) if known.stopped else known.alive,
         min_insync_replicas=_whole(settings.min_insync_replicas),
         unclean_allowed=settings.unclean_leader_election_enable.value == "true",
         holdings=holdings,
@@ -117,7 +117,7 @@ def partition_posture(row: Row, known: PostureContext) -> PartitionPosture:
     )
 
 
-def _by_disks_alone(row: Row, settings: TopicSettings, holdings: tuple[Holding, ...]) -> PartitionPosture:
+def _by_disks_alone(row: PartitionRow, settings: TopicSettings, holdings: tuple[Holding, ...]) -> PartitionPosture:
     """Where nothing tells who is in sync: what the captured disks hold, and nobody refuses or waits."""
     captured = frozenset(h.broker_id for h in holdings)
     complete = frozenset(row["complete_replicas"]) if row["complete_replicas"] is not None else captured
@@ -138,15 +138,23 @@ def _by_disks_alone(row: Row, settings: TopicSettings, holdings: tuple[Holding, 
     )
 
 
-def _posture_row(topic: str, partitions: Sequence[Row], known: PostureContext) -> Row:
+def _posture_row(topic: str, partitions: Sequence[PartitionRow], known: PostureContext) -> PostureRow:
     settings = known.settings[topic]
     in_sync = [len(row["isr"]) for row in partitions if row["isr"] is not None]
     # Without an assignment on record: the replicas that there are.
-    partitions = [{**row, "replicas": row["replicas"] or row["captured_replicas"]} for row in partitions]
-    fewest = min(len(row["replicas"]) for row in partitions)
+    replicas = [row["replicas"] or row["captured_replicas"] for row in partitions]
+    fewest = min(map(len, replicas))
     least = _whole(settings.min_insync_replicas)
     copies = min(least, fewest)
-    spreads = [_racks_of(row["replicas"], known.racks) for row in partitions]
+    spreads = [_racks_of(of_partition, known.racks) for of_partition in replicas]
+    below = [
+        row for row, held in zip(partitions, replicas, strict=True) if len(row["isr"] or ()) < min(least, len(held))
+    ]
+    in_one_rack = [
+        held
+        for held, spread in zip(replicas, spreads, strict=True)
+        if len(held) > 1 and spread is not None and len(spread) == 1
+    ]
     racks = {rack for rack in known.racks.values() if rack is not None}
     return {
         "topic": topic,
@@ -162,15 +170,9 @@ def _posture_row(topic: str, partitions: Sequence[Row], known: PostureContext) -
         "loss_after": copies - 1,
         "eligible_leader_replicas": known.eligible_leader_replicas,
         "smallest_isr": min(in_sync, default=None),
-        "partitions_below_minimum": None
-        if known.stopped or not in_sync
-        else sum(1 for row in partitions if len(row["isr"] or ()) < min(least, len(row["replicas"]))),
+        "partitions_below_minimum": None if known.stopped or not in_sync else len(below),
         "rack_count": None if None in spreads else min(len(s) for s in spreads if s is not None),
-        "one_rack_partitions": sum(
-            1
-            for row, spread in zip(partitions, spreads, strict=True)
-            if len(racks) > 1 and len(row["replicas"]) > 1 and spread is not None and len(spread) == 1
-        ),
+        "one_rack_partitions": len(in_one_rack) if len(racks) > 1 else 0,
         "cluster_stopped": known.stopped,
     }
 

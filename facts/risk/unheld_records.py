@@ -17,10 +17,10 @@ from tidegauge.facts.replicas.readers import read_to, readers_of
 from tidegauge.facts.replicas.replica import ReplicaFacts
 from tidegauge.facts.replicas.replica_set import ReplicaSet
 from tidegauge.facts.risk.losses import loss_row
-from tidegauge.facts.rows import Row
+from tidegauge.relations import LossRow
 
 
-def unheld_losses(present: ReplicaSet, told: Sequence[Row]) -> list[Row]:
+def unheld_losses(present: ReplicaSet, told: Sequence[LossRow]) -> list[LossRow]:
     """Losses beside those that the replicas themselves tell of (`told`)."""
     if present.reference is None or present.context.assignment.topic_deleted:
         return []
@@ -42,7 +42,7 @@ def _state(present: ReplicaSet) -> str:
     return "lost" if known and not _missing(present) else "possible"
 
 
-def _read_and_gone(present: ReplicaSet, reference: ReplicaFacts, told: Sequence[Row]) -> Iterable[Row]:
+def _read_and_gone(present: ReplicaSet, reference: ReplicaFacts, told: Sequence[LossRow]) -> Iterable[LossRow]:
     """What groups had read under a leader epoch beyond where that ends in every log at hand."""
     context = present.context
     for epoch, end in sorted(read_to(context).items()):
@@ -61,7 +61,7 @@ def _read_and_gone(present: ReplicaSet, reference: ReplicaFacts, told: Sequence[
             yield _row(present, low, high, epoch, cause)
 
 
-def _read_without_epochs(present: ReplicaSet) -> Iterable[Row]:
+def _read_without_epochs(present: ReplicaSet) -> Iterable[LossRow]:
     """What groups had read beyond every log at hand, of message formats without leader epochs.
 
     A log that was copied before the commit proves nothing, so it must hold records that were written after it. That is
@@ -86,7 +86,7 @@ def _read_without_epochs(present: ReplicaSet) -> Iterable[Row]:
         yield _row(present, start, max(gone), None, cause)
 
 
-def _not_told(start: int, end: int, epoch: int, told: Sequence[Row]) -> Iterable[tuple[int, int]]:
+def _not_told(start: int, end: int, epoch: int, told: Sequence[LossRow]) -> Iterable[tuple[int, int]]:
     """What is left of a range of records that nobody holds, without those of which an earlier copy told already.
 
     What some replica holds at these offsets is of another leader epoch: other records.
@@ -108,7 +108,7 @@ def _end_of(vector: EpochVector, epoch: int) -> int:
     return int(end) if end is not None else 0
 
 
-def _holes_in_the_tier(present: ReplicaSet, reference: ReplicaFacts) -> Iterable[Row]:
+def _holes_in_the_tier(present: ReplicaSet, reference: ReplicaFacts) -> Iterable[LossRow]:
     """What the remote tier does not hold, and no replica's local log either."""
     context, known = present.context, present.context.upkeep or UpkeepContext()
     logs = [f for f in present.live if f.segments]
@@ -127,7 +127,7 @@ def _holes_in_the_tier(present: ReplicaSet, reference: ReplicaFacts) -> Iterable
         yield _row(present, start, end, int(epoch) if epoch is not None else None, cause)
 
 
-def _row(present: ReplicaSet, start: int, end: int, epoch: int | None, cause: str) -> Row:
+def _row(present: ReplicaSet, start: int, end: int, epoch: int | None, cause: str) -> LossRow:
     state, missing = _state(present), _missing(present)
     if missing:
         cause += (

@@ -18,8 +18,8 @@ from tidegauge.facts.replicas.replica import ReplicaFacts
 from tidegauge.facts.replicas.replica_set import ReplicaSet, is_of_this_topic
 from tidegauge.facts.replicas.succession import succession
 from tidegauge.facts.risk.losses import election_cause, loss_row
-from tidegauge.facts.rows import Row
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
+from tidegauge.relations import LossRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class _Begun:
     newest: int
 
 
-def possibly_given_up(present: ReplicaSet, *, read: ReadBatches) -> list[Row]:
+def possibly_given_up(present: ReplicaSet, *, read: ReadBatches) -> list[LossRow]:
     """What the newest lineage at hand holds beyond the start of a newer one that is not: split by who holds it."""
     context = present.context
     epochs = [e for f in present.live if (e := f.vector.latest_epoch) is not None]
@@ -83,7 +83,7 @@ def _rows(
     start: int,
     cause: str,
     read: ReadBatches,
-) -> Iterator[Row]:
+) -> Iterator[LossRow]:
     context, end = present.context, log.log_end_offset
     batches = read(log, start, end)
     edges = sorted({start, end, *(f.log_end_offset for f in holders if start < f.log_end_offset < end)})

@@ -8,11 +8,12 @@ too: nothing is known against it.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegauge.facts.segments.log_place import LogPlace
 from tidegauge.kafka_log import batch as layout
 from tidegauge.kafka_log.allowance import Allowance
 from tidegauge.kafka_log.batch import compression_type
@@ -44,18 +45,6 @@ _TOLD: Final = {
 }
 
 
-class RecordPlace(TypedDict):
-    """A batch whose records are not what its header says: where it stands, and what is wrong."""
-
-    kind: str
-    position: int
-    end_position: int
-    start_offset: int
-    end_offset: int
-    records: int
-    detail: str
-
-
 @dataclass(slots=True, kw_only=True)
 class RecordCheck:
     """What the records of one segment say of their headers. Counts are batches; `places` are the first ones.
@@ -68,7 +57,7 @@ class RecordCheck:
     form_errors: int = 0
     offset_errors: int = 0
     timestamp_errors: int = 0
-    places: list[RecordPlace] = field(default_factory=list)
+    places: list[LogPlace] = field(default_factory=list)
 
     def _note(self, row: Any, wrong: int) -> None:
         self.form_errors += bool(wrong & BROKEN_FORM)

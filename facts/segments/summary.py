@@ -18,7 +18,7 @@ missing because of it the replay knows by its offsets.
 """
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypedDict, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,49 +76,61 @@ EPOCH_RUN: Final = np.dtype(
         ("first_batch_end_offset", "i8"),
     ]
 )
-EVENT: Final = np.dtype(
-    [
-        ("producer_id", "i8"),
-        ("kind", "i1"),
-        ("transactional", "i1"),
-        ("marker_type", "i2"),
-        ("producer_epoch", "i4"),
-        ("coordinator_epoch", "i4"),
-        ("first_sequence", "i4"),
-        ("last_sequence", "i4"),
-        ("first_offset", "i8"),
-        ("last_offset", "i8"),
-        ("first_timestamp", "i8"),
-        ("last_timestamp", "i8"),
-        ("last_offset_delta", "i4"),
-        ("gaps", "i4"),
-        ("missing_sequences", "i8"),
-        ("batches", "i8"),
-        ("records", "i8"),
-        # Where the run's first batch ends: it repeats what was written, or goes on past it (E04, E05).
-        ("first_batch_last_sequence", "i4"),
-        # How the run's first batch looks, and its last five, the newest first; 0 where there is none (E06).
-        ("first_look", "u4"),
-        ("look_0", "u4"),
-        ("look_1", "u4"),
-        ("look_2", "u4"),
-        ("look_3", "u4"),
-        ("look_4", "u4"),
-    ]
-)
+
+
+def _dtype_of(kind: type) -> np.dtype[np.void]:
+    """The fields of a class as a record of numpy, each as its annotation says."""
+    hints = get_type_hints(kind, include_extras=True)
+    return np.dtype([(name, hint.__metadata__[0]) for name, hint in hints.items()])
+
+
+class Event(TypedDict):
+    """A producer's batches in a row, or an end marker: one record of `SummaryFold`'s events."""
+
+    producer_id: Annotated[int, "i8"]
+    kind: Annotated[int, "i1"]
+    transactional: Annotated[int, "i1"]
+    marker_type: Annotated[int, "i2"]
+    producer_epoch: Annotated[int, "i4"]
+    coordinator_epoch: Annotated[int, "i4"]
+    first_sequence: Annotated[int, "i4"]
+    last_sequence: Annotated[int, "i4"]
+    first_offset: Annotated[int, "i8"]
+    last_offset: Annotated[int, "i8"]
+    first_timestamp: Annotated[int, "i8"]
+    last_timestamp: Annotated[int, "i8"]
+    last_offset_delta: Annotated[int, "i4"]
+    gaps: Annotated[int, "i4"]
+    missing_sequences: Annotated[int, "i8"]
+    batches: Annotated[int, "i8"]
+    records: Annotated[int, "i8"]
+    # Where the run's first batch ends: it repeats what was written, or goes on past it (E04, E05).
+    first_batch_last_sequence: Annotated[int, "i4"]
+    # How the run's first batch looks, and its last five, the newest first; 0 where there is none (E06).
+    first_look: Annotated[int, "u4"]
+    look_0: Annotated[int, "u4"]
+    look_1: Annotated[int, "u4"]
+    look_2: Annotated[int, "u4"]
+    look_3: Annotated[int, "u4"]
+    look_4: Annotated[int, "u4"]
+
+
+class Gap(TypedDict):
+    """A forward gap in the sequences of a producer's batches in a row."""
+
+    producer_id: Annotated[int, "i8"]
+    producer_epoch: Annotated[int, "i4"]
+    expected_sequence: Annotated[int, "i4"]
+    found_sequence: Annotated[int, "i4"]
+    offset: Annotated[int, "i8"]
+    previous_offset: Annotated[int, "i8"]
+    previous_timestamp: Annotated[int, "i8"]
+    timestamp: Annotated[int, "i8"]
+
+
+EVENT: Final = _dtype_of(Event)
 LOOKS: Final = ("look_0", "look_1", "look_2", "look_3", "look_4")
-GAP: Final = np.dtype(
-    [
-        ("producer_id", "i8"),
-        ("producer_epoch", "i4"),
-        ("expected_sequence", "i4"),
-        ("found_sequence", "i4"),
-        ("offset", "i8"),
-        ("previous_offset", "i8"),
-        ("previous_timestamp", "i8"),
-        ("timestamp", "i8"),
-    ]
-)
+GAP: Final = _dtype_of(Gap)
 BUCKET: Final = np.dtype(
     [("bucket", "i8"), ("digest", "u8"), ("batches", "i8"), ("first_offset", "i8"), ("end_offset", "i8")]
 )

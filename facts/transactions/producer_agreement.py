@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tidegauge.facts.replicas.replica import ReplicaFacts
-from tidegauge.facts.rows import Row
 from tidegauge.kafka_log.producer_snapshot import ProducerSnapshotEntry
+from tidegauge.relations import DivergenceRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class _Difference:
     follower: ProducerSnapshotEntry
 
 
-def agreement_columns(leader: ReplicaFacts, follower: ReplicaFacts, *, shared_end: int) -> Row:
+def agreement_columns(leader: ReplicaFacts, follower: ReplicaFacts, *, shared_end: int) -> DivergenceRow:
     """What their snapshots below `shared_end`, up to where both hold one log, say of each other."""
     start = max(leader.log_start_offset, follower.log_start_offset)
     ours, theirs = _snapshots(leader), _snapshots(follower)

@@ -12,18 +12,20 @@ from tidegauge.facts.producers.state import UNKNOWN, ProducerEpoch, Transaction
 from tidegauge.facts.replicas.comparison import ReadBatches
 from tidegauge.facts.replicas.replica import ReplicaFacts
 from tidegauge.facts.replicas.replica_columns import capture, of_replica
-from tidegauge.facts.rows import Row, json_list, known
+from tidegauge.facts.rows import json_list, known
 from tidegauge.facts.transactions.repeats import NOTHING_REPEATED, Repeated, repeated_batches
 from tidegauge.facts.transactions.transaction_versions import Telling, tellings
+from tidegauge.relations import ProducerRow, ReplicaRow, SequenceGapRow, TransactionRow
 
 _HOUR_MS: Final = 3_600_000
 
 
 def producer_rows(
     context: PartitionContext, replica: ReplicaFacts, *, compacted: bool, read: ReadBatches
-) -> tuple[list[Row], list[Row]]:
+) -> tuple[list[ProducerRow], list[SequenceGapRow]]:
     """Rows of `producers` and `sequence_gaps`."""
-    producers, gaps = [], []
+    producers: list[ProducerRow] = []
+    gaps: list[SequenceGapRow] = []
     repeated = repeated_batches(replica, read=read)
     open_first = {(t.producer_id, t.producer_epoch): t.first_offset for t in replica.replay.open_transactions}
     for (producer_id, producer_epoch), entry in sorted(replica.replay.epochs.items()):
@@ -57,7 +59,7 @@ def producer_rows(
     return producers, gaps
 
 
-def _epoch_columns(entry: ProducerEpoch) -> Row:
+def _epoch_columns(entry: ProducerEpoch) -> ProducerRow:
     """What the replay says of a producer's epoch."""
     anomalies = sorted((b for b in entry.breaks if not b.explained), key=lambda b: b.offset)
     return {
@@ -92,7 +94,7 @@ def _epoch_columns(entry: ProducerEpoch) -> Row:
     }
 
 
-def _repeats(repeated: Repeated) -> Row:
+def _repeats(repeated: Repeated) -> ProducerRow:
     return {
         "repeated_batches": repeated.batches,
         "repeated_offset": repeated.offset,
@@ -101,7 +103,7 @@ def _repeats(repeated: Repeated) -> Row:
     }
 
 
-def live_producer_columns(context: PartitionContext, replica: ReplicaFacts) -> Row:
+def live_producer_columns(context: PartitionContext, replica: ReplicaFacts) -> ReplicaRow:
     """How many producers a broker remembers of a replica at the moment of the capture, and how many came lately."""
     now, replay = context.cluster.captured_at_ms, replica.replay
     if now is None:
@@ -120,7 +122,7 @@ def live_producer_columns(context: PartitionContext, replica: ReplicaFacts) -> R
     }
 
 
-def transaction_rows(context: PartitionContext, replica: ReplicaFacts) -> list[Row]:
+def transaction_rows(context: PartitionContext, replica: ReplicaFacts) -> list[TransactionRow]:
     """Rows of `transactions`, from the reference replica."""
     told = zip(replica.replay.transactions, tellings(context, replica), strict=True)
     return [_transaction_row(context, replica, transaction, telling) for transaction, telling in told]
@@ -128,7 +130,7 @@ def transaction_rows(context: PartitionContext, replica: ReplicaFacts) -> list[R
 
 def _transaction_row(
     context: PartitionContext, replica: ReplicaFacts, transaction: Transaction, telling: Telling
-) -> Row:
+) -> TransactionRow:
     state = context.coordinators.transactions_by_producer.get(transaction.producer_id)
     lists = (
         None
@@ -173,7 +175,7 @@ def _transaction_row(
     }
 
 
-def _start(transaction: Transaction, *, compacted: bool) -> Row:
+def _start(transaction: Transaction, *, compacted: bool) -> TransactionRow:
     """How it begins, and after what. A cleaner may have taken its first batch."""
     before, first = transaction.previous_marker, transaction.first_sequence
     return {

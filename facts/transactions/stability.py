@@ -8,10 +8,10 @@ of the same producer, in both.
 from tidegauge.facts.producers.state import Transaction
 from tidegauge.facts.replicas.replica_set import ReplicaSet
 from tidegauge.facts.replicas.watermarks import last_stable_offset
-from tidegauge.facts.rows import Row
+from tidegauge.relations import ChangeRow
 
 
-def stability_columns(present: ReplicaSet, earlier: ReplicaSet) -> Row:
+def stability_columns(present: ReplicaSet, earlier: ReplicaSet) -> ChangeRow:
     """Last stable offsets then and now, and the transaction that holds both."""
     now, before = _last_stable(present), _last_stable(earlier)
     held_now, held_before = _held_by(present, now), _held_by(earlier, before)

@@ -18,15 +18,15 @@ from tidegauge.facts.coordinators.transactional_ids import Decision
 from tidegauge.facts.producers.state import UNKNOWN, Transaction
 from tidegauge.facts.replicas.replica import ReplicaFacts
 from tidegauge.facts.replicas.watermarks import HighWatermarkBounds
-from tidegauge.facts.rows import Row
 from tidegauge.facts.transactions.end_markers import Marker, MarkersByEpoch, end_markers
 from tidegauge.facts.transactions.shared_epochs import Found, share_out
 from tidegauge.facts.transactions.transaction_versions import aborted_by_hand
+from tidegauge.relations import TransactionEndRow
 
 
 def transaction_end_rows(
     context: PartitionContext, reference: ReplicaFacts | None, bounds: HighWatermarkBounds
-) -> list[Row]:
+) -> list[TransactionEndRow]:
     """A row for each decision that lists the partition."""
     if not context.coordinators.decisions:
         return []
@@ -44,7 +44,7 @@ def transaction_end_rows(
         _ended_by_another(decisions, found, reference, by_hand)
         opened = {t.producer_id: t for t in reference.replay.open_transactions}
     last_ended = {d.producer_id: at for at, (d, f) in enumerate(zip(decisions, found, strict=True)) if f.marker}
-    rows = []
+    rows: list[TransactionEndRow] = []
     for at, ((record_partition, decision), end) in enumerate(zip(context.coordinators.decisions, found, strict=True)):
         left_open = None
         if reference is not None and last_ended.get(decision.producer_id, -1) < at:
@@ -77,7 +77,7 @@ def transaction_end_rows(
     return rows
 
 
-def _decision_columns(record_partition: int, decision: Decision, end: Found) -> Row:
+def _decision_columns(record_partition: int, decision: Decision, end: Found) -> TransactionEndRow:
     """What a coordinator decided, and the end markers that there are of it."""
     return {
         "transactional_id": decision.transactional_id,

@@ -14,8 +14,7 @@ from typing import Any, Final
 import google_crc32c
 from numpy.typing import NDArray
 
-from tests.derivation.pipeline import Derived
-from tidegauge.facts.rows import Row
+from tests.derivation.pipeline import Derived, Row
 from tidegauge.kafka_log.scan import scan_buffer
 from tidegauge.snapshots.holes import read_written
 

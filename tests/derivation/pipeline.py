@@ -13,14 +13,16 @@ from typing import Any
 from tidegauge.derivation.gathering.gather import SnapshotContext
 from tidegauge.derivation.gathering.replica_files import replica_input
 from tidegauge.derivation.in_process import derive_here
+from tidegauge.derivation.index_row import IndexRows
 from tidegauge.facts.replicas.replica import ReplicaFacts, replica_facts
-from tidegauge.facts.rows import Row, Rows
 from tidegauge.runs.missing_evidence import Missing, unread_segments
 from tidegauge.runs.run import AuditedSnapshot, ReadSnapshot
 from tidegauge.snapshots.adopt import open_snapshot
 from tidegauge.snapshots.manifest import LeftOut, Manifest
 
 Key = tuple[Any, ...]
+Row = dict[str, Any]
+"""A row of whatever relation a test names, as it is read back from Arrow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -30,8 +32,8 @@ class Derived:
     manifest: Manifest
     root: Path
     context: SnapshotContext
-    index: Mapping[str, Row]
-    rows: Rows
+    index: IndexRows
+    rows: Mapping[str, list[Row]]
 
     def unread(self) -> dict[str, str]:
         """Path -> reason, of all that could not be read."""

@@ -9,13 +9,12 @@ import pytest
 from tests.conftest import Golden
 from tests.derivation.apart import METADATA, add_controller, metadata_apart, say, whole_copy
 from tests.derivation.judging import Judge
-from tests.derivation.pipeline import Derived, derived, derived_once
+from tests.derivation.pipeline import Derived, Row, derived, derived_once
 from tests.sampling import one_in
 from tidegauge.expectations.diagnosis import diagnose
 from tidegauge.expectations.evidence import Evidence
 from tidegauge.expectations.registry import CATALOGUE
 from tidegauge.expectations.verdicts import Breach, fold
-from tidegauge.facts.rows import Row
 from tidegauge.snapshots.adopt import adopt, open_snapshot
 from tidegauge.snapshots.capture import Capture, capture
 from tidegauge.snapshots.copying import Meter

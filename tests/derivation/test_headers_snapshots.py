@@ -16,10 +16,9 @@ from tests.conftest import Golden
 from tests.derivation import breaks
 from tests.derivation.breaks import EXPECTED, PARTITIONS, Break
 from tests.derivation.damage import copy_of, wrong
-from tests.derivation.pipeline import Derived, derived, derived_once
+from tests.derivation.pipeline import Derived, Row, derived, derived_once
 from tests.sampling import one_in
 from tests.snapshots.headers_copies import headers_copy
-from tidegauge.facts.rows import Row
 from tidegauge.kafka_log.corruption import Corruption
 from tidegauge.kafka_log.headers_file import HeadersReader
 from tidegauge.kafka_log.internal_topics import INTERNAL_TOPICS

@@ -21,12 +21,11 @@ from tests.derivation.metadata_damage import (
     rewrite,
     without_head,
 )
-from tests.derivation.pipeline import Derived, derived
+from tests.derivation.pipeline import Derived, Row, derived
 from tests.sampling import one_in
 from tidegauge.expectations.evidence import Evidence
 from tidegauge.expectations.registry import CATALOGUE
 from tidegauge.expectations.verdicts import Breach, InvariantResult, fold
-from tidegauge.facts.rows import Row
 from tidegauge.kafka_log.metadata_records import MetadataRecord
 from tidegauge.kafka_log.schemas import FieldValue
 

@@ -13,13 +13,12 @@ import pytest
 from tests.conftest import Golden
 from tests.derivation.damage import batches, edit, place, sealed, segments
 from tests.derivation.judging import Judge
-from tests.derivation.pipeline import Derived, derived, topic_partition
+from tests.derivation.pipeline import Derived, Row, derived, topic_partition
 from tests.derivation.rejoined import CUTS, empty, later_copy, old_leader_rejoined, set_high_watermark, truncate
 from tests.derivation.storage_breaks import rewritten
 from tests.sampling import one_in
 from tidegauge.expectations.registry import CATALOGUE
 from tidegauge.expectations.verdicts import Breach, InvariantResult, fold
-from tidegauge.facts.rows import Row
 
 HISTORY = {"C07", "C08", "C09", "C10", "C11"}
 BROKERS = ("broker-1", "broker-2", "broker-3")

@@ -11,9 +11,9 @@ from tidegauge.facts.answers.answers import Recomputed, cluster_answer_rows
 from tidegauge.facts.answers.asked import MARGIN_MS
 from tidegauge.facts.metadata.history import LoggedRecord, MetadataHistory
 from tidegauge.facts.metadata.replay import replay
-from tidegauge.facts.rows import Row
 from tidegauge.kafka_log.coordinator_records import OffsetCommit, TransactionState
 from tidegauge.kafka_log.metadata_records import MetadataRecord
+from tidegauge.relations import ClusterAnswerRow
 from tidegauge.snapshots.cluster_answers import (
     BrokerAnswer,
     CapturedAnswers,
@@ -80,7 +80,7 @@ def asked(after: dict[str, Any] | None = None, **fields: Any) -> CapturedAnswers
     return CapturedAnswers(before=before, after=replace(before, **LATER, **(after or {})))
 
 
-def rows(answers: CapturedAnswers, metadata: MetadataHistory | None = None, **files: Any) -> list[Row]:
+def rows(answers: CapturedAnswers, metadata: MetadataHistory | None = None, **files: Any) -> list[ClusterAnswerRow]:
     known = Recomputed(
         **{
             "history": metadata if metadata is not None else history(*orders(), registered(1, "a")),
@@ -99,12 +99,12 @@ def rows(answers: CapturedAnswers, metadata: MetadataHistory | None = None, **fi
     return cluster_answer_rows(answers, known)
 
 
-def one(kind: str, found: list[Row]) -> Row:
+def one(kind: str, found: list[ClusterAnswerRow]) -> ClusterAnswerRow:
     (row,) = [row for row in found if row["kind"] == kind]
     return row
 
 
-def said(row: Row) -> tuple[Any, ...]:
+def said(row: ClusterAnswerRow) -> tuple[Any, ...]:
     return row["answered_before_text"], row["answered_after_text"], row["recomputed_values"], row["incomparable_reason"]
 
 

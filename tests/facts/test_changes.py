@@ -22,11 +22,11 @@ from tidegauge.facts.context import OwnView, PartitionContext
 from tidegauge.facts.partitions.partition import Earlier, gone_rows
 from tidegauge.facts.replicas.replica_set import ReplicaSet, replica_set
 from tidegauge.facts.risk.changes import Pairing, changes_of
-from tidegauge.facts.rows import Row
 from tidegauge.kafka_log.coordinator_records import OffsetCommit
 from tidegauge.kafka_log.corruption import Corruption, Damage
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
 from tidegauge.kafka_log.properties import PartitionMetadata
+from tidegauge.relations import ChangeRow, LossRow
 
 Log = Sequence[NDArray[Any]]
 
@@ -114,7 +114,7 @@ def known_replicas(now: Moment) -> tuple[ReplicaSet, Disks]:
     return replica_set(context(**now.context), inputs, read=disks), disks
 
 
-def compared(before: Moment, after: Moment, pairing: Pairing = PAIRING) -> tuple[dict[int, Row], list[Row]]:
+def compared(before: Moment, after: Moment, pairing: Pairing = PAIRING) -> tuple[dict[int, ChangeRow], list[LossRow]]:
     """Rows of `changes` by broker, and losses."""
     earlier, earlier_disks = known_replicas(before)
     present, disks = known_replicas(after)
@@ -128,14 +128,14 @@ def compared(before: Moment, after: Moment, pairing: Pairing = PAIRING) -> tuple
     return {row["broker_id"]: row for row in rows}, losses
 
 
-def told(row: Row) -> tuple[Any, ...]:
+def told(row: ChangeRow) -> tuple[Any, ...]:
     return row["change_kind"], row["first_changed_offset"], row["first_changed_committed_offset"]
 
 
 SOUND = (None, None, None)
 
 
-def ranges(losses: list[Row]) -> list[tuple[Any, ...]]:
+def ranges(losses: list[LossRow]) -> list[tuple[Any, ...]]:
     return [(x["start_offset"], x["end_offset"], x["records"], x["declared_committed"], x["state"]) for x in losses]
 
 

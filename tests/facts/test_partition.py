@@ -18,10 +18,9 @@ from tests.facts.logs import (
     segment,
 )
 from tidegauge.facts.partitions.partition import partition_rows
-from tidegauge.facts.rows import Rows
 from tidegauge.kafka_log.coordinator_records import OffsetCommit
 from tidegauge.kafka_log.properties import PartitionMetadata
-from tidegauge.relations import COMMON, LOSSES, RELATIONS
+from tidegauge.relations import COMMON, LOSSES, RELATIONS, Rows
 
 OLD = headers(
     *(batch(at, 10, producer_id=7, sequence=at) for at in range(0, 90, 10)),

@@ -8,8 +8,8 @@ import pytest
 from tests.facts.logs import batch, change, context, marker, replica
 from tidegauge.facts.answers.asked import AnswerTimes, PartitionAnswers
 from tidegauge.facts.partitions.answer_rows import partition_answer_rows
-from tidegauge.facts.rows import Row
 from tidegauge.kafka_log.internal_topics import CONSUMER_OFFSETS
+from tidegauge.relations import ClusterAnswerRow
 from tidegauge.snapshots.cluster_answers import PartitionAnswer, ProducerAnswer
 
 BEFORE_MS, AFTER_MS = 1_000_000, 1_100_000
@@ -66,18 +66,18 @@ def rows(
     topic_ids: frozenset[str] = frozenset({"t" * 22}),
     copies: Any = None,
     **known: Any,
-) -> list[Row]:
+) -> list[ClusterAnswerRow]:
     live = copies if copies is not None else [replica(*LOG, high_watermark=28)]
     answers = PartitionAnswers(times=TIMES, before=before, after=after, topic_ids=topic_ids)
     return partition_answer_rows(context(**known), answers, live)
 
 
-def one(kind: str, found: list[Row]) -> Row:
+def one(kind: str, found: list[ClusterAnswerRow]) -> ClusterAnswerRow:
     (row,) = [row for row in found if row["kind"] == kind]
     return row
 
 
-def bounds(row: Row) -> tuple[int | None, int | None]:
+def bounds(row: ClusterAnswerRow) -> tuple[int | None, int | None]:
     return row["recomputed_lowest"], row["recomputed_highest"]
 
 
@@ -171,7 +171,7 @@ def test_a_question_that_failed_keeps_its_reason() -> None:
 # ----------------------------------------------------------------------------------------------------------- producers
 
 
-def told(before: ProducerAnswer | None, after: ProducerAnswer | None, **options: Any) -> Row:
+def told(before: ProducerAnswer | None, after: ProducerAnswer | None, **options: Any) -> ClusterAnswerRow:
     found = rows(
         answer(producers=() if before is None else (before,)),
         answer(producers=() if after is None else (after,)),
