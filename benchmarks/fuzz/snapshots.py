@@ -240,6 +240,8 @@ def written(value: Damaged, directory: Path) -> Path:
     for path, change in value.changes.items():
         if change is not None:
             target = directory / path
+            if target.is_dir():
+                continue  # The name that was made up is a directory's.
             target.parent.mkdir(parents=True, exist_ok=True)
             target.unlink(missing_ok=True)
             data, size = change
