@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from tidegauge.expectations.model import Severity
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.location import local
 
@@ -195,9 +196,9 @@ def from_store(breach_id: str, url: str) -> Explained:
         )
 
 
-def _partition(subject: Mapping[str, Any]) -> tuple[str, int] | None:
+def _partition(subject: Mapping[str, Any]) -> TopicPartition | None:
     topic, partition = subject.get("topic"), subject.get("partition")
-    return (topic, int(partition)) if topic is not None and partition is not None else None
+    return TopicPartition(topic, int(partition)) if topic is not None and partition is not None else None
 
 
 def _brokers(breach: Row) -> set[int]:

@@ -27,7 +27,8 @@ from tidegauge.facts.partitions.partition import Earlier, gone_rows, partition_r
 from tidegauge.facts.replicas.replica_set import replica_set
 from tidegauge.facts.risk.changes import Pairing
 from tidegauge.facts.risk.posture_rows import READ_COLUMNS, PostureContext, posture_rows
-from tidegauge.facts.rows import AnyRow, PartitionKey, by_relation
+from tidegauge.facts.rows import AnyRow, by_relation
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.progress import each, working
 from tidegauge.relations import Rows, TransactionalIdRow
 from tidegauge.runs.failures import Failures
@@ -38,7 +39,7 @@ from tidegauge.runs.pairs import check_order, check_topic_names, is_timed
 from tidegauge.runs.run import AuditedSnapshot, ReadSnapshot
 from tidegauge.snapshots.location import Location
 
-RowsOf = Callable[[PartitionKey], tuple[IndexRows, IndexRows]]
+RowsOf = Callable[[TopicPartition], tuple[IndexRows, IndexRows]]
 """A partition's own rows of the index step, and those of the earlier snapshot."""
 
 RelationTables = Iterator[tuple[str, pa.Table]]
@@ -61,7 +62,7 @@ class EarlierWork:
 
     root: str
     pairing: Pairing
-    partitions: Mapping[PartitionKey, PartitionWork]
+    partitions: Mapping[TopicPartition, PartitionWork]
     metadata_known: bool
     """It has a metadata log."""
 
@@ -75,8 +76,8 @@ class SnapshotWork:
     """The snapshot's among those audited together."""
     cluster: str
     snapshot_id: str
-    partitions: Mapping[PartitionKey, PartitionWork]
-    gone: Mapping[PartitionKey, PartitionContext] = field(default_factory=dict)
+    partitions: Mapping[TopicPartition, PartitionWork]
+    gone: Mapping[TopicPartition, PartitionContext] = field(default_factory=dict)
     earlier: EarlierWork | None = None
 
     def table(self, relation: str, rows: Iterable[AnyRow]) -> pa.Table:
@@ -92,7 +93,7 @@ class Prepared:
     work: SnapshotWork
 
     @property
-    def keys(self) -> Iterator[PartitionKey]:
+    def keys(self) -> Iterator[TopicPartition]:
         """Every partition to derive, the ones that are gone last."""
         yield from self.work.partitions
         yield from self.work.gone
@@ -123,7 +124,7 @@ def derive(prepared: Prepared, rows_of: RowsOf, failures: Failures | None = None
 
 def cluster_facts(
     prepared: Prepared,
-    keys: Iterable[PartitionKey],
+    keys: Iterable[TopicPartition],
     rows_of: RowsOf = lambda _: ({}, {}),
     failures: Failures | None = None,
 ) -> RelationTables:
@@ -182,7 +183,7 @@ def snapshot_work(snapshot: AuditedSnapshot, context: SnapshotContext, earlier: 
     )
 
 
-def _partitions(context: SnapshotContext) -> Mapping[PartitionKey, PartitionWork]:
+def _partitions(context: SnapshotContext) -> Mapping[TopicPartition, PartitionWork]:
     return {
         key: PartitionWork(
             context=context.partitions[key],
@@ -193,7 +194,7 @@ def _partitions(context: SnapshotContext) -> Mapping[PartitionKey, PartitionWork
     }
 
 
-def _stored_of(context: SnapshotContext, key: PartitionKey) -> Stored | None:
+def _stored_of(context: SnapshotContext, key: TopicPartition) -> Stored | None:
     known = context.partitions[key].upkeep
     if context.stored is None or known is None:
         return None
@@ -244,7 +245,7 @@ def _topic_names(context: SnapshotContext) -> dict[str, str]:
 
 
 def partition_facts(
-    work: SnapshotWork, key: PartitionKey, own: IndexRows, earlier: IndexRows, failures: Failures | None
+    work: SnapshotWork, key: TopicPartition, own: IndexRows, earlier: IndexRows, failures: Failures | None
 ) -> Rows:
     """The facts of one partition; where it makes us fail, those that are left when none of its segments was read.
 
@@ -255,7 +256,7 @@ def partition_facts(
     except Exception as error:
         if failures is None:
             raise
-        reason = failures.take_part("derive", work.key, f"{key[0]}-{key[1]}", own, error, root=work.root)
+        reason = failures.take_part("derive", work.key, str(key), own, error, root=work.root)
         return _facts(work, key, _unread(own, reason), _unread(earlier, reason))
 
 
@@ -263,7 +264,7 @@ def _unread(rows: IndexRows, reason: str) -> IndexRows:
     return {path: {**row, "error": reason} for path, row in rows.items()}
 
 
-def _facts(work: SnapshotWork, key: PartitionKey, own: IndexRows, earlier: IndexRows) -> Rows:
+def _facts(work: SnapshotWork, key: TopicPartition, own: IndexRows, earlier: IndexRows) -> Rows:
     if key in work.partitions:
         return derive_partition(work, work.partitions[key], own, earlier)
     if key in work.gone:
@@ -292,7 +293,7 @@ def _remote_objects(root: Location, partition: PartitionWork) -> RemoteObjects |
     return remote_objects(root, partition.context.upkeep.remote, partition.stored)
 
 
-def derive_gone(work: SnapshotWork, key: PartitionKey, earlier_rows: IndexRows) -> Rows:
+def derive_gone(work: SnapshotWork, key: TopicPartition, earlier_rows: IndexRows) -> Rows:
     """What can be told of a partition that only the earlier snapshot has."""
     assert work.earlier is not None, "nothing is gone without an earlier snapshot"
     return gone_rows(work.gone[key], _earlier(work.earlier, work.gone[key], earlier_rows))
@@ -300,7 +301,7 @@ def derive_gone(work: SnapshotWork, key: PartitionKey, earlier_rows: IndexRows) 
 
 def _earlier(earlier: EarlierWork, context: PartitionContext, rows: IndexRows) -> Earlier:
     root = seen(earlier.root)
-    partition = earlier.partitions.get((context.topic, context.partition))
+    partition = earlier.partitions.get(TopicPartition(context.topic, context.partition))
     if partition is None:  # It did not exist then, or was not copied.
         partition = PartitionWork(context=before_it_was(context, metadata_known=earlier.metadata_known), replicas=())
     inputs = [replica_input(root, replica, rows) for replica in partition.replicas]

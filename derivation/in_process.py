@@ -25,7 +25,7 @@ from tidegauge.derivation.index_row import IndexRow, IndexRows
 from tidegauge.derivation.kept_summaries import keep, kept_of
 from tidegauge.derivation.plan import DECODED_TOPICS, segment_tasks
 from tidegauge.derivation.segment_tasks import SegmentTask
-from tidegauge.facts.rows import PartitionKey
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.progress import working
 from tidegauge.runs import report_file
 from tidegauge.runs.failures import Failures
@@ -133,16 +133,16 @@ def derive_here(
     keep(run, kept, lambda _: batches)
     prepared = prepare(snapshot, ds.dataset(summaries), look)
     index: dict[str, IndexRow] = {}
-    own: dict[PartitionKey, dict[str, IndexRow]] = {}
-    of_earlier: dict[PartitionKey, dict[str, IndexRow]] = {}
+    own: dict[TopicPartition, dict[str, IndexRow]] = {}
+    of_earlier: dict[TopicPartition, dict[str, IndexRow]] = {}
     for row in rows_of(summaries.select(WITHOUT_RECORDS)):
-        key = (row["topic"], row["partition"])
+        key = TopicPartition(row["topic"], row["partition"])
         if row["snapshot"] == snapshot.key:
             index[row["path"]] = own.setdefault(key, {})[row["path"]] = row
         else:
             of_earlier.setdefault(key, {})[row["path"]] = row
 
-    def rows_of_partition(key: PartitionKey) -> tuple[IndexRows, IndexRows]:
+    def rows_of_partition(key: TopicPartition) -> tuple[IndexRows, IndexRows]:
         return own.get(key, {}), of_earlier.get(key, {})
 
     told = cluster_facts(prepared, prepared.keys, rows_of_partition, failures) if look.partitions else None

@@ -9,8 +9,6 @@ from typing import TypeVar, cast
 
 from tidegauge.relations import DETAIL_LIMIT, RELATIONS, Rows
 
-PartitionKey = tuple[str, int]
-"""Topic and partition number."""
 AnyRow = Mapping[str, object]
 """A row of whatever relation: column -> value, without the common columns."""
 R = TypeVar("R", bound=AnyRow)

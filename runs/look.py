@@ -17,6 +17,7 @@ from tidegauge.expectations.model import Invariant
 from tidegauge.expectations.registry import CATALOGUE
 from tidegauge.facts.rows import AnyRow, by_relation
 from tidegauge.kafka_log.internal_topics import INTERNAL_TOPICS
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.relations import RELATIONS, Rows
 from tidegauge.snapshots.errors import SnapshotError
 
@@ -27,14 +28,12 @@ _OF_PARTITIONS: Final = (
     frozenset(r.name for r in RELATIONS.values() if {"topic", "partition"} <= set(r.column_names)) - _OF_MANY
 )
 
-Place = tuple[str, int]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """What is asked for; nothing asked for is everything."""
 
-    partitions: frozenset[Place] = frozenset()
+    partitions: frozenset[TopicPartition] = frozenset()
     invariants: tuple[str, ...] = ()
 
     @property
@@ -44,11 +43,11 @@ class Look:
 
     def reads(self, topic: str, partition: int) -> bool:
         """Whether a partition's segments are read."""
-        return self.keeps((topic, partition)) or topic in INTERNAL_TOPICS
+        return self.keeps(TopicPartition(topic, partition)) or topic in INTERNAL_TOPICS
 
-    def keeps(self, place: Place) -> bool:
+    def keeps(self, partition: TopicPartition) -> bool:
         """Whether facts of a partition are derived and judged."""
-        return not self.partitions or place in self.partitions
+        return not self.partitions or partition in self.partitions
 
     def rows(self, rows: Rows) -> Rows:
         """Rows without those of partitions that were not asked for."""
@@ -83,7 +82,7 @@ def look_of(partitions: object, invariants: object) -> Look:
     for topic, partition in partitions:
         if not isinstance(topic, str) or not isinstance(partition, int):
             raise TypeError(f"{topic!r}, {partition!r} is no partition")
-        places.append((topic, partition))
+        places.append(TopicPartition(topic, partition))
     if unknown := [code for code in invariants if not isinstance(code, str) or code not in CATALOGUE]:
         raise ValueError(f"{unknown[0]!r} is no invariant")
     return Look(partitions=frozenset(places), invariants=tuple(invariants))
@@ -91,7 +90,7 @@ def look_of(partitions: object, invariants: object) -> Look:
 
 def look(partitions: Sequence[str], invariants: Sequence[str]) -> Look:
     """From TOPIC-PARTITION and codes. Raises `SnapshotError` for what names nothing."""
-    places = frozenset(map(_place, partitions))
+    places = frozenset(map(_partition, partitions))
     codes = tuple(sorted({_code(given) for given in invariants}))
     asked = Look(partitions=places, invariants=codes)
     if not asked.judged():
@@ -102,11 +101,11 @@ def look(partitions: Sequence[str], invariants: Sequence[str]) -> Look:
     return asked
 
 
-def _place(given: str) -> Place:
+def _partition(given: str) -> TopicPartition:
     found = _PARTITION.fullmatch(given)
     if found is None or int(found["partition"]) >= 1 << 31:
         raise SnapshotError(f"--partition {given}: a topic and a number belong here, such as orders-0.")
-    return found["topic"], int(found["partition"])
+    return TopicPartition(found["topic"], int(found["partition"]))
 
 
 def _code(given: str) -> str:
@@ -121,15 +120,15 @@ def _code(given: str) -> str:
     return code
 
 
-def check_there(asked: Look, held: Set[Place]) -> None:
+def check_there(asked: Look, held: Set[TopicPartition]) -> None:
     """Raises `SnapshotError` for a partition of which no snapshot holds a replica."""
     missing = sorted(asked.partitions - held)
     if missing:
-        topic, partition = missing[0]
+        topic = missing[0].topic
         of_topic = sorted(p for t, p in held if t == topic)
         known = (
             f"Of {topic} it holds {', '.join(map(str, of_topic[:20]))}{' …' if len(of_topic) > 20 else ''}."
             if of_topic
             else f"It holds no partition of {topic!r}."
         )
-        raise SnapshotError(f"The snapshot holds no replica of {topic}-{partition}. {known}")
+        raise SnapshotError(f"The snapshot holds no replica of {missing[0]}. {known}")

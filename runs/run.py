@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.runs.failures import Failures
 from tidegauge.runs.instant import DatedAhead, DatedAheadError, check_clock, finished_at_ms
-from tidegauge.runs.look import EVERYTHING, Look, Place, check_there, look_of
+from tidegauge.runs.look import EVERYTHING, Look, check_there, look_of
 from tidegauge.runs.pairs import check_pair
 from tidegauge.runs.run_places import check_own, folders, place_below
 from tidegauge.snapshots.adopt import Snapshot
@@ -289,11 +290,11 @@ def _two_places(one: Snapshot, other: Snapshot) -> str:
     )
 
 
-def _held(pairs: list[tuple[Snapshot, Snapshot | None]]) -> frozenset[Place]:
+def _held(pairs: list[tuple[Snapshot, Snapshot | None]]) -> frozenset[TopicPartition]:
     """The partitions of which any of the snapshots holds a replica."""
     opened = [snapshot for pair in pairs for snapshot in pair if snapshot is not None]
     log_dirs = [log_dir for snapshot in opened for log_dir in listing(snapshot.manifest).log_dirs]
-    return frozenset((replica.topic, replica.partition) for log_dir in log_dirs for replica in log_dir.replicas)
+    return frozenset(replica.topic_partition for log_dir in log_dirs for replica in log_dir.replicas)
 
 
 def _targets(directory: Path, snapshots: list[Snapshot]) -> list[Path]:

@@ -16,7 +16,6 @@ from typing import Final
 from tidegauge.kafka_log.headers_file import END_FRAME_BYTES, log_size_bytes
 from tidegauge.kafka_log.log_dir import META_PROPERTIES, is_headers_file
 from tidegauge.kafka_log.properties import parse_meta_properties
-from tidegauge.kafka_log.types import BrokerId
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.holes import sha256_of
 from tidegauge.snapshots.local_path import LARGEST_FILE_OF_KAFKA, must_be_of_kafka
@@ -162,7 +161,7 @@ def survey(
             continue
         names = _log_dir_names(child)
         if names:
-            node_id = BrokerId(int(match[1]))
+            node_id = int(match[1])
             brokers.append(_broker(directory, child, node_id, names, left_out, digests, progress))
         else:
             left_out.append(LeftOut(path=child.name, reason=_no_log_dir(directory, child)))
@@ -192,7 +191,7 @@ def _must_be_directory(directory: Location) -> None:
 def _broker(
     root: Path,
     directory: Path,
-    broker_id: BrokerId,
+    broker_id: int,
     names: tuple[str, ...],
     left_out: list[LeftOut],
     digests: bool,

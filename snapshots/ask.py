@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from tidegauge.kafka_log.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidegauge.kafka_log.java_hash import coordinator_partition
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.snapshots.ask_producers import ask_producers_and_transactions, now_ms
 from tidegauge.snapshots.client_config import ClientConfig
 from tidegauge.snapshots.cluster_answers import (
@@ -127,10 +128,10 @@ class _Round:
         self.asked_at_ms: dict[str, int] = {"metadata": now_ms()}
         self.unanswered: dict[str, str] = {}
 
-    def leaders(self) -> dict[tuple[str, int], int]:
+    def leaders(self) -> dict[TopicPartition, int]:
         """Partition -> leader, of those that have one."""
         return {
-            (name, number): p.leader
+            TopicPartition(name, number): p.leader
             for name, topic in self.metadata.topics.items()
             for number, p in topic.partitions.items()
             if p.leader >= 0
@@ -141,9 +142,10 @@ class _Round:
         topic = self.metadata.topics.get(internal_topic)
         return coordinator_partition(name, len(topic.partitions)) if topic is not None and topic.partitions else None
 
-    def offsets(self) -> dict[str, dict[tuple[str, int], Any]]:
+    def offsets(self) -> dict[str, dict[TopicPartition, Any]]:
         """Question -> partition -> (offset, leader epoch), or why not."""
-        from confluent_kafka import IsolationLevel, TopicPartition
+        import confluent_kafka
+        from confluent_kafka import IsolationLevel
 
         self.asked_at_ms["offsets"] = now_ms()
         partitions = sorted(self.leaders())
@@ -156,21 +158,23 @@ class _Round:
         # All at once: a leader that does not answer costs one time-out, not three.
         asked = {
             name: self._futures(
-                self.client.list_offsets, {TopicPartition(t, p): spec for t, p in partitions}, isolation_level=isolation
+                self.client.list_offsets,
+                {confluent_kafka.TopicPartition(t, p): spec for t, p in partitions},
+                isolation_level=isolation,
             )
             for name, (spec, isolation) in questions.items()
             if partitions
         }
-        found: dict[str, dict[tuple[str, int], Any]] = {name: {} for name in questions}
+        found: dict[str, dict[TopicPartition, Any]] = {name: {} for name in questions}
         for name, futures in asked.items():
             refused = futures.reason if isinstance(futures, _Refused) else "not answered"
             found[name] = dict.fromkeys(partitions, refused) | {
-                (key.topic, key.partition): self._result(future) for key, future in futures.items()
+                TopicPartition(key.topic, key.partition): self._result(future) for key, future in futures.items()
             }
         return found
 
     def topics(
-        self, offsets: Mapping[str, Mapping[tuple[str, int], Any]], producers: Mapping[tuple[str, int], Any]
+        self, offsets: Mapping[str, Mapping[TopicPartition, Any]], producers: Mapping[TopicPartition, Any]
     ) -> tuple[TopicAnswer, ...]:
         """The topics, their partitions and their configs."""
         from confluent_kafka import TopicCollection
@@ -303,8 +307,8 @@ def _topic_answer(
     listed: Any,
     described: Any,
     configs: "dict[str, ConfigAnswer] | str",
-    offsets: Mapping[str, Mapping[tuple[str, int], Any]],
-    producers: Mapping[tuple[str, int], Any],
+    offsets: Mapping[str, Mapping[TopicPartition, Any]],
+    producers: Mapping[TopicPartition, Any],
 ) -> TopicAnswer:
     """A topic, of which only its id needs a description."""
     errors = {"configs": configs} if isinstance(configs, str) else {}
@@ -319,7 +323,11 @@ def _topic_answer(
         topic=name,
         topic_id=topic_id,
         partitions=tuple(
-            _partition_answer(p, {n: of.get((name, p.id)) for n, of in offsets.items()}, producers.get((name, p.id)))
+            _partition_answer(
+                p,
+                {n: of.get(TopicPartition(name, p.id)) for n, of in offsets.items()},
+                producers.get(TopicPartition(name, p.id)),
+            )
             for p in sorted(listed.partitions.values(), key=lambda p: p.id)
         ),
         configs=None if isinstance(configs, str) else configs,

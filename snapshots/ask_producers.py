@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final
 
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.snapshots.client_config import ClientConfig
 from tidegauge.snapshots.cluster_answers import ProducerAnswer, TransactionAnswer
 
-PartitionKey = tuple[str, int]
 Asked = tuple[
-    dict[PartitionKey, tuple[ProducerAnswer, ...] | str],
+    dict[TopicPartition, tuple[ProducerAnswer, ...] | str],
     tuple[TransactionAnswer, ...] | None,
     dict[str, str],
     dict[str, int],
@@ -32,7 +32,7 @@ def ask_producers_and_transactions(
     bootstrap: str,
     config: ClientConfig,
     *,
-    leaders: Mapping[PartitionKey, int],
+    leaders: Mapping[TopicPartition, int],
     brokers: Sequence[int],
     timeout_s: float,
 ) -> Asked:
@@ -68,15 +68,15 @@ def ask_producers_and_transactions(
 
 
 def _producers(
-    kafka: Any, client: Any, leaders: Mapping[PartitionKey, int]
-) -> dict[PartitionKey, tuple[ProducerAnswer, ...] | str]:
-    by_leader: dict[int, list[PartitionKey]] = {}
+    kafka: Any, client: Any, leaders: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, tuple[ProducerAnswer, ...] | str]:
+    by_leader: dict[int, list[TopicPartition]] = {}
     for key, leader in sorted(leaders.items()):
         by_leader.setdefault(leader, []).append(key)
-    found: dict[PartitionKey, tuple[ProducerAnswer, ...] | str] = {}
+    found: dict[TopicPartition, tuple[ProducerAnswer, ...] | str] = {}
     for leader, keys in by_leader.items():
 
-        def describe(some: Sequence[PartitionKey], leader: int = leader) -> Mapping[Any, Any]:
+        def describe(some: Sequence[TopicPartition], leader: int = leader) -> Mapping[Any, Any]:
             wanted = [kafka.TopicPartition(topic, partition) for topic, partition in some]
             answer: Mapping[Any, Any] = client.describe_producers(wanted, broker_id=leader)
             return answer
@@ -138,7 +138,7 @@ def _transaction(listed: Any, described: Any) -> TransactionAnswer:
         producer_epoch=described.producer_epoch,
         timeout_ms=described.transaction_timeout_ms,
         started_at_ms=_known(described.transaction_start_time_ms),
-        partitions=tuple(sorted((p.topic, p.partition) for p in described.topic_partitions)),
+        partitions=tuple(sorted(TopicPartition(p.topic, p.partition) for p in described.topic_partitions)),
     )
 
 

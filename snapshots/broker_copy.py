@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from tidegauge.kafka_log.log_dir import CLEAN_SHUTDOWN, parse_partition_dir
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.snapshots.copying import Meter
 from tidegauge.snapshots.file_taking import GONE, NONE_HELD, Taker, Way
 from tidegauge.snapshots.leaders import Leaders
@@ -225,12 +226,12 @@ class BrokerCopy:
 
     def _new_places(self) -> Iterator[Place]:
         """Partitions created, or moved here from another log dir, since the log dirs were listed."""
-        taken: set[tuple[str, int]] = set()
+        taken: set[TopicPartition] = set()
         for at in self._dirs:
             for name, partition in at.partitions.items():
                 parsed = parse_partition_dir(name)
                 if parsed is not None and parsed.state == "live" and partition.taken:
-                    taken.add((parsed.topic, parsed.partition))
+                    taken.add(TopicPartition(parsed.topic, parsed.partition))
         for at in self._dirs:
             with log_directory(at.source.path) as log_dir:
                 for name in log_dir.names():

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from tidegauge.kafka_log.internal_topics import INTERNAL_TOPICS
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.snapshots.broker_copy import BrokerCopy, Place
 from tidegauge.snapshots.cluster_answers import ANSWERS_NAME, CapturedAnswers, ClusterAnswers
 from tidegauge.snapshots.cluster_answers import to_json as answers_json
@@ -276,7 +277,7 @@ def _in_order(copies: Iterable[BrokerCopy], leaders: Leaders) -> Iterator[list[P
         ((copy, place) for copy in copies for place in copy.places()),
         key=lambda x: (
             *_partition(x),
-            by_name.get((x[1].topic, x[1].partition)) == x[0].source.broker_id,
+            by_name.get(TopicPartition(x[1].topic, x[1].partition)) == x[0].source.broker_id,
             x[0].source.broker_id,
             x[1].name,
         ),

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, TypeVar
 
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.manifest import LARGEST_WHOLE, LAST_INSTANT_MS
 
@@ -139,7 +140,7 @@ class TransactionAnswer:
     producer_epoch: int | None
     timeout_ms: int | None
     started_at_ms: int | None
-    partitions: tuple[tuple[str, int], ...] | None
+    partitions: tuple[TopicPartition, ...] | None
     state_partition: int | None = None
 
 
@@ -205,7 +206,7 @@ class ClusterAnswers:
                 lambda t: replace(
                     t,
                     transactional_id=identifier(t.transactional_id),
-                    partitions=_each(t.partitions, lambda p: (topic(p[0]), p[1])),
+                    partitions=_each(t.partitions, lambda p: TopicPartition(topic(p.topic), p.partition)),
                 ),
             ),
         )
@@ -360,7 +361,7 @@ def _transaction(value: Any) -> TransactionAnswer:
         producer_epoch=_optional(value["producer_epoch"], _int32),
         timeout_ms=_optional(value["timeout_ms"], _int32),
         started_at_ms=_optional(value["started_at_ms"], _int64),
-        partitions=_all(value["partitions"], lambda p: (_text(p[0]), _int32(p[1]))),
+        partitions=_all(value["partitions"], lambda p: TopicPartition(_text(p[0]), _int32(p[1]))),
         state_partition=_optional(value["state_partition"], _int32),
     )
 

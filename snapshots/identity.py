@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidegauge.kafka_log.properties import MetaProperties
-from tidegauge.kafka_log.types import BrokerId
 from tidegauge.snapshots.errors import SnapshotError
 
 Place = tuple[int, str]
@@ -27,7 +26,7 @@ Owners = Mapping[str, int]
 class Claim:
     """A log dir, under whose name it lies, and what its meta.properties says; None if there is none to be read."""
 
-    node_id: BrokerId
+    node_id: int
     log_dir: str
     path: str
     said: MetaProperties | None

@@ -19,6 +19,7 @@ from tidegauge.kafka_log.metadata_records import MetadataRecord, decode_metadata
 from tidegauge.kafka_log.records import records_in
 from tidegauge.kafka_log.scan import scan_batches
 from tidegauge.kafka_log.sources import PassZeros, ReadInto
+from tidegauge.kafka_log.types import TopicPartition
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,10 +41,10 @@ class Leaders:
                 return leader if leader >= 0 else None
         return None
 
-    def by_name(self) -> dict[tuple[str, int], int]:
+    def by_name(self) -> dict[TopicPartition, int]:
         """Topic and partition -> leader, of all that have one."""
         return {
-            (self.names[topic_id], partition): leader
+            TopicPartition(self.names[topic_id], partition): leader
             for (topic_id, partition), leader in self.by_id.items()
             if leader >= 0 and topic_id in self.names
         }

@@ -17,7 +17,7 @@ from tidegauge.kafka_log.log_dir import (
     parse_partition_dir,
     parse_segment_file,
 )
-from tidegauge.kafka_log.types import BrokerId
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.snapshots.local_path import LARGEST_FILE_OF_KAFKA, too_large
 from tidegauge.snapshots.manifest import BrokerCapture, FileEntry, LeftOut, Manifest
 
@@ -44,7 +44,7 @@ class SegmentFiles:
 class ReplicaFiles:
     """One partition directory of one log dir. `state` is live, future, deleted or stray (see `kafka_log.log_dir`)."""
 
-    broker_id: BrokerId
+    broker_id: int
     log_dir: str
     directory: str
     topic: str
@@ -54,6 +54,11 @@ class ReplicaFiles:
     snapshots: tuple[tuple[int, FileEntry], ...]
     orphans: tuple[FileEntry, ...]
     other: tuple[FileEntry, ...]
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Of which partition it is."""
+        return TopicPartition(self.topic, self.partition)
 
     def named(self, name: str) -> FileEntry | None:
         """A file of the directory by its name."""
@@ -76,7 +81,7 @@ class ReplicaFiles:
 class LogDirListing:
     """One log dir: its own files (checkpoints, meta.properties, …) by name, and its partition directories."""
 
-    broker_id: BrokerId
+    broker_id: int
     name: str
     directory: str
     files: dict[str, FileEntry]
@@ -236,7 +241,7 @@ def _log_dir(broker: BrokerCapture, name: str, unread: list[LeftOut]) -> LogDirL
 def _replica(
     files: list[FileEntry],
     *,
-    broker_id: BrokerId,
+    broker_id: int,
     log_dir: str,
     directory: str,
     topic: str,

@@ -12,7 +12,6 @@ from enum import StrEnum
 from typing import Any, Final
 
 from tidegauge.kafka_log.log_dir import parse_segment_file
-from tidegauge.kafka_log.types import BrokerId
 from tidegauge.snapshots.errors import SnapshotError
 
 MANIFEST_NAME: Final = "MANIFEST.json"
@@ -99,7 +98,7 @@ class LogDir:
 class ForeignLogDir:
     """A log dir that lies in the snapshot and is no evidence of its cluster, by what its meta.properties says."""
 
-    broker_id: BrokerId
+    broker_id: int
     """The node under whose folder it lies."""
     name: str
     directory_id: str | None
@@ -117,7 +116,7 @@ class BrokerCapture:
     Times are milliseconds since the epoch, None for a plain copy.
     """
 
-    broker_id: BrokerId
+    broker_id: int
     directory: str
     rack: str | None
     log_dirs: tuple[LogDir, ...]
@@ -216,7 +215,7 @@ def left_out_from(value: "Fields") -> LeftOut:
 def broker_from(value: "Fields") -> BrokerCapture:
     """One broker's share from its JSON object. Raises `KeyError`, `TypeError` or `ValueError`."""
     return BrokerCapture(
-        broker_id=BrokerId(value.whole("broker_id", most=LARGEST_NODE_ID)),
+        broker_id=value.whole("broker_id", most=LARGEST_NODE_ID),
         directory=value.path("directory"),
         rack=value.text_or_none("rack"),
         log_dirs=tuple(
@@ -230,7 +229,7 @@ def broker_from(value: "Fields") -> BrokerCapture:
 
 def _foreign_from(value: "Fields") -> ForeignLogDir:
     return ForeignLogDir(
-        broker_id=BrokerId(value.whole("broker_id", most=LARGEST_NODE_ID)),
+        broker_id=value.whole("broker_id", most=LARGEST_NODE_ID),
         name=value.path("name"),
         directory_id=value.text_or_none("directory_id"),
         cluster_id=value.text_or_none("cluster_id"),

@@ -16,7 +16,6 @@ from typing import Final
 
 from tidegauge.kafka_log.log_dir import META_PROPERTIES
 from tidegauge.kafka_log.properties import MetaProperties, parse_meta_properties
-from tidegauge.kafka_log.types import BrokerId
 from tidegauge.snapshots.copying import Meter
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.identity import Claim, Owners, Settled, settle
@@ -51,7 +50,7 @@ class LogDirSource:
 class BrokerSource:
     """One broker's log dirs."""
 
-    broker_id: BrokerId
+    broker_id: int
     log_dirs: tuple[LogDirSource, ...]
 
     @property
@@ -83,7 +82,7 @@ def broker_sources(
     said = _said(paths)
     names = {broker_id: _names(of_broker) for broker_id, of_broker in paths.items()}
     claims = [
-        Claim(node_id=BrokerId(broker_id), log_dir=name, path=str(path / META_PROPERTIES), said=said[path].meta)
+        Claim(node_id=broker_id, log_dir=name, path=str(path / META_PROPERTIES), said=said[path].meta)
         for broker_id, of_broker in paths.items()
         for path, name in zip(of_broker, names[broker_id], strict=True)
     ]
@@ -92,7 +91,7 @@ def broker_sources(
     _must_differ(claim for claim in claims if claim.place not in settled.foreign)
     sources = tuple(
         BrokerSource(
-            broker_id=BrokerId(broker_id),
+            broker_id=broker_id,
             log_dirs=tuple(
                 LogDirSource(path=path, name=name, directory_id=_directory_id(said[path].meta))
                 for path, name in zip(of_broker, names[broker_id], strict=True)

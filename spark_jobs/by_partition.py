@@ -25,7 +25,8 @@ from tidegauge.derivation.index_columns import rows_of
 from tidegauge.derivation.index_row import IndexRow
 from tidegauge.derivation.summaries_at_hand import by_snapshot, keys_of
 from tidegauge.facts.risk.posture_rows import PostureContext
-from tidegauge.facts.rows import AnyRow, PartitionKey, by_relation
+from tidegauge.facts.rows import AnyRow, by_relation
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.relations import Rows, TransactionalIdRow
 from tidegauge.runs import own_pickles
 from tidegauge.runs.failures import Failures
@@ -121,7 +122,7 @@ def _prepared(snapshot: AuditedSnapshot, summaries: ds.Dataset, works: "Works", 
         columns=["snapshot", "topic", "partition", "directory", "path", "bytes_read", "reused", "error"],
         filter=ds.field("snapshot").isin(keys_of(snapshot)),
     ).to_pylist()
-    with_segments = {(row["topic"], row["partition"]) for row in rows}
+    with_segments = {TopicPartition(row["topic"], row["partition"]) for row in rows}
     write_part(facts, "cluster", cluster_facts(prepared, [key for key in prepared.keys if key not in with_segments]))
     return _Told(
         coverage=coverage_of(snapshot, prepared.context, (row for row in rows if row["snapshot"] == snapshot.key)),
@@ -194,7 +195,7 @@ def _tables(work: SnapshotWork, rows: Iterable[IndexRow], failures: Failures) ->
     """The facts of a task's partitions of one snapshot; none of one that makes us fail, which is noted."""
     waiting: dict[str, list[AnyRow]] = {}
     for key, of_partition in groupby(rows, key=itemgetter("topic", "partition")):
-        for name, facts in by_relation(_facts(work, key, list(of_partition), failures)):
+        for name, facts in by_relation(_facts(work, TopicPartition(*key), list(of_partition), failures)):
             waiting.setdefault(name, []).extend(facts)
             if len(waiting[name]) >= ROWS_TOGETHER:
                 yield from _table(work, name, waiting.pop(name), failures)
@@ -203,7 +204,7 @@ def _tables(work: SnapshotWork, rows: Iterable[IndexRow], failures: Failures) ->
             yield from _table(work, name, facts, failures)
 
 
-def _facts(work: SnapshotWork, key: PartitionKey, rows: Sequence[IndexRow], failures: Failures) -> Rows:
+def _facts(work: SnapshotWork, key: TopicPartition, rows: Sequence[IndexRow], failures: Failures) -> Rows:
     own = {row["path"]: row for row in rows if row["snapshot"] == work.key}
     earlier = {row["path"]: row for row in rows if row["snapshot"] != work.key}
     facts: Rows = {}

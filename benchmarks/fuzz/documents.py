@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from tidegauge.kafka_log.types import BrokerId
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.snapshots import cluster_answers, manifest
 from tidegauge.snapshots.cluster_answers import (
     BrokerAnswer,
@@ -37,7 +37,7 @@ _AT_MS: Final = 1_760_000_000_000
 
 def _broker(number: int) -> BrokerCapture:
     return BrokerCapture(
-        broker_id=BrokerId(number),
+        broker_id=number,
         directory=f"broker-{number}",
         rack="a" if number == 1 else None,
         log_dirs=(
@@ -134,7 +134,7 @@ def _round(at_ms: int) -> ClusterAnswers:
                 producer_epoch=1,
                 timeout_ms=60_000,
                 started_at_ms=at_ms,
-                partitions=(("orders", 0),),
+                partitions=(TopicPartition("orders", 0),),
                 state_partition=2,
             ),
         ),

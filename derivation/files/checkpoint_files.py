@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tidegauge.facts.rows import PartitionKey
 from tidegauge.kafka_log.checkpoints import (
     LeaderEpochCheckpoint,
     OffsetCheckpoint,
@@ -36,12 +35,13 @@ from tidegauge.kafka_log.properties import (
     parse_partition_metadata,
     parse_quorum_state,
 )
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.relations import CheckpointFileRow
 from tidegauge.snapshots.listing import LogDirListing, ReplicaFiles
 from tidegauge.snapshots.location import Location
 from tidegauge.snapshots.manifest import FileEntry, LeftOut
 
-Offsets = dict[tuple[str, int], int]
+Offsets = dict[TopicPartition, int]
 OFFSET_FILES: Final = (
     REPLICATION_OFFSET_CHECKPOINT,
     RECOVERY_POINT_OFFSET_CHECKPOINT,
@@ -76,10 +76,12 @@ def log_dir_checkpoints(root: Location, log_dir: LogDirListing, unread: list[Lef
         file = log_dir.files.get(name)
         data = _read(root, file, unread)
         parsed = parse_offset_checkpoint(data) if data is not None else None
-        offsets[name] = {(e.topic, e.partition): e.offset for e in parsed.entries} if parsed is not None else {}
+        offsets[name] = (
+            {TopicPartition(e.topic, e.partition): e.offset for e in parsed.entries} if parsed is not None else {}
+        )
         rows.append(_row(log_dir, name, file, data, parsed))
         if parsed is not None:
-            homes = {(r.topic, r.partition) for r in log_dir.replicas}
+            homes = {r.topic_partition for r in log_dir.replicas}
             rows[-1]["entries_without_directory"] = len(offsets[name].keys() - homes)
     parsers: dict[str, Callable[[bytes], Any]] = {
         META_PROPERTIES: parse_meta_properties,
@@ -148,12 +150,12 @@ def replica_checkpoints(root: Location, replica: ReplicaFiles, unread: list[Left
 
 def newest_epochs(
     checkpoints: Iterable[tuple[ReplicaFiles, ReplicaCheckpoints]], topics: Collection[str]
-) -> dict[PartitionKey, dict[int, int]]:
+) -> dict[TopicPartition, dict[int, int]]:
     """The newest leader epoch in the checkpoint of each live replica of some topics, by broker."""
-    found: dict[PartitionKey, dict[int, int]] = {}
+    found: dict[TopicPartition, dict[int, int]] = {}
     for replica, said in checkpoints:
         if replica.topic in topics and replica.state == "live" and said.newest_epoch is not None:
-            found.setdefault((replica.topic, replica.partition), {})[replica.broker_id] = said.newest_epoch
+            found.setdefault(replica.topic_partition, {})[replica.broker_id] = said.newest_epoch
     return found
 
 

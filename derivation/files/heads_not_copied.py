@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from tidegauge.derivation.files.checkpoint_files import ReplicaCheckpoints
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
-from tidegauge.kafka_log.types import BrokerId
 from tidegauge.snapshots.listing import ReplicaFiles, SnapshotListing
 from tidegauge.snapshots.manifest import LeftOut
 
@@ -25,7 +24,7 @@ def heads_not_copied(
     replicas: Iterable[tuple[ReplicaFiles, ReplicaCheckpoints]],
     never_tiered: Callable[[str], bool],
     *,
-    plainly_copied: Collection[BrokerId],
+    plainly_copied: Collection[int],
 ) -> Iterator[LeftOut]:
     """The segments below the first one, where there must be some: they count as not read."""
     named = files.unread_logs()

@@ -9,20 +9,21 @@ import json
 from typing import Any, Final
 
 from tidegauge.facts.context import Acknowledged
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.snapshots.location import Location
 from tidegauge.snapshots.manifest import LeftOut, Manifest, Source
 
 TRUTH: Final = "TRUTH.json"
 _ALL: Final = -1
 
-Ledger = dict[tuple[str, int], tuple[Acknowledged, ...]]
+Ledger = dict[TopicPartition, tuple[Acknowledged, ...]]
 
 
 def read_ledger(root: Location, manifest: Manifest, unread: list[LeftOut]) -> Ledger | None:
     """The acknowledgements of acks=all by topic and partition."""
     if manifest.source is not Source.SIMULATED or not (root / TRUTH).exists():
         return None
-    found: dict[tuple[str, int], list[Acknowledged]] = {}
+    found: dict[TopicPartition, list[Acknowledged]] = {}
     try:
         truth: dict[str, Any] = json.loads((root / TRUTH).read_text(encoding="utf-8"))
         begun = {c["partition"]: c["at_ms"] for c in truth.get("elections", ()) if c["kind"] == "first"}
@@ -31,7 +32,7 @@ def read_ledger(root: Location, manifest: Manifest, unread: list[LeftOut]) -> Le
             of_this_topic = told["at_ms"] >= begun.get(told["partition"], 0)
             if told["acks"] == _ALL and told["base_offset"] >= 0 and of_this_topic:
                 topic, _, partition = told["partition"].rpartition("-")
-                found.setdefault((topic, int(partition)), []).append(
+                found.setdefault(TopicPartition(topic, int(partition)), []).append(
                     Acknowledged(
                         base_offset=told["base_offset"],
                         last_offset=told["last_offset"],

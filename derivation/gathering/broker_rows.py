@@ -14,8 +14,8 @@ from tidegauge.derivation.metadata.captured_nodes import CapturedNodes, own_log_
 from tidegauge.facts.metadata.absences import directory_of
 from tidegauge.facts.metadata.history import MetadataHistory
 from tidegauge.facts.metadata.placement import HeldReplicas, placement
-from tidegauge.facts.rows import PartitionKey
 from tidegauge.kafka_log.properties import MetaProperties
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.relations import BrokerRow
 from tidegauge.snapshots.listing import SnapshotListing
 from tidegauge.snapshots.manifest import BrokerCapture, ForeignLogDir
@@ -165,12 +165,12 @@ def _assigned(history: MetadataHistory, broker_id: int) -> set[str | None]:
 
 
 def _placed(broker: BrokerCapture, given: BrokerFiles, history: MetadataHistory) -> BrokerRow:
-    served: dict[PartitionKey, str | None] = {}
-    future: set[PartitionKey] = set()
+    served: dict[TopicPartition, str | None] = {}
+    future: set[TopicPartition] = set()
     directory_ids = {d.name: d.directory_id for d in broker.log_dirs}
     for log_dir in given.files.of_broker(broker.broker_id):
         for replica in log_dir.replicas:
-            key = (replica.topic, replica.partition)
+            key = replica.topic_partition
             if replica.state == "live":
                 served[key] = directory_ids.get(log_dir.name)
             elif replica.state == "future":
@@ -199,8 +199,8 @@ def _placed(broker: BrokerCapture, given: BrokerFiles, history: MetadataHistory)
     }
 
 
-def _names(keys: Iterable[PartitionKey]) -> list[str]:
-    return [f"{topic}-{partition}" for topic, partition in keys]
+def _names(keys: Iterable[TopicPartition]) -> list[str]:
+    return [str(key) for key in keys]
 
 
 def _directory_ids(broker: BrokerCapture) -> list[str]:

@@ -8,10 +8,11 @@ leader epoch. That is the last leader's, unless its disk was exchanged for an ol
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pyarrow.dataset as ds
 
+from tidegauge.derivation.index_row import IndexRow
 from tidegauge.facts.coordinators.commit_falls import CommitCourse
 from tidegauge.facts.coordinators.rows import CoordinatorLog, Decided, decisions_by_partition, reached_by_partition
 from tidegauge.facts.coordinators.share_history import PlacedShare
@@ -19,7 +20,6 @@ from tidegauge.facts.coordinators.tables import CoordinatorTable, commit_courses
 from tidegauge.facts.metadata.history import MetadataHistory
 from tidegauge.facts.metadata.settings import Settings
 from tidegauge.facts.partitions.share_rows import LARGEST_DELIVERY_COUNT_LIMIT, share_row
-from tidegauge.facts.rows import PartitionKey
 from tidegauge.kafka_log.coordinator_records import TransactionState
 from tidegauge.kafka_log.internal_topics import (
     CONSUMER_OFFSETS,
@@ -27,6 +27,7 @@ from tidegauge.kafka_log.internal_topics import (
     SHARE_GROUP_STATE,
     TRANSACTION_STATE,
 )
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.relations import Rows, TransactionalIdRow
 from tidegauge.runs import own_pickles
 from tidegauge.runs.run import ReadSnapshot
@@ -43,10 +44,10 @@ class Coordinators:
 
     logs: Sequence[CoordinatorLog]
     transactions: Mapping[int, TransactionState]
-    decisions: Mapping[PartitionKey, tuple[Decided, ...]]
-    reached: Mapping[PartitionKey, Mapping[str, Mapping[int, int]]]
-    courses: Mapping[PartitionKey, Mapping[str, CommitCourse]]
-    shares: Mapping[PartitionKey, tuple[PlacedShare, ...]]
+    decisions: Mapping[TopicPartition, tuple[Decided, ...]]
+    reached: Mapping[TopicPartition, Mapping[str, Mapping[int, int]]]
+    courses: Mapping[TopicPartition, Mapping[str, CommitCourse]]
+    shares: Mapping[TopicPartition, tuple[PlacedShare, ...]]
     unplaced_shares: Sequence[PlacedShare]
     """Of topics that the metadata log does not have."""
 
@@ -84,7 +85,7 @@ def read_coordinators(
     history: MetadataHistory,
     settings: Settings,
     *,
-    epochs: Mapping[PartitionKey, Mapping[int, int]],
+    epochs: Mapping[TopicPartition, Mapping[int, int]],
     quiet_brokers: frozenset[int],
     snapshot_quiet: bool,
 ) -> Coordinators:
@@ -95,11 +96,11 @@ def read_coordinators(
     states = [log for log in logs if log.topic == TRANSACTION_STATE]
     limit = settings.of_brokers(_DELIVERY_COUNT_LIMIT, LARGEST_DELIVERY_COUNT_LIMIT)
     names = {t.topic_id: t.name for t in history.topics.values() if not t.deleted}
-    placed: dict[PartitionKey, list[PlacedShare]] = defaultdict(list)
+    placed: dict[TopicPartition, list[PlacedShare]] = defaultdict(list)
     unplaced: list[PlacedShare] = []
     for share in _shares([log for log in logs if log.topic == SHARE_GROUP_STATE], limit, settings):
         topic = names.get(share.topic_id)
-        (unplaced if topic is None else placed[topic, share.partition]).append(share)
+        (unplaced if topic is None else placed[TopicPartition(topic, share.partition)]).append(share)
     return Coordinators(
         logs=logs,
         transactions=transaction_states(log.table for log in states),
@@ -134,7 +135,7 @@ def _logs(
     summaries: ds.Dataset,
     history: MetadataHistory,
     *,
-    epochs: Mapping[PartitionKey, Mapping[int, int]],
+    epochs: Mapping[TopicPartition, Mapping[int, int]],
     quiet_brokers: frozenset[int],
     snapshot_quiet: bool,
 ) -> Iterator[CoordinatorLog]:
@@ -142,25 +143,27 @@ def _logs(
         columns=["topic", "partition", "broker_id", "base_offset", "valid_end_offset", "coordinator_records"],
         filter=(ds.field("snapshot") == snapshot.key) & ds.field("topic").isin(list(TOPICS)),
     ).to_pylist()
-    copies: dict[PartitionKey, dict[int, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    copies: dict[TopicPartition, dict[int, list[IndexRow]]] = defaultdict(lambda: defaultdict(list))
     for row in found:
         if row["coordinator_records"] is not None:
-            copies[row["topic"], row["partition"]][row["broker_id"]].append(row)
-    for (name, partition), by_broker in sorted(copies.items()):
-        topic = history.topic_named(name)
-        state = topic.partitions.get(partition) if topic is not None else None
+            copies[TopicPartition(row["topic"], row["partition"])][row["broker_id"]].append(row)
+    for key, by_broker in sorted(copies.items()):
+        topic = history.topic_named(key.topic)
+        state = topic.partitions.get(key.partition) if topic is not None else None
         broker_id = speaker(
             {b: max(r["valid_end_offset"] or 0 for r in rows) for b, rows in by_broker.items()},
-            epochs=epochs.get((name, partition), {}),
+            epochs=epochs.get(key, {}),
             leader_id=state.leader_id if state is not None else None,
             last_leader_id=state.last_leader_id if state is not None else None,
         )
         ordered = sorted(by_broker[broker_id], key=lambda r: r["base_offset"])
         yield CoordinatorLog(
-            topic=name,
-            partition=partition,
+            topic=key.topic,
+            partition=key.partition,
             broker_id=broker_id,
-            table=merge_tables(_table(snapshot, r["coordinator_records"]) for r in ordered),
+            table=merge_tables(
+                _table(snapshot, kept) for row in ordered if (kept := row["coordinator_records"]) is not None
+            ),
             partition_count=len(topic.partitions) if topic is not None else None,
             names_hashed=snapshot.manifest.hashed_topics,
             broker_quiet=snapshot_quiet or broker_id in quiet_brokers,

@@ -13,9 +13,9 @@ from tidegauge.derivation.files.checkpoint_files import OFFSET_FILES
 from tidegauge.derivation.gathering.small_files import SmallFiles
 from tidegauge.derivation.metadata.captured_nodes import own_log_dirs
 from tidegauge.expectations.evidence import Evidence
-from tidegauge.facts.rows import PartitionKey
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA, CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidegauge.kafka_log.log_dir import LEADER_EPOCH_CHECKPOINT
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.runs.missing_evidence import AtHand, Missing
 from tidegauge.snapshots.listing import LogDirListing, ReplicaFiles, SnapshotListing
 from tidegauge.snapshots.manifest import Manifest, Mode
@@ -29,7 +29,7 @@ class Gathered:
 
     read: SmallFiles
     previous: Manifest | None
-    held: Collection[PartitionKey]
+    held: Collection[TopicPartition]
     coordinators: Collection[str]
     """Topics of coordinators whose records were read."""
     remote_topics: Collection[str]

@@ -34,7 +34,6 @@ from tidegauge.facts.metadata.upkeep_context import oldest_releases
 from tidegauge.facts.replicas.directories import partition_directory_rows
 from tidegauge.facts.replicas.node_knowledge import NodeKnowledge
 from tidegauge.facts.risk.posture_rows import PostureContext, posture_context
-from tidegauge.facts.rows import PartitionKey
 from tidegauge.kafka_log.coordinator_records import OffsetCommit, RemoteSegment
 from tidegauge.kafka_log.internal_topics import (
     CLUSTER_METADATA,
@@ -42,6 +41,7 @@ from tidegauge.kafka_log.internal_topics import (
     REMOTE_LOG_METADATA,
     TRANSACTION_STATE,
 )
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.relations import BrokerRow, CheckpointFileRow, PartitionDirectoryRow, Rows, TransactionalIdRow
 from tidegauge.runs.instant import captured_at_ms
 from tidegauge.runs.missing_evidence import AtHand, Missing
@@ -54,10 +54,10 @@ from tidegauge.snapshots.manifest import LeftOut
 class SnapshotContext:
     """What the derive step hands to the tasks, and what it writes itself."""
 
-    partitions: Mapping[PartitionKey, PartitionContext]
-    gone: Mapping[PartitionKey, PartitionContext]
+    partitions: Mapping[TopicPartition, PartitionContext]
+    gone: Mapping[TopicPartition, PartitionContext]
     """What is known of partitions that were asked for and are not there any more."""
-    replicas: Mapping[PartitionKey, tuple[ReplicaWork, ...]]
+    replicas: Mapping[TopicPartition, tuple[ReplicaWork, ...]]
     rows: Rows
     unread: tuple[LeftOut, ...]
     captured_at_ms: int | None
@@ -70,7 +70,7 @@ class SnapshotContext:
     evidence: tuple[AtHand, ...] = ()
 
 
-def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[PartitionKey] = ()) -> SnapshotContext:
+def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[TopicPartition] = ()) -> SnapshotContext:
     """Gathers one snapshot. `also` are partitions of an earlier one."""
     unread: list[LeftOut] = []
     read = read_small_files(snapshot, unread, is_earlier=bool(also))
@@ -90,7 +90,7 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[Pa
         | known.commits.keys()
         | coordinators.shares.keys()
         | known.remote.keys()
-        | {(t.name, p) for t in read.history.topics.values() if not t.deleted for p in t.partitions}
+        | {TopicPartition(t.name, p) for t in read.history.topics.values() if not t.deleted for p in t.partitions}
     )
     partitions = {key: partition_context(key, known) for key in sorted(keys)}
     rows = _cluster_rows(read, known, replicas, summaries, unread)
@@ -132,7 +132,7 @@ def _known(read: SmallFiles, coordinators: Coordinators, summaries: ds.Dataset, 
         history=history,
         nodes=NodeKnowledge(history=history, known_until=metadata.known_until, islands=metadata.islands),
         brokers_of=_brokers_of(read.files),
-        confluent_tier=frozenset((r.topic, r.partition) for r in read.files.replicas() if r.confluent_tier),
+        confluent_tier=frozenset(r.topic_partition for r in read.files.replicas() if r.confluent_tier),
         captured=read.nodes,
         untold=read.ahead.keys(),
         metadata_committed_end_offset=max((s.file.end_offset for s in metadata.snapshots), default=None),
@@ -154,7 +154,7 @@ def _known(read: SmallFiles, coordinators: Coordinators, summaries: ds.Dataset, 
 def _cluster_rows(
     read: SmallFiles,
     known: Known,
-    replicas: Mapping[PartitionKey, tuple[ReplicaWork, ...]],
+    replicas: Mapping[TopicPartition, tuple[ReplicaWork, ...]],
     summaries: ds.Dataset,
     unread: list[LeftOut],
 ) -> Rows:
@@ -217,7 +217,7 @@ def _directory_rows(read: SmallFiles, unread: list[LeftOut]) -> Iterator[Partiti
 
 def _recomputed(
     known: Known,
-    replicas: Mapping[PartitionKey, tuple[ReplicaWork, ...]],
+    replicas: Mapping[TopicPartition, tuple[ReplicaWork, ...]],
     summaries: ds.Dataset,
     brokers: Iterable[BrokerRow],
     *,
@@ -239,11 +239,11 @@ def _recomputed(
     )
 
 
-def _brokers_of(files: SnapshotListing) -> dict[PartitionKey, set[int]]:
+def _brokers_of(files: SnapshotListing) -> dict[TopicPartition, set[int]]:
     """Which brokers hold a replica of each partition."""
-    found: dict[PartitionKey, set[int]] = {}
+    found: dict[TopicPartition, set[int]] = {}
     for replica in files.replicas():
-        found.setdefault((replica.topic, replica.partition), set()).add(replica.broker_id)
+        found.setdefault(replica.topic_partition, set()).add(replica.broker_id)
     return found
 
 
@@ -253,15 +253,15 @@ def _from_the_start(files: SnapshotListing, topic: str) -> bool:
     return bool(replicas) and all(r.segments and r.segments[0].base_offset == 0 for r in replicas)
 
 
-def _by_partition(commits: Iterable[OffsetCommit]) -> dict[PartitionKey, tuple[OffsetCommit, ...]]:
-    found: dict[PartitionKey, list[OffsetCommit]] = {}
+def _by_partition(commits: Iterable[OffsetCommit]) -> dict[TopicPartition, tuple[OffsetCommit, ...]]:
+    found: dict[TopicPartition, list[OffsetCommit]] = {}
     for commit in commits:
-        found.setdefault((commit.topic, commit.partition), []).append(commit)
+        found.setdefault(TopicPartition(commit.topic, commit.partition), []).append(commit)
     return {key: tuple(sorted(value, key=lambda c: c.group)) for key, value in found.items()}
 
 
-def _remote_by_partition(segments: Iterable[RemoteSegment]) -> dict[PartitionKey, tuple[RemoteSegment, ...]]:
-    found: dict[PartitionKey, list[RemoteSegment]] = {}
+def _remote_by_partition(segments: Iterable[RemoteSegment]) -> dict[TopicPartition, tuple[RemoteSegment, ...]]:
+    found: dict[TopicPartition, list[RemoteSegment]] = {}
     for segment in segments:
-        found.setdefault((segment.topic, segment.partition), []).append(segment)
+        found.setdefault(TopicPartition(segment.topic, segment.partition), []).append(segment)
     return {key: tuple(value) for key, value in found.items()}

@@ -29,9 +29,10 @@ from tidegauge.facts.metadata.releases import Release
 from tidegauge.facts.metadata.settings import Settings
 from tidegauge.facts.metadata.upkeep_context import POLICY, UpkeepContext, log_settings
 from tidegauge.facts.replicas.node_knowledge import NodeKnowledge
-from tidegauge.facts.rows import PartitionKey, json_list
+from tidegauge.facts.rows import json_list
 from tidegauge.kafka_log.coordinator_records import OffsetCommit, RemoteSegment, TransactionState
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA, REMOTE_LOG_METADATA
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.relations import TopicRow
 from tidegauge.snapshots.cluster_answers import PartitionAnswer
 
@@ -48,19 +49,19 @@ class Known:
 
     history: MetadataHistory
     nodes: NodeKnowledge
-    brokers_of: Mapping[PartitionKey, Collection[int]]
-    confluent_tier: frozenset[PartitionKey]
+    brokers_of: Mapping[TopicPartition, Collection[int]]
+    confluent_tier: frozenset[TopicPartition]
     captured: CapturedNodes
-    untold: Collection[PartitionKey]
+    untold: Collection[TopicPartition]
     """Partitions of which the metadata log at hand ends too early to tell."""
     metadata_committed_end_offset: int | None
     coordinators: Coordinators
     transactions: Mapping[int, TransactionState]
     transactions_known: bool
-    commits: Mapping[PartitionKey, tuple[OffsetCommit, ...]]
-    remote: Mapping[PartitionKey, tuple[RemoteSegment, ...]]
+    commits: Mapping[TopicPartition, tuple[OffsetCommit, ...]]
+    remote: Mapping[TopicPartition, tuple[RemoteSegment, ...]]
     captured_at_ms: int | None
-    answers: Mapping[PartitionKey, PartitionAnswers]
+    answers: Mapping[TopicPartition, PartitionAnswers]
     settings: Settings
     names_hashed: bool
     remote_records_whole: bool
@@ -68,11 +69,11 @@ class Known:
     ledger: Ledger | None
 
 
-def partition_context(key: PartitionKey, known: Known) -> PartitionContext:
+def partition_context(key: TopicPartition, known: Known) -> PartitionContext:
     """What the metadata log, the coordinators and the answers say of a partition, whether it is captured or not."""
     history, captured, told_of = known.history, known.captured, key not in known.untold
-    topic = history.topic_named(key[0]) if told_of else None
-    state = topic.partitions.get(key[1]) if topic is not None else None
+    topic = history.topic_named(key.topic) if told_of else None
+    state = topic.partitions.get(key.partition) if topic is not None else None
     # Where the metadata log does not have the partition, the cluster's own last answer tells who leads it.
     answers = known.answers.get(key)
     answered = _leadership(answers) if state is None and topic is None else None
@@ -82,16 +83,16 @@ def partition_context(key: PartitionKey, known: Known) -> PartitionContext:
     leaders: Mapping[int, int] = {}
     if state is not None and topic_id is not None:
         brokers = frozenset(known.brokers_of.get(key, ())) | frozenset(state.replicas)
-        views = known.nodes.own_views(topic_id, key[1], brokers)
-        changes = known.nodes.changes(topic_id, key[1])
-        leaders = known.nodes.epoch_leaders(topic_id, key[1])
+        views = known.nodes.own_views(topic_id, key.partition, brokers)
+        changes = known.nodes.changes(topic_id, key.partition)
+        leaders = known.nodes.epoch_leaders(topic_id, key.partition)
     return PartitionContext(
-        topic=key[0],
-        partition=key[1],
+        topic=key.topic,
+        partition=key.partition,
         topic_id=topic_id,
         assignment=_assignment(topic, state, answered),
         history=PartitionHistory(
-            topic_ids_deleted={t.topic_id: t.deleted for t in history.lives(key[0])},
+            topic_ids_deleted={t.topic_id: t.deleted for t in history.lives(key.topic)},
             names_whole=names_whole(history),
             changes=changes,
             epoch_leaders=leaders,
@@ -101,12 +102,12 @@ def partition_context(key: PartitionKey, known: Known) -> PartitionContext:
             captured=history.captured and told_of,
             files=history.files,
             damaged=bool(history.damaged_offsets),
-            committed_end_offset=known.metadata_committed_end_offset if key[0] == CLUSTER_METADATA else None,
+            committed_end_offset=known.metadata_committed_end_offset if key.topic == CLUSTER_METADATA else None,
         ),
         settings=_settings(key, known, topic_told=topic is not None),
         cluster=ClusterCopy(
             captured_at_ms=known.captured_at_ms,
-            snapshot_quiet=captured.metadata_one_moment if key[0] == CLUSTER_METADATA else captured.one_moment,
+            snapshot_quiet=captured.metadata_one_moment if key.topic == CLUSTER_METADATA else captured.one_moment,
             stopped=captured.stopped,
             alive_brokers=history.alive_brokers,
             captured_brokers=captured.broker_ids,
@@ -153,8 +154,8 @@ def _assignment(topic: TopicState | None, state: PartitionState | None, answered
     )
 
 
-def _settings(key: PartitionKey, known: Known, *, topic_told: bool) -> PartitionSettings:
-    topic, settings = key[0], known.settings
+def _settings(key: TopicPartition, known: Known, *, topic_told: bool) -> PartitionSettings:
+    topic, settings = key.topic, known.settings
     policy: str | None = settings.of_topic(topic, POLICY)
     if not topic_told and topic != CLUSTER_METADATA and settings.sourced(topic, POLICY).source == "default":
         policy = None  # What Kafka takes where nobody set it is no evidence of a topic that no metadata log tells of.
@@ -173,7 +174,7 @@ def _settings(key: PartitionKey, known: Known, *, topic_told: bool) -> Partition
     )
 
 
-def _coordinators(key: PartitionKey, known: Known) -> CoordinatorKnowledge:
+def _coordinators(key: TopicPartition, known: Known) -> CoordinatorKnowledge:
     shares = known.coordinators.shares.get(key, ())
     return CoordinatorKnowledge(
         transactions_by_producer=known.transactions,
@@ -197,10 +198,10 @@ def names_whole(history: MetadataHistory) -> bool:
     return history.start_offset == 0 and not history.damaged_offsets and not history.migrated_from_zookeeper
 
 
-def _upkeep_context(key: PartitionKey, known: Known) -> UpkeepContext:
-    history, topic = known.history, known.history.topic_named(key[0])
+def _upkeep_context(key: TopicPartition, known: Known) -> UpkeepContext:
+    history, topic = known.history, known.history.topic_named(key.topic)
     topic_id = topic.topic_id if topic is not None else None
-    settings = log_settings(history, known.settings, key[0])
+    settings = log_settings(history, known.settings, key.topic)
     return UpkeepContext(
         settings=settings,
         oldest_releases=known.oldest_releases,

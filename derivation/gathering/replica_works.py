@@ -12,7 +12,6 @@ from tidegauge.derivation.gathering.reused_names import is_of_this_log
 from tidegauge.derivation.gathering.small_files import SmallFiles
 from tidegauge.facts.metadata.history import MetadataHistory
 from tidegauge.facts.replicas.replica_input import CheckpointedOffsets, CopiedKinds, CopyMoment, ReplicaPlace
-from tidegauge.facts.rows import PartitionKey
 from tidegauge.kafka_log.log_dir import (
     CLEANER_OFFSET_CHECKPOINT,
     LATER_EPOCH_CHECKPOINT,
@@ -23,14 +22,15 @@ from tidegauge.kafka_log.log_dir import (
     REPLICATION_OFFSET_CHECKPOINT,
     log_name,
 )
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.snapshots.listing import LogDirListing, ReplicaFiles
 from tidegauge.snapshots.location import Location, unreadable
 from tidegauge.snapshots.manifest import FileEntry, LeftOut
 
 
-def replica_works(read: SmallFiles, unread: list[LeftOut]) -> dict[PartitionKey, list[ReplicaWork]]:
+def replica_works(read: SmallFiles, unread: list[LeftOut]) -> dict[TopicPartition, list[ReplicaWork]]:
     """Every live and future replica of the snapshot, by partition."""
-    found: dict[PartitionKey, list[ReplicaWork]] = {}
+    found: dict[TopicPartition, list[ReplicaWork]] = {}
     unread_logs = read.files.unread_logs()
     transaction_indexes_copied = any(s.txnindex is not None for r in read.files.replicas() for s in r.segments)
     for log_dir in read.files.log_dirs:
@@ -53,7 +53,7 @@ def replica_works(read: SmallFiles, unread: list[LeftOut]) -> dict[PartitionKey,
                 unread_bases=unread_logs.get(replica.directory, ()),
                 copied=copied,
             )
-            found.setdefault((replica.topic, replica.partition), []).append(work)
+            found.setdefault(replica.topic_partition, []).append(work)
             unread += _unreadable(read.root, replica)
     return found
 
@@ -76,13 +76,13 @@ def _work(
     unread_bases: tuple[int, ...],
     copied: CopiedKinds,
 ) -> ReplicaWork:
-    key = (replica.topic, replica.partition)
+    key = replica.topic_partition
     epochs, metadata = replica.named(LEADER_EPOCH_CHECKPOINT), replica.named(PARTITION_METADATA)
     later_epochs = replica.named(LATER_EPOCH_CHECKPOINT)
     if later_epochs is None and epochs is not None and epochs.read_again_at_ms is not None:
         later_epochs = epochs
 
-    def listed_offset(name: str, offsets: Mapping[PartitionKey, int]) -> int | None:
+    def listed_offset(name: str, offsets: Mapping[TopicPartition, int]) -> int | None:
         return offsets[key] if key in offsets and _is_believed(log_dir, replica, name, metadata, history) else None
 
     return ReplicaWork(

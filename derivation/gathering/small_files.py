@@ -20,7 +20,7 @@ from tidegauge.derivation.metadata.metadata_behind import Ahead, ahead_of_metada
 from tidegauge.derivation.metadata.metadata_log import MetadataRead, read_metadata
 from tidegauge.facts.metadata.history import MetadataHistory
 from tidegauge.facts.metadata.settings import Settings
-from tidegauge.facts.rows import PartitionKey
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.runs.run import ReadSnapshot
 from tidegauge.snapshots.cluster_answers import CapturedAnswers
 from tidegauge.snapshots.listing import ReplicaFiles, SnapshotListing, listing
@@ -38,7 +38,7 @@ class SmallFiles:
     of_replicas: Sequence[tuple[ReplicaFiles, ReplicaCheckpoints]]
     metadata: MetadataRead
     nodes: CapturedNodes
-    ahead: Mapping[PartitionKey, Ahead]
+    ahead: Mapping[TopicPartition, Ahead]
     """Partitions of which the metadata log at hand ends too early to tell."""
     answers: CapturedAnswers | None
     settings: Settings

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from tidegauge.derivation.files.checkpoint_files import Checkpoints
 from tidegauge.facts.metadata.absences import Absences, CapturedNode, absences
 from tidegauge.facts.metadata.history import MetadataHistory
-from tidegauge.facts.rows import PartitionKey
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.snapshots.listing import LogDirListing, SnapshotListing, only_metadata
 from tidegauge.snapshots.manifest import BrokerCapture, Consistency, LeftOut, Manifest
 from tidegauge.snapshots.metadata_copies import is_kraft, without_metadata_log
@@ -92,7 +92,7 @@ def _node(broker: BrokerCapture, files: SnapshotListing) -> CapturedNode:
     return CapturedNode(
         directory_ids=[i for i in ids if i is not None],
         unidentified_directories=ids.count(None),
-        held={(r.topic, r.partition) for r in replicas},
+        held={r.topic_partition for r in replicas},
         has_metadata_log=any(r.topic == CLUSTER_METADATA for r in replicas),
     )
 
@@ -156,8 +156,8 @@ def _is_of_kraft(broker: BrokerCapture, files: SnapshotListing, checkpoints: Map
     return is_kraft(checkpoints[id(d)].meta for d in files.of_broker(broker.broker_id))
 
 
-def _settled(history: MetadataHistory) -> Iterator[tuple[PartitionKey, set[int]]]:
+def _settled(history: MetadataHistory) -> Iterator[tuple[TopicPartition, set[int]]]:
     """Each partition with its replicas that are not being added."""
     for topic in history.topics.values():
         for number, partition in () if topic.deleted else sorted(topic.partitions.items()):
-            yield (topic.name, number), set(partition.replicas) - set(partition.adding_replicas)
+            yield TopicPartition(topic.name, number), set(partition.replicas) - set(partition.adding_replicas)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from tidegauge.derivation.files.checkpoint_files import ReplicaCheckpoints
 from tidegauge.facts.metadata.history import MetadataHistory
-from tidegauge.facts.rows import PartitionKey
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.snapshots.listing import ReplicaFiles
 
 
@@ -27,16 +27,16 @@ class Ahead:
 
 def ahead_of_metadata(
     history: MetadataHistory, sure: Collection[int], replicas: Iterable[tuple[ReplicaFiles, ReplicaCheckpoints]]
-) -> dict[PartitionKey, Ahead]:
+) -> dict[TopicPartition, Ahead]:
     """The partitions of which the log tells less than a replica.
 
     `sure`: brokers whose own copies of the log are at hand, and of one moment with their replicas.
     """
-    found: dict[PartitionKey, Ahead] = {}
+    found: dict[TopicPartition, Ahead] = {}
     for replica, said in replicas if history.captured else ():
         if replica.state != "live" or replica.topic == CLUSTER_METADATA or replica.broker_id in sure:
             continue
-        key = (replica.topic, replica.partition)
+        key = replica.topic_partition
         if not _is_told(history, key, said):
             found[key] = Ahead(broker_id=replica.broker_id, leader_epoch=None)
         elif (epoch := said.newest_epoch) is not None and key not in found and _is_newer(history, key, epoch):
@@ -44,14 +44,14 @@ def ahead_of_metadata(
     return found
 
 
-def _is_told(history: MetadataHistory, key: PartitionKey, said: ReplicaCheckpoints) -> bool:
-    lives = history.lives(key[0])
+def _is_told(history: MetadataHistory, key: TopicPartition, said: ReplicaCheckpoints) -> bool:
+    lives = history.lives(key.topic)
     if said.topic_id is not None:
         lives = [t for t in lives if t.topic_id == said.topic_id]
-    return any(t.deleted or key[1] in t.partitions for t in lives)
+    return any(t.deleted or key.partition in t.partitions for t in lives)
 
 
-def _is_newer(history: MetadataHistory, key: PartitionKey, leader_epoch: int) -> bool:
-    topic = history.topic_named(key[0])
-    state = topic.partitions.get(key[1]) if topic is not None and not topic.deleted else None
+def _is_newer(history: MetadataHistory, key: TopicPartition, leader_epoch: int) -> bool:
+    topic = history.topic_named(key.topic)
+    state = topic.partitions.get(key.partition) if topic is not None and not topic.deleted else None
     return state is not None and leader_epoch > state.leader_epoch

@@ -13,9 +13,9 @@ from tidegauge.facts.answers.asked import AnswerTimes, answer_times
 from tidegauge.facts.coordinators.transactional_ids import uncounted_after_ms
 from tidegauge.facts.metadata.history import MetadataHistory, PartitionState
 from tidegauge.facts.metadata.partition_change import PartitionChange
-from tidegauge.facts.rows import PartitionKey
 from tidegauge.kafka_log.coordinator_records import OffsetCommit, TransactionState
 from tidegauge.kafka_log.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.relations import ClusterAnswerRow
 from tidegauge.snapshots.cluster_answers import (
     BROKER_CONFIG,
@@ -70,11 +70,11 @@ class Recomputed:
 
     history: MetadataHistory
     cluster_ids: Mapping[int, str]
-    commits: Mapping[PartitionKey, tuple[OffsetCommit, ...]]
+    commits: Mapping[TopicPartition, tuple[OffsetCommit, ...]]
     transactions: Iterable[TransactionState]
     replaced_transaction_states: Mapping[str, TransactionState]
-    led_copies: Set[PartitionKey]
-    replicated: Set[PartitionKey]
+    led_copies: Set[TopicPartition]
+    replicated: Set[TopicPartition]
     waiting_commits: Set[tuple[str, str, int]]
     forgotten_commits: Set[tuple[str, str, int]]
     unreadable: Set[str]

@@ -9,7 +9,7 @@ written twice a second, ends before the second answers come.
 from dataclasses import dataclass
 from typing import Final
 
-from tidegauge.facts.rows import PartitionKey
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.snapshots.cluster_answers import CapturedAnswers, PartitionAnswer
 
 MARGIN_MS: Final = 5_000
@@ -73,16 +73,16 @@ def answer_times(answers: CapturedAnswers, metadata_written_at_ms: int | None) -
 
 def answers_by_partition(
     answers: CapturedAnswers, metadata_written_at_ms: int | None
-) -> dict[PartitionKey, PartitionAnswers]:
+) -> dict[TopicPartition, PartitionAnswers]:
     """The answers, a partition at a time."""
     times = answer_times(answers, metadata_written_at_ms)
-    rounds = [dict[PartitionKey, PartitionAnswer](), dict[PartitionKey, PartitionAnswer]()]
+    rounds = [dict[TopicPartition, PartitionAnswer](), dict[TopicPartition, PartitionAnswer]()]
     ids: dict[str, set[str]] = {}
     for found, asked in zip(rounds, (answers.before, answers.after), strict=True):
         for topic in asked.topics if asked is not None else ():
             if topic.topic_id is not None:
                 ids.setdefault(topic.topic, set()).add(topic.topic_id)
-            found.update({(topic.topic, p.partition): p for p in topic.partitions})
+            found.update({TopicPartition(topic.topic, p.partition): p for p in topic.partitions})
     before, after = rounds
     return {
         key: PartitionAnswers(

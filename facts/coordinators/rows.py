@@ -15,7 +15,7 @@ from typing import Final
 from tidegauge.facts.coordinators.group_history import GroupHistory
 from tidegauge.facts.coordinators.tables import CoordinatorTable
 from tidegauge.facts.coordinators.transactional_ids import COMPLETE_OF, Decision, Seen, TransactionalIdHistory
-from tidegauge.facts.rows import PartitionKey, json_list
+from tidegauge.facts.rows import json_list
 from tidegauge.kafka_log.coordinator_records import OffsetCommit, TransactionState
 from tidegauge.kafka_log.internal_topics import CONSUMER_OFFSETS
 from tidegauge.kafka_log.java_hash import coordinator_partition
@@ -130,7 +130,7 @@ def _of_id(history: TransactionalIdHistory) -> TransactionalIdRow:
         "previous_producer_id": value.previous_producer_id,
         "next_producer_id": value.next_producer_id,
         "state": value.state,
-        "partitions": [f"{p.topic}-{p.partition}" for p in value.partitions],
+        "partitions": [str(p) for p in value.partitions],
         "timeout_ms": value.timeout_ms if live else None,
         "started_at_ms": value.start_ms,
         "updated_at_ms": value.last_update_ms,
@@ -158,7 +158,7 @@ def _step(seen: Seen) -> Mapping[str, object]:
         "producer_id": value.producer_id,
         "producer_epoch": value.producer_epoch,
         "at_ms": value.last_update_ms,
-        "partitions": [f"{p.topic}-{p.partition}" for p in value.partitions],
+        "partitions": [str(p) for p in value.partitions],
     }
 
 
@@ -191,22 +191,22 @@ Decided = tuple[int, Decision]
 """The partition of `__transaction_state` that has a decision, and the decision."""
 
 
-def decisions_by_partition(logs: Iterable[CoordinatorLog]) -> Mapping[PartitionKey, tuple[Decided, ...]]:
+def decisions_by_partition(logs: Iterable[CoordinatorLog]) -> Mapping[TopicPartition, tuple[Decided, ...]]:
     """What coordinators decided, by each partition that took part, in the order of each log."""
-    found: dict[PartitionKey, list[Decided]] = defaultdict(list)
+    found: dict[TopicPartition, list[Decided]] = defaultdict(list)
     for log in logs:
         decided = [d for history in log.table.history.transactional_ids.values() for d in history.decisions]
         for decision in sorted(decided, key=lambda d: d.record_offset):
             for place in decision.partitions:
-                found[place.topic, place.partition].append((log.partition, decision))
+                found[place].append((log.partition, decision))
     return {key: tuple(of_partition) for key, of_partition in found.items()}
 
 
-def reached_by_partition(logs: Iterable[CoordinatorLog]) -> Mapping[PartitionKey, Mapping[str, Mapping[int, int]]]:
+def reached_by_partition(logs: Iterable[CoordinatorLog]) -> Mapping[TopicPartition, Mapping[str, Mapping[int, int]]]:
     """By partition and group, how far it had committed under each leader epoch that its commits name."""
-    found: dict[PartitionKey, dict[str, Mapping[int, int]]] = defaultdict(dict)
+    found: dict[TopicPartition, dict[str, Mapping[int, int]]] = defaultdict(dict)
     for log in logs:
         for (group, topic, partition), reached in log.table.history.reached.items():
             if reached.offsets:
-                found[topic, partition][group] = reached.offsets
+                found[TopicPartition(topic, partition)][group] = reached.offsets
     return found

@@ -29,6 +29,7 @@ from tidegauge.kafka_log.coordinator_records import (
 from tidegauge.kafka_log.corruption import Corruption
 from tidegauge.kafka_log.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from tidegauge.kafka_log.records import Record
+from tidegauge.kafka_log.types import TopicPartition
 
 _ABORT: Final = 0
 _COMMIT: Final = 1
@@ -230,14 +231,14 @@ def forgotten_offsets(tables: Iterable[CoordinatorTable]) -> frozenset[tuple[str
     )
 
 
-def commit_courses(tables: Iterable[CoordinatorTable]) -> Mapping[tuple[str, int], Mapping[str, CommitCourse]]:
+def commit_courses(tables: Iterable[CoordinatorTable]) -> Mapping[TopicPartition, Mapping[str, CommitCourse]]:
     """By partition and group, whether its committed offset fell."""
-    found: dict[tuple[str, int], dict[str, CommitCourse]] = defaultdict(dict)
+    found: dict[TopicPartition, dict[str, CommitCourse]] = defaultdict(dict)
     for table in tables:
         for key, course in table.courses.items():
             if isinstance(key, tuple):
                 group, topic, partition = key
-                found[topic, partition][group] = course
+                found[TopicPartition(topic, partition)][group] = course
     return found
 
 

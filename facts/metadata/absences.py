@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from tidegauge.facts.metadata.history import MetadataHistory, PartitionState
 from tidegauge.facts.metadata.in_sync_index import RESERVED_DIRECTORIES
-from tidegauge.facts.rows import PartitionKey
+from tidegauge.kafka_log.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class CapturedNode:
     directory_ids: Collection[str]
     unidentified_directories: int = 0
     """Log dirs whose meta.properties say no directory.id."""
-    held: Collection[PartitionKey] = ()
+    held: Collection[TopicPartition] = ()
     """Partitions of which it has a replica in a captured log dir."""
     has_metadata_log: bool = True
 
@@ -34,7 +34,7 @@ class AbsentBroker:
     """A registered broker that was not captured, and the partitions whose replicas are assigned to it."""
 
     broker_id: int
-    replicas: tuple[PartitionKey, ...]
+    replicas: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class AbsentLogDir:
     directory_id: str
     registered: bool
     """The broker has it, as far as the controller knows. Else it failed, or was taken out of log.dirs."""
-    replicas: tuple[PartitionKey, ...]
+    replicas: tuple[TopicPartition, ...]
     """Assigned to this directory."""
 
 
@@ -59,9 +59,9 @@ class Absences:
     log_dirs: tuple[AbsentLogDir, ...] = ()
     metadata_logs: tuple[int, ...] = ()
     """Captured nodes without their own copy of the metadata log."""
-    unplaced: Mapping[int, tuple[PartitionKey, ...]] = field(default_factory=dict)
+    unplaced: Mapping[int, tuple[TopicPartition, ...]] = field(default_factory=dict)
 
-    def replicas_in_absent_log_dirs(self) -> frozenset[tuple[int, PartitionKey]]:
+    def replicas_in_absent_log_dirs(self) -> frozenset[tuple[int, TopicPartition]]:
         """(broker id, partition) of every replica that lies in a log dir which was not captured."""
         return frozenset((d.broker_id, key) for d in self.log_dirs for key in d.replicas)
 
@@ -98,18 +98,18 @@ def directory_of(state: PartitionState, broker_id: int) -> str | None:
     return directory_id if directory_id not in RESERVED_DIRECTORIES else None
 
 
-def _by_broker(history: MetadataHistory) -> dict[int, dict[PartitionKey, str | None]]:
+def _by_broker(history: MetadataHistory) -> dict[int, dict[TopicPartition, str | None]]:
     """Broker -> the replicas assigned to it, each with its directory id."""
-    found: dict[int, dict[PartitionKey, str | None]] = {}
+    found: dict[int, dict[TopicPartition, str | None]] = {}
     for topic in history.topics.values():
         for number, state in () if topic.deleted else topic.partitions.items():
             for broker_id in state.replicas:
-                found.setdefault(broker_id, {})[topic.name, number] = directory_of(state, broker_id)
+                found.setdefault(broker_id, {})[TopicPartition(topic.name, number)] = directory_of(state, broker_id)
     return found
 
 
 def _absent_log_dirs(
-    history: MetadataHistory, broker_id: int, node: CapturedNode, assigned: Mapping[PartitionKey, str | None]
+    history: MetadataHistory, broker_id: int, node: CapturedNode, assigned: Mapping[TopicPartition, str | None]
 ) -> Iterator[AbsentLogDir]:
     state = history.brokers.get(broker_id)
     if state is None or not state.directory_ids:
@@ -130,5 +130,5 @@ def _absent_log_dirs(
         )
 
 
-def _unplaced(assigned: Mapping[PartitionKey, str | None], node: CapturedNode) -> Iterator[PartitionKey]:
+def _unplaced(assigned: Mapping[TopicPartition, str | None], node: CapturedNode) -> Iterator[TopicPartition]:
     return (key for key, directory_id in assigned.items() if directory_id is None and key not in node.held)

@@ -15,8 +15,8 @@ from typing import Final
 from tidegauge.facts.metadata.absences import directory_of
 from tidegauge.facts.metadata.history import MetadataHistory, PartitionState
 from tidegauge.facts.metadata.in_sync_index import LOST_DIRECTORY
-from tidegauge.facts.rows import PartitionKey
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
+from tidegauge.kafka_log.types import TopicPartition
 
 SETTLED_MS: Final = 60_000
 """After so long a broker has done what the metadata log asks for."""
@@ -26,9 +26,9 @@ SETTLED_MS: Final = 60_000
 class HeldReplicas:
     """What a broker's log dirs hold: served replicas with their log dir's directory id, and copies under way."""
 
-    served: Mapping[PartitionKey, str | None]
-    future: Collection[PartitionKey]
-    listed: Collection[PartitionKey]
+    served: Mapping[TopicPartition, str | None]
+    future: Collection[TopicPartition]
+    listed: Collection[TopicPartition]
     """Partitions that its replication-offset-checkpoint lists."""
     whole: bool
     """Every log dir that the broker registered is in the copy."""
@@ -42,10 +42,10 @@ class HeldReplicas:
 class Placement:
     """What lies where it should not, and what does not lie where it should."""
 
-    stray: tuple[PartitionKey, ...] = ()
-    missing: tuple[PartitionKey, ...] = ()
-    misplaced: tuple[PartitionKey, ...] = ()
-    offline: tuple[PartitionKey, ...] = ()
+    stray: tuple[TopicPartition, ...] = ()
+    missing: tuple[TopicPartition, ...] = ()
+    misplaced: tuple[TopicPartition, ...] = ()
+    offline: tuple[TopicPartition, ...] = ()
     """In a directory that the broker does not have any more, and out of the ISR: everybody knows."""
     unsettled: int = 0
 
@@ -54,10 +54,10 @@ def placement(history: MetadataHistory, broker_id: int, held: HeldReplicas) -> P
     """Compares one broker's replicas with the metadata log."""
     if not history.topics:
         return Placement()
-    stray: list[PartitionKey] = []
-    misplaced: list[PartitionKey] = []
-    missing: list[PartitionKey] = []
-    offline: list[PartitionKey] = []
+    stray: list[TopicPartition] = []
+    misplaced: list[TopicPartition] = []
+    missing: list[TopicPartition] = []
+    offline: list[TopicPartition] = []
     unsettled = 0
     for key, directory_id in sorted(held.served.items()):
         state = _living(history, key)
@@ -99,14 +99,14 @@ def _settled(since_ms: int | None, held: HeldReplicas) -> bool:
     return held.seen_until_ms is not None and (since_ms or 0) + SETTLED_MS < held.seen_until_ms
 
 
-def _living(history: MetadataHistory, key: PartitionKey) -> PartitionState | None:
+def _living(history: MetadataHistory, key: TopicPartition) -> PartitionState | None:
     topic = history.topic_named(key[0])
     return topic.partitions.get(key[1]) if topic is not None and not topic.deleted else None
 
 
-def _assigned(history: MetadataHistory, broker_id: int) -> list[tuple[PartitionKey, PartitionState]]:
+def _assigned(history: MetadataHistory, broker_id: int) -> list[tuple[TopicPartition, PartitionState]]:
     return [
-        ((topic.name, number), state)
+        (TopicPartition(topic.name, number), state)
         for topic in history.topics.values()
         if not topic.deleted
         for number, state in topic.partitions.items()
@@ -114,7 +114,7 @@ def _assigned(history: MetadataHistory, broker_id: int) -> list[tuple[PartitionK
     ]
 
 
-def _left_at_ms(history: MetadataHistory, key: PartitionKey, broker_id: int, *, quiet: bool) -> int | None:
+def _left_at_ms(history: MetadataHistory, key: TopicPartition, broker_id: int, *, quiet: bool) -> int | None:
     """Since when the broker has been no replica of it; of a topic that nobody knows, never while it runs."""
     topic = history.topic_named(key[0])
     if topic is None:

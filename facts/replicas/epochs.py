@@ -10,15 +10,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tidegauge.kafka_log.checkpoints import EpochEntry
-from tidegauge.kafka_log.types import LeaderEpoch, Offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEnd:
     """An answer to "where did this epoch end": the epoch it speaks of and the end offset, both None if undefined."""
 
-    leader_epoch: LeaderEpoch | None
-    end_offset: Offset | None
+    leader_epoch: int | None
+    end_offset: int | None
 
 
 UNDEFINED = EpochEnd(leader_epoch=None, end_offset=None)
@@ -29,13 +28,13 @@ class EpochVector:
     """A replica's leader epochs in order, with its log start and log end: what its epoch cache holds after loading."""
 
     entries: tuple[EpochEntry, ...]
-    log_start_offset: Offset
-    log_end_offset: Offset
+    log_start_offset: int
+    log_end_offset: int
 
     @property
-    def latest_epoch(self) -> LeaderEpoch | None:
+    def latest_epoch(self) -> int | None:
         """The newest epoch known, batches or not."""
-        return LeaderEpoch(self.entries[-1].leader_epoch) if self.entries else None
+        return self.entries[-1].leader_epoch if self.entries else None
 
     def end_offset_for(self, epoch: int) -> EpochEnd:
         """`LeaderEpochFileCache#endOffsetFor`: the largest epoch at or below the asked one, and where it ends."""
@@ -43,24 +42,24 @@ class EpochVector:
             return UNDEFINED
         latest = self.entries[-1].leader_epoch
         if epoch == latest:
-            return EpochEnd(leader_epoch=LeaderEpoch(epoch), end_offset=self.log_end_offset)
+            return EpochEnd(leader_epoch=epoch, end_offset=self.log_end_offset)
         if epoch > latest:
             return UNDEFINED
         at = 0
         while self.entries[at].leader_epoch <= epoch:
             at += 1
-        end_offset = Offset(self.entries[at].start_offset)
+        end_offset = self.entries[at].start_offset
         if at == 0:
-            return EpochEnd(leader_epoch=LeaderEpoch(epoch), end_offset=end_offset)
-        return EpochEnd(leader_epoch=LeaderEpoch(self.entries[at - 1].leader_epoch), end_offset=end_offset)
+            return EpochEnd(leader_epoch=epoch, end_offset=end_offset)
+        return EpochEnd(leader_epoch=self.entries[at - 1].leader_epoch, end_offset=end_offset)
 
-    def epoch_at(self, offset: int) -> LeaderEpoch | None:
+    def epoch_at(self, offset: int) -> int | None:
         """The epoch that an offset belongs to (`LeaderEpochFileCache#epochForOffset`)."""
         found = None
         for entry in self.entries:
             if entry.start_offset > offset:
                 break
-            found = LeaderEpoch(entry.leader_epoch)
+            found = entry.leader_epoch
         return found
 
     def led(self, epoch: int) -> "EpochVector":
@@ -71,11 +70,11 @@ class EpochVector:
         begun.append(EpochEntry(leader_epoch=epoch, start_offset=self.log_end_offset))
         return replace(self, entries=tuple(begun))
 
-    def start_of(self, epoch: int) -> Offset | None:
+    def start_of(self, epoch: int) -> int | None:
         """Where an epoch starts, if the vector has it."""
         for entry in self.entries:
             if entry.leader_epoch == epoch:
-                return Offset(entry.start_offset)
+                return entry.start_offset
         return None
 
 
@@ -83,7 +82,7 @@ class EpochVector:
 class Truncation:
     """What the exchange comes to: the offset a follower is cut to (its log end if not), and in how many rounds."""
 
-    offset: Offset
+    offset: int
     rounds: int
 
 
@@ -125,9 +124,7 @@ def epoch_vector(
     below = [e for e in kept if e.start_offset <= log_start_offset]
     if len(below) > 1 or (below and below[-1].start_offset < log_start_offset):
         kept = [EpochEntry(leader_epoch=below[-1].leader_epoch, start_offset=log_start_offset), *kept[len(below) :]]
-    return EpochVector(
-        entries=tuple(kept), log_start_offset=Offset(log_start_offset), log_end_offset=Offset(log_end_offset)
-    )
+    return EpochVector(entries=tuple(kept), log_start_offset=log_start_offset, log_end_offset=log_end_offset)
 
 
 def _assign(entries: list[EpochEntry], entry: EpochEntry) -> None:
@@ -153,7 +150,7 @@ def truncation(*, leader: EpochVector, follower: EpochVector, follower_high_wate
     end = int(follower.log_end_offset)
     entries = list(follower.entries)
     if end == follower.log_start_offset:
-        return Truncation(offset=Offset(end), rounds=0)
+        return Truncation(offset=end, rounds=0)
     if not entries and follower_high_watermark is not None:
         end = min(end, follower_high_watermark)  # ReplicaManager#initialFetchOffset
     cuts = 0
@@ -162,7 +159,7 @@ def truncation(*, leader: EpochVector, follower: EpochVector, follower_high_wate
         end = cut
         # UnifiedLog#truncateTo: an epoch that begins at the end goes too, for another leader may have another there.
         entries = [e for e in entries if e.start_offset < end]
-    return Truncation(offset=Offset(end), rounds=max(cuts, 1) if follower.entries else cuts)
+    return Truncation(offset=end, rounds=max(cuts, 1) if follower.entries else cuts)
 
 
 def _answered(leader: EpochVector, entries: Sequence[EpochEntry], end: int) -> int | None:
@@ -174,7 +171,7 @@ def _answered(leader: EpochVector, entries: Sequence[EpochEntry], end: int) -> i
         return int(leader.log_end_offset) if leader.log_end_offset < end else None
     if answer.leader_epoch == asked and answer.end_offset >= end:
         return None
-    own = EpochVector(entries=tuple(entries), log_start_offset=Offset(0), log_end_offset=Offset(end))
+    own = EpochVector(entries=tuple(entries), log_start_offset=0, log_end_offset=end)
     own_end = own.end_offset_for(answer.leader_epoch)
     assert own_end.end_offset is not None, "an epoch at or below one's own latest has an end"
     if own_end.leader_epoch != answer.leader_epoch:

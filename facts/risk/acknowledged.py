@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from tidegauge.facts.context import Acknowledged
 from tidegauge.facts.replicas.replica import ReplicaFacts
 from tidegauge.facts.replicas.replica_set import ReplicaSet
-from tidegauge.kafka_log.types import LeaderEpoch
 from tidegauge.relations import PartitionRow
 
 
@@ -58,7 +57,7 @@ class _Written:
 def _written_in(told: Acknowledged, replicas: Iterable[ReplicaFacts]) -> int | None:
     for replica in replicas:
         starts = [int(r["start_offset"]) for r in replica.summary.epoch_runs if r["leader_epoch"] == told.leader_epoch]
-        listed = replica.vector.start_of(LeaderEpoch(told.leader_epoch))
+        listed = replica.vector.start_of(told.leader_epoch)
         if starts or listed is not None:
             start = min([*starts, *([int(listed)] if listed is not None else [])])
             return told.leader_epoch if told.base_offset >= start else _epoch_at(replica, told.base_offset)

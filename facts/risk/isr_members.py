@@ -13,7 +13,6 @@ from tidegauge.facts.replicas.replica import ReplicaFacts
 from tidegauge.facts.replicas.replica_set import ReplicaSet
 from tidegauge.facts.replicas.succession import elections_known
 from tidegauge.facts.rows import known
-from tidegauge.kafka_log.types import Offset
 from tidegauge.relations import IsrMemberRow
 
 _ENDLESS: Final = 1 << 62
@@ -99,5 +98,5 @@ def _committed_for(present: ReplicaSet, member: ReplicaFacts | None) -> _Known |
 
 def _goes_along(replica: ReplicaFacts, member: ReplicaFacts) -> int:
     """Up to where a replica's log is one that the member's could still become: until a newer epoch of the member."""
-    grown = replace(member.vector, log_end_offset=Offset(_ENDLESS))
+    grown = replace(member.vector, log_end_offset=_ENDLESS)
     return int(truncation(leader=grown, follower=replica.vector, follower_high_watermark=None).offset)

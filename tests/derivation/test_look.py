@@ -9,6 +9,7 @@ from tests.derivation.pipeline import derived
 from tidegauge.derivation.derive import restricted
 from tidegauge.derivation.plan import segment_tasks
 from tidegauge.expectations.registry import CATALOGUE
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.relations import RELATIONS
 from tidegauge.runs.look import EVERYTHING, Look, check_there, look
 from tidegauge.runs.run import AuditedSnapshot, Run, load, new_run
@@ -56,9 +57,9 @@ def test_of_some_partitions_nothing_is_judged_that_many_are_needed_for():
 
 def test_a_partition_that_is_not_there_is_said_with_those_that_are():
     with pytest.raises(SnapshotError, match=r"no replica of orders-7\. Of orders it holds 0, 1\."):
-        check_there(look(["orders-7"], ()), {("orders", 0), ("orders", 1)})
+        check_there(look(["orders-7"], ()), {TopicPartition("orders", 0), TopicPartition("orders", 1)})
     with pytest.raises(SnapshotError, match="no partition of 'order'"):
-        check_there(look(["order-0"], ()), {("orders", 0)})
+        check_there(look(["order-0"], ()), {TopicPartition("orders", 0)})
 
 
 def test_only_its_segments_and_kafka_s_own_are_read_and_only_its_facts_are_kept(golden):
@@ -81,10 +82,10 @@ def test_only_its_segments_and_kafka_s_own_are_read_and_only_its_facts_are_kept(
 
 
 def test_it_is_kept_with_the_run(golden, tmp_path):
-    asked = Look(partitions=frozenset({("orders", 0)}), invariants=("D06",))
+    asked = Look(partitions=frozenset({TopicPartition("orders", 0)}), invariants=("D06",))
     given = {"store_url": None, "fail_on": "never", "started_at_ms": 0, "look": asked}
     new_run(tmp_path / "run", (str(golden("unclean-before")),), **given)
     assert load(tmp_path / "run").look == asked
-    given["look"] = Look(partitions=frozenset({("orders", 9)}))
+    given["look"] = Look(partitions=frozenset({TopicPartition("orders", 9)}))
     with pytest.raises(SnapshotError, match="no replica of orders-9"):
         new_run(tmp_path / "other", (str(golden("unclean-before")),), **given)

@@ -8,17 +8,16 @@ from hypothesis import strategies as st
 
 from tidegauge.facts.replicas.epochs import UNDEFINED, EpochVector, epoch_vector, truncation
 from tidegauge.kafka_log.checkpoints import EpochEntry
-from tidegauge.kafka_log.types import LeaderEpoch, Offset
 
 Pairs = Sequence[tuple[int, int]]
 
 
 def entries(pairs: Pairs) -> tuple[EpochEntry, ...]:
-    return tuple(EpochEntry(leader_epoch=LeaderEpoch(e), start_offset=Offset(o)) for e, o in pairs)
+    return tuple(EpochEntry(leader_epoch=e, start_offset=o) for e, o in pairs)
 
 
 def vector(*pairs: tuple[int, int], end: int, start: int = 0) -> EpochVector:
-    return EpochVector(entries=entries(pairs), log_start_offset=Offset(start), log_end_offset=Offset(end))
+    return EpochVector(entries=entries(pairs), log_start_offset=start, log_end_offset=end)
 
 
 def loaded(checkpoint: Pairs | None, batches: Pairs, *, end: int, start: int = 0) -> list[tuple[int, int]]:

@@ -13,7 +13,6 @@ import pytest
 from tests.oracle.kafka import Oracle
 from tidegauge.facts.replicas.epochs import EpochVector, epoch_vector, truncation
 from tidegauge.kafka_log.checkpoints import EpochEntry
-from tidegauge.kafka_log.types import LeaderEpoch, Offset
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +25,7 @@ Pairs = list[tuple[int, int]]
 
 
 def entries(pairs: Pairs) -> tuple[EpochEntry, ...]:
-    return tuple(EpochEntry(leader_epoch=LeaderEpoch(e), start_offset=Offset(o)) for e, o in pairs)
+    return tuple(EpochEntry(leader_epoch=e, start_offset=o) for e, o in pairs)
 
 
 def rising(draw: random.Random, start: int, *, most: int = 7) -> Pairs:
@@ -129,8 +128,8 @@ def _replica(draw: random.Random, pairs: Pairs, end: int, *, leads: bool) -> dic
 def vector(replica: dict[str, Any]) -> EpochVector:
     return EpochVector(
         entries=entries(replica["entries"]),
-        log_start_offset=Offset(replica["log_start"]),
-        log_end_offset=Offset(replica["log_end"]),
+        log_start_offset=replica["log_start"],
+        log_end_offset=replica["log_end"],
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.snapshots.cluster_answers import (
     BrokerAnswer,
     CapturedAnswers,
@@ -88,7 +89,7 @@ ANSWERS = ClusterAnswers(
             producer_epoch=0,
             timeout_ms=60000,
             started_at_ms=5,
-            partitions=(("orders", 0),),
+            partitions=(TopicPartition("orders", 0),),
             state_partition=1,
         ),
     ),

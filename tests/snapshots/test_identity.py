@@ -5,7 +5,6 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from tidegauge.kafka_log.properties import MetaProperties
-from tidegauge.kafka_log.types import BrokerId
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.identity import Claim, Owners, Place, Settled, settle
 
@@ -22,11 +21,11 @@ def claim(
         cluster_id=cluster,
         corruptions=(),
     )
-    return Claim(node_id=BrokerId(node), log_dir=log_dir, path=f"broker-{node}/{log_dir}/meta.properties", said=said)
+    return Claim(node_id=node, log_dir=log_dir, path=f"broker-{node}/{log_dir}/meta.properties", said=said)
 
 
 def nothing_said(node: int) -> Claim:
-    return Claim(node_id=BrokerId(node), log_dir=".", path=f"broker-{node}/meta.properties", said=None)
+    return Claim(node_id=node, log_dir=".", path=f"broker-{node}/meta.properties", said=None)
 
 
 def settled(*claims: Claim, logs: Mapping[int, Owners] | None = None, hint: str | None = None) -> Settled:

@@ -3,7 +3,6 @@
 import pytest
 
 from tests.conftest import Golden
-from tidegauge.kafka_log.types import BrokerId
 from tidegauge.snapshots.adopt import survey
 from tidegauge.snapshots.listing import SnapshotListing, listing
 from tidegauge.snapshots.manifest import BrokerCapture, Consistency, FileEntry, LogDir, Manifest, Mode, Source
@@ -11,7 +10,7 @@ from tidegauge.snapshots.manifest import BrokerCapture, Consistency, FileEntry, 
 
 def of_files(*paths: str, log_dirs: tuple[str, ...] = (".",)) -> SnapshotListing:
     broker = BrokerCapture(
-        broker_id=BrokerId(1),
+        broker_id=1,
         directory="broker-1",
         rack=None,
         log_dirs=tuple(LogDir(name=name, directory_id=None) for name in log_dirs),

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegauge.kafka_log.types import BrokerId
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.manifest import (
     BrokerCapture,
@@ -33,7 +32,7 @@ MANIFEST = Manifest(
     consistency=Consistency.ATOMIC,
     brokers=(
         BrokerCapture(
-            broker_id=BrokerId(3),
+            broker_id=3,
             directory="broker-3",
             rack="a",
             log_dirs=(LogDir(name="d1", directory_id="x"), LogDir(name=".", directory_id=None)),

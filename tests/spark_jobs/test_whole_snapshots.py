@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tidegauge.derivation.fact_files import read_relation
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.relations import LOSSES, RELATIONS
 from tidegauge.runs.look import Look
 from tidegauge.runs.run import AuditedSnapshot, Run, new_run
@@ -108,7 +109,7 @@ def test_a_small_one_that_is_compared_with_a_large_one_is_not_small(run: Run) ->
 
 
 def test_a_restricted_look_reads_only_what_it_was_asked_for(run: Run) -> None:
-    look = Look(partitions=frozenset({("orders", 0)}))
+    look = Look(partitions=frozenset({TopicPartition("orders", 0)}))
     by_segment, whole = divided(replace(run, look=look))
     assert (names(by_segment), names(whole)) == (names(run), [])
 

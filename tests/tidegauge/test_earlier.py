@@ -11,7 +11,6 @@ from tidegauge import store
 from tidegauge.audit.already import not_yet
 from tidegauge.audit.dated_ahead import Met
 from tidegauge.audit.earlier import earlier_of
-from tidegauge.kafka_log.types import BrokerId
 from tidegauge.snapshots.manifest import MANIFEST_NAME, BrokerCapture, Consistency, Manifest, Mode, Source, to_json
 
 
@@ -22,7 +21,7 @@ def snapshot(root: Path, name: str, day: int, *, cluster: str = "", hashed: bool
     directory.mkdir(parents=True)
     at = int(datetime(2026, 1, day, tzinfo=UTC).timestamp() * 1000)
     broker = BrokerCapture(
-        broker_id=BrokerId(1), directory="broker-1", rack=None, log_dirs=(), read_started_at_ms=at,
+        broker_id=1, directory="broker-1", rack=None, log_dirs=(), read_started_at_ms=at,
         read_finished_at_ms=at, files=(),
     )  # fmt: skip
     manifest = Manifest(

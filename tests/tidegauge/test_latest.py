@@ -7,7 +7,6 @@ import pytest
 
 from tidegauge.audit.dated_ahead import Met
 from tidegauge.audit.latest import When, resolve, resolve_all
-from tidegauge.kafka_log.types import BrokerId
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.manifest import MANIFEST_NAME, BrokerCapture, Consistency, Manifest, Mode, Source, to_json
 
@@ -59,7 +58,7 @@ def days(monkeypatch, tmp_path):
 def dated(directory, instant):
     at = int(instant.timestamp() * 1000)
     broker = BrokerCapture(
-        broker_id=BrokerId(1), directory="broker-1", rack=None, log_dirs=(), read_started_at_ms=at,
+        broker_id=1, directory="broker-1", rack=None, log_dirs=(), read_started_at_ms=at,
         read_finished_at_ms=at, files=(),
     )  # fmt: skip
     manifest = Manifest(

@@ -12,7 +12,6 @@ from tests.store.helpers import audit
 from tidegauge import store
 from tidegauge.audit.dated_ahead import Met
 from tidegauge.cli.retention import retain
-from tidegauge.kafka_log.types import BrokerId
 from tidegauge.snapshots.manifest import BrokerCapture, Consistency, Manifest, Mode, Source, to_json
 from tidegauge.snapshots.removal import removed
 
@@ -129,7 +128,7 @@ def dated(at: datetime) -> str:
     """A manifest that says so."""
     at_ms = int(at.timestamp() * 1000)
     broker = BrokerCapture(
-        broker_id=BrokerId(1), directory="broker-1", rack=None, log_dirs=(), read_started_at_ms=at_ms,
+        broker_id=1, directory="broker-1", rack=None, log_dirs=(), read_started_at_ms=at_ms,
         read_finished_at_ms=at_ms, files=(),
     )  # fmt: skip
     return to_json(

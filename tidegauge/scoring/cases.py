@@ -157,4 +157,4 @@ def _finding(value: dict[str, Any]) -> Finding:
 
 def _placed(of: Any, value: dict[str, Any]) -> Any:
     where = value["partition"]
-    return of(**{**value, "partition": TopicPartition(**where) if where is not None else None})
+    return of(**{**value, "partition": TopicPartition(*where) if where is not None else None})
