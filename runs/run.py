@@ -4,7 +4,8 @@ In: the options of an audit. Out: `Run`, kept in `run.json`, and the paths of wh
 rule that must hold: a step reads only what the steps before it wrote here, so that each can be a process of its own
 (an Airflow task, a spark-submit) and can be repeated.
 
-    RUN/run.json            options and snapshots, written by the snapshot step
+    RUN/run.json            options and snapshots, written by the snapshot step: of each what its MANIFEST.json says,
+                            its parts' digests too, and files themselves where no part tells of them
     RUN/work/               plan and segment summaries; removed when the run is published
     RUN/failed/<step>/      a note for each snapshot that could not be audited
     RUN/[<cluster>/<snapshot id>/]facts/<relation>/*.parquet, coverage.json, report.json, data_docs/
@@ -24,11 +25,11 @@ from tidegauge.runs.pairs import check_pair
 from tidegauge.runs.run_places import check_own, folders, place_below
 from tidegauge.snapshots.adopt import Snapshot
 from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.fields import Fields
 from tidegauge.snapshots.listing import has_replicas, listing
 from tidegauge.snapshots.location import Location, location
 from tidegauge.snapshots.manifest import (
     LAST_INSTANT_MS,
-    Fields,
     Manifest,
     as_text,
     check_words,
@@ -326,7 +327,7 @@ def save(run: Run) -> None:
             {
                 "root": str(s.root),
                 "target": s.target.relative_to(run.directory).as_posix(),
-                "manifest": json.loads(to_json(s.manifest)),
+                "manifest": json.loads(to_json(s.manifest, s.root)),
                 "previous": _saved_previous(s.previous),
             }
             for s in run.snapshots
@@ -347,7 +348,7 @@ def _address(store_url: str | None) -> str | None:
 def _saved_previous(previous: ReadSnapshot | None) -> dict[str, Any] | None:
     if previous is None:
         return None
-    return {"root": str(previous.root), "manifest": json.loads(to_json(previous.manifest))}
+    return {"root": str(previous.root), "manifest": json.loads(to_json(previous.manifest, previous.root))}
 
 
 def load(directory: Path) -> Run:
@@ -404,4 +405,5 @@ def _read_of(value: Fields) -> ReadSnapshot:
 
 
 def _manifest_of(value: Fields) -> Manifest:
-    return from_json(json.dumps(value.values["manifest"]), where="a snapshot's manifest in it", settled=True)
+    text = json.dumps(value.values["manifest"])
+    return from_json(text, place=location(value.text("root")), where="a snapshot's manifest in it", settled=True)

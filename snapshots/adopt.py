@@ -1,7 +1,8 @@
 """Adopting a plain copy: a directory that holds `broker-<id>/` becomes a snapshot; and opening one.
 
-In: a directory. Out: a `Snapshot` (root and manifest). The rule that must hold: nothing but MANIFEST.json is ever
-written into the copy, nothing is followed out of it, and what cannot be read is named, not dropped.
+In: a directory. Out: a `Snapshot` (root and manifest). The rule that must hold: nothing but
+MANIFEST.json and its parts is ever written into the copy, nothing is followed out of it, and what cannot be read is
+named, not dropped.
 """
 
 import hashlib
@@ -35,6 +36,7 @@ from tidegauge.snapshots.manifest import (
     as_text,
     check_words,
     from_json,
+    in_parts,
     is_text,
     to_json,
 )
@@ -83,7 +85,7 @@ def _manifest(directory: Location, cluster: str | None, trusted: Trusted | None)
         if trusted is not None:
             beside = directory / signature_name(MANIFEST_NAME)
             trusted.check(text.encode("utf-8"), beside.read_bytes, where=str(manifest_path))
-        manifest = from_json(text, where=str(manifest_path))
+        manifest = from_json(text, place=directory, where=str(manifest_path))
         _must_be_named(manifest, cluster, directory)
         return manifest
     if trusted is not None:
@@ -129,7 +131,8 @@ def adopt(
     )
     check_words(manifest, where=str(directory))
     try:
-        write_whole(target, to_json(manifest))
+        manifest = in_parts(manifest, directory, lambda name, text: write_whole(directory / name, text))
+        write_whole(target, to_json(manifest, directory))
     except OSError as error:
         raise SnapshotError(f"{target} cannot be written: {error}. Adopt a copy that you may write to.") from error
     return Snapshot(root=directory, manifest=manifest)

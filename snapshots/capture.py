@@ -42,10 +42,13 @@ from tidegauge.snapshots.manifest import (
     LeftOut,
     Manifest,
     Source,
+    file_line,
     from_json,
+    part_name,
     to_json,
+    with_part,
 )
-from tidegauge.snapshots.reuse import Earlier, Journal, journal_line, read_journal
+from tidegauge.snapshots.reuse import Earlier, Journal, read_journal
 from tidegauge.snapshots.shares import (
     Share,
     brokers_in,
@@ -158,6 +161,7 @@ def capture(wanted: Capture, meter: Meter) -> Captured:
             target.remove(signature_name(MANIFEST_NAME))
         for source in wanted.sources:
             target.remove(_journal_name(source))
+            target.remove(part_name(source.directory))
             target.remove_all(source.directory)
         raise AuditError(
             f"There is no room for the snapshot at {wanted.out}: {error.strerror}. What was written of it has been "
@@ -173,7 +177,7 @@ def finish(wanted: Capture) -> Captured:
     if text is not None:
         # Whoever asks again, since the answer was lost on its way, gets it again.
         must_be_signed(target, MANIFEST_NAME, text, wanted.signer)
-        there = from_json(text, where=str(wanted.out / MANIFEST_NAME))
+        there = from_json(text, place=wanted.out, where=str(wanted.out / MANIFEST_NAME))
         return Captured(manifest=there, brokers=there.brokers, left_out=there.left_out)
     share = join(target, wanted.cluster, wanted.snapshot_id, signer=wanted.signer)
     if share.hashed_topics and wanted.ask is not None and wanted.way.names is None:
@@ -211,7 +215,7 @@ def _capture(wanted: Capture, meter: Meter, target: Target, stack: ExitStack) ->
     shares = [copy.finish(rack=leaders.racks.get(copy.source.broker_id)) for copy in copies]
     result = Captured(
         manifest=None,
-        brokers=tuple(broker for broker, _ in shares),
+        brokers=tuple(with_part(broker, target.root, target.put) for broker, _ in shares),
         left_out=tuple(x for _, left_out in shares for x in left_out),
         linked_files=sum(copy.linked[0] for copy in copies),
         linked_bytes=sum(copy.linked[1] for copy in copies),
@@ -260,7 +264,7 @@ def _finished(
         answers_sha256=sha256(answered.encode("utf-8")).hexdigest() if answered is not None else None,
         hashed_topics=share.hashed_topics,
     )
-    put_signed(target, MANIFEST_NAME, to_json(manifest), wanted.signer)
+    put_signed(target, MANIFEST_NAME, to_json(manifest, target.root), wanted.signer)
     remove_shares(target, manifest.brokers)
     for broker in manifest.brokers:
         target.remove(JOURNAL.format(broker.directory))
@@ -336,7 +340,7 @@ def _broker_copy(
     one_line = threading.Lock()
 
     def note_entry(entry: FileEntry) -> None:
-        line = journal_line(entry)
+        line = file_line(entry)
         with one_line:
             note(line)
 

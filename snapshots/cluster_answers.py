@@ -16,7 +16,8 @@ from typing import Any, Final, TypeVar
 
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.snapshots.errors import SnapshotError
-from tidegauge.snapshots.manifest import LARGEST_WHOLE, LAST_INSTANT_MS
+from tidegauge.snapshots.fields import LARGEST_WHOLE
+from tidegauge.snapshots.manifest import LAST_INSTANT_MS
 
 ANSWERS_NAME: Final = "cluster-answers.json"
 SCHEMA_VERSION: Final = 1

@@ -5,7 +5,7 @@ offset order. The rule that must hold: every file of the manifest is either plac
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
@@ -153,8 +153,8 @@ def listing(manifest: Manifest) -> SnapshotListing:
     log_dirs: list[LogDirListing] = []
     unread: list[LeftOut] = list(manifest.left_out)
     for broker in manifest.brokers:
-        for log_dir in broker.log_dirs:
-            log_dirs.append(_log_dir(broker, log_dir.name, unread))
+        for log_dir, files in broker.by_log_dir().items():
+            log_dirs.append(_log_dir(broker, log_dir, files, unread))
     named = {log for left_out in unread if (log := _unread_log(left_out)) is not None}
     for replica in (r for d in log_dirs for r in d.replicas if r.state in ("live", "future")):
         unread += [
@@ -167,13 +167,7 @@ def listing(manifest: Manifest) -> SnapshotListing:
 
 def has_replicas(broker: BrokerCapture) -> bool:
     """Whether there is a file of a log anywhere in a node's log dirs."""
-    prefixes = [f"{broker.directory}/" if d.name == "." else f"{broker.directory}/{d.name}/" for d in broker.log_dirs]
-    return any(
-        _is_in_a_log(file.path[len(prefix) :])
-        for file in broker.files
-        for prefix in prefixes
-        if file.path.startswith(prefix)
-    )
+    return any(_is_in_a_log(path) for files in broker.by_log_dir().values() for path in files)
 
 
 def _is_in_a_log(path: str) -> bool:
@@ -183,7 +177,8 @@ def _is_in_a_log(path: str) -> bool:
 
 def only_metadata(broker: BrokerCapture) -> bool:
     """A node whose log dirs hold the metadata log and nothing else: most likely a controller that is no broker."""
-    return bool(broker.log_dirs) and all(_log_dir(broker, d.name, []).only_metadata for d in broker.log_dirs)
+    log_dirs = broker.by_log_dir().items()
+    return bool(broker.log_dirs) and all(_log_dir(broker, name, files, []).only_metadata for name, files in log_dirs)
 
 
 def counted(manifest: Manifest) -> str:
@@ -193,16 +188,12 @@ def counted(manifest: Manifest) -> str:
     return f"{words} and {controllers} controllers" if controllers else words
 
 
-def _log_dir(broker: BrokerCapture, name: str, unread: list[LeftOut]) -> LogDirListing:
+def _log_dir(broker: BrokerCapture, name: str, files: Mapping[str, FileEntry], unread: list[LeftOut]) -> LogDirListing:
     directory = broker.directory if name == "." else f"{broker.directory}/{name}"
     own: dict[str, FileEntry] = {}
     by_partition: dict[str, list[FileEntry]] = {}
-    # A metadata.log.dir may have the broker's log dirs below it.
-    inside = tuple(f"{directory}/{d.name}/" for d in broker.log_dirs if name == "." and d.name != ".")
-    for file in broker.files:
-        if not file.path.startswith(directory + "/") or file.path.startswith(inside):
-            continue
-        parts = file.path[len(directory) + 1 :].split("/")
+    for path, file in files.items():
+        parts = path.split("/")
         if (size := file.size_bytes + file.zeros_behind) > LARGEST_FILE_OF_KAFKA:
             unread.append(LeftOut(path=file.path, reason=f"cannot be read: {too_large(size)}"))
         elif len(parts) == 1:
@@ -216,14 +207,14 @@ def _log_dir(broker: BrokerCapture, name: str, unread: list[LeftOut]) -> LogDirL
     # A partition directory may hold no file at all; then only the log dir's own listing would know, and it has
     # nothing to read.
     replicas = []
-    for partition_dir, files in sorted(by_partition.items()):
+    for partition_dir, of_partition in sorted(by_partition.items()):
         parsed = parse_partition_dir(partition_dir)
         if parsed is None:
-            unread.extend(LeftOut(path=f.path, reason="not in a partition directory") for f in files)
+            unread.extend(LeftOut(path=f.path, reason="not in a partition directory") for f in of_partition)
             continue
         replicas.append(
             _replica(
-                files,
+                of_partition,
                 broker_id=broker.broker_id,
                 log_dir=name,
                 directory=f"{directory}/{partition_dir}",

@@ -3,23 +3,33 @@
 In: JSON text, or values. Out: `Manifest` values, or JSON text. The rule that must hold: a snapshot without a manifest
 does not exist (it is written last), and a manifest names every file with its size, so that nothing can be missing
 unseen.
+
+    MANIFEST.json            all but the files: of each broker the name, the size and the digest of its part
+    MANIFEST.broker-1.jsonl  the part of broker 1: an object a line, one for each of its files
+
+A part is read when its broker's files are asked for, and held against its digest each time: nobody holds the files of
+all brokers, and who signs MANIFEST.json has signed them all. In version 1 the files stood in MANIFEST.json.
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Any, Final
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, Protocol
 
 from tidegauge.kafka_log.log_dir import parse_segment_file
 from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.fields import Fields, no_number
+from tidegauge.snapshots.location import Location
 
 MANIFEST_NAME: Final = "MANIFEST.json"
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
+_READ_VERSIONS: Final = (1, SCHEMA_VERSION)
 
 LARGEST_NODE_ID: Final = (1 << 31) - 1
 """Kafka's node.id is an int32 that is not negative (KafkaConfig)."""
-LARGEST_WHOLE: Final = (1 << 63) - 1
 LAST_INSTANT_MS: Final = 253_402_300_799_999
 """The last millisecond of the year 9999, the last one that Python and ISO 8601 can tell."""
 LARGEST_FILE_BYTES: Final = 1 << 40
@@ -78,6 +88,78 @@ class FileEntry:
         return self.size_bytes + self.zeros_behind if self.source_size_bytes is None else self.source_size_bytes
 
 
+class Files(Protocol):
+    """The files of a broker: how many, and one after the other, as often as they are asked for."""
+
+    def __len__(self) -> int:
+        """How many."""
+
+    def __iter__(self) -> Iterator[FileEntry]:
+        """One after the other. Raises `SnapshotError` where they are told by a part that is not as it was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A file that tells of files: its name beside MANIFEST.json, how many it tells of, its bytes and their SHA-256."""
+
+    name: str
+    files: int
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesOfPart:
+    """What a part tells of. `place` is where the part lies."""
+
+    place: Location
+    part: Part
+
+    def __len__(self) -> int:
+        """As MANIFEST.json says."""
+        return self.part.files
+
+    def __iter__(self) -> Iterator[FileEntry]:
+        """Reads the part, which must be as MANIFEST.json says. Raises `SnapshotError`."""
+        text, found, at = self._text(), 0, 0
+        try:
+            while (end := text.find("\n", at)) >= 0:
+                yield file_from(Fields.of(json.loads(text[at:end], parse_constant=no_number), "a file"))
+                found, at = found + 1, end + 1
+            if at != len(text) or found != self.part.files:
+                raise ValueError(f"it tells of {found} files, and {MANIFEST_NAME} says {self.part.files}")
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise SnapshotError(
+                f"{self._where} is no part of a manifest ({type(error).__name__}: {error}). Capture again, or remove "
+                f"{MANIFEST_NAME} and adopt the directory again: tidegauge snapshot adopt DIR --cluster NAME"
+            ) from error
+
+    @property
+    def _where(self) -> str:
+        return str(self.place / self.part.name)
+
+    def _text(self) -> str:
+        try:
+            text = (self.place / self.part.name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SnapshotError(
+                f"{self._where}, which {MANIFEST_NAME} names, cannot be read: {error}. Bring it back from where the "
+                "snapshot was copied from, or capture again."
+            ) from error
+        data = text.encode("utf-8")
+        if (len(data), sha256(data).hexdigest()) != (self.part.size_bytes, self.part.sha256):
+            raise SnapshotError(
+                f"{self._where} is not as {MANIFEST_NAME} says: it was changed since. Find out who changed it, and "
+                "capture again; nothing of it is judged."
+            )
+        return text
+
+
+def part_name(directory: str) -> str:
+    """The file that tells of the files of a broker, by the broker's folder."""
+    return f"MANIFEST.{directory}.jsonl"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
     """Something that is not in the snapshot, or is there and cannot be read, and why."""
@@ -122,7 +204,21 @@ class BrokerCapture:
     log_dirs: tuple[LogDir, ...]
     read_started_at_ms: int | None
     read_finished_at_ms: int | None
-    files: tuple[FileEntry, ...]
+    files: Files
+
+    def by_log_dir(self) -> dict[str, dict[str, FileEntry]]:
+        """The files below each log dir, by log dir and by path below it. A metadata.log.dir may have the broker's log
+        dirs below it, whose files are theirs. Raises `SnapshotError` as `files` does.
+        """
+        found: dict[str, dict[str, FileEntry]] = {log_dir.name: {} for log_dir in self.log_dirs}
+        places = [(f"{self.directory}/" if name == "." else f"{self.directory}/{name}/", name) for name in found]
+        places.sort(key=lambda place: -len(place[0]))
+        for file in self.files:
+            for prefix, name in places:
+                if file.path.startswith(prefix):
+                    found[name][file.path[len(prefix) :]] = file
+                    break
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,22 +250,99 @@ class Manifest:
             yield from broker.files
 
 
-def to_json(manifest: Manifest) -> str:
-    """The manifest as MANIFEST.json holds it."""
-    return json.dumps(asdict(manifest), indent=1, sort_keys=True) + "\n"
+def in_parts(manifest: Manifest, place: Location, put: Callable[[str, str], None]) -> Manifest:
+    """The same manifest with its brokers' files in parts at `place`. `put` writes a file there, by name and text."""
+    return replace(manifest, brokers=tuple(with_part(broker, place, put) for broker in manifest.brokers))
 
 
-def from_json(text: str, *, where: str, settled: bool = False) -> Manifest:
-    """Reads MANIFEST.json. Raises `SnapshotError` that names the file and the field.
+def with_part(broker: BrokerCapture, place: Location, put: Callable[[str, str], None]) -> BrokerCapture:
+    """One broker's share with its files in a part; one that has it already stays."""
+    if part_at(broker.files, place) is not None:
+        return broker
+    name, text = part_name(broker.directory), "".join(f"{file_line(file)}\n" for file in broker.files)
+    put(name, text)
+    data = text.encode("utf-8")
+    part = Part(name=name, files=len(broker.files), size_bytes=len(data), sha256=sha256(data).hexdigest())
+    return replace(broker, files=FilesOfPart(place=place, part=part))
+
+
+def part_at(files: Files, place: Location | None) -> Part | None:
+    """The part that tells of files, if it lies at a place."""
+    return files.part if isinstance(files, FilesOfPart) and str(files.place) == str(place) else None
+
+
+def file_line(file: FileEntry) -> str:
+    """A file as a line of a part, and of a journal, without its end. What most files lack is left out."""
+    told: dict[str, Any] = {
+        "path": file.path,
+        "size_bytes": file.size_bytes,
+        "read_at_ms": file.read_at_ms,
+        "sha256": file.sha256,
+    }
+    rare = {
+        "modified_at_ns": file.modified_at_ns,
+        "source_size_bytes": file.source_size_bytes,
+        "changed_at_ns": file.changed_at_ns,
+        "read_again_at_ms": file.read_again_at_ms,
+        "zeros_behind": file.zeros_behind or None,
+    }
+    told |= {key: value for key, value in rare.items() if value is not None}
+    return json.dumps(told, separators=(",", ":"))
+
+
+def to_json(manifest: Manifest, place: Location | None = None) -> str:
+    """The manifest as MANIFEST.json holds it at `place`: files that no part there tells of stand in it."""
+    value = {
+        "schema_version": SCHEMA_VERSION,
+        "cluster": manifest.cluster,
+        "cluster_id": manifest.cluster_id,
+        "snapshot_id": manifest.snapshot_id,
+        "source": manifest.source,
+        "mode": manifest.mode,
+        "consistency": manifest.consistency,
+        "brokers": [broker_value(broker, place) for broker in manifest.brokers],
+        "left_out": [_plain(left_out) for left_out in manifest.left_out],
+        "answers": manifest.answers,
+        "answers_sha256": manifest.answers_sha256,
+        "hashed_topics": manifest.hashed_topics,
+        "foreign": [_plain(log_dir) for log_dir in manifest.foreign],
+    }
+    return json.dumps(value, indent=1, sort_keys=True) + "\n"
+
+
+def broker_value(broker: BrokerCapture, place: Location | None) -> dict[str, Any]:
+    """One broker's share as a JSON object."""
+    part = part_at(broker.files, place)
+    files = (
+        {"files": [json.loads(file_line(file)) for file in broker.files]} if part is None else {"part": _plain(part)}
+    )
+    log_dirs = [_plain(log_dir) for log_dir in broker.log_dirs]
+    return {
+        "broker_id": broker.broker_id,
+        "directory": broker.directory,
+        "rack": broker.rack,
+        "log_dirs": log_dirs,
+        "read_started_at_ms": broker.read_started_at_ms,
+        "read_finished_at_ms": broker.read_finished_at_ms,
+        **files,
+    }
+
+
+def _plain(value: LeftOut | LogDir | ForeignLogDir | Part) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+def from_json(text: str, *, place: Location, where: str, settled: bool = False) -> Manifest:
+    """Reads MANIFEST.json, whose parts lie at `place`. Raises `SnapshotError` that names the file and the field.
 
     `settled`: a run directory's own copy, which keeps what is foreign. A snapshot does not decide that for itself.
     """
     try:
-        value = Fields.of(json.loads(text, parse_constant=_no_number), "the manifest")
+        value = Fields.of(json.loads(text, parse_constant=no_number), "the manifest")
         version = value.whole("schema_version")
-        if version != SCHEMA_VERSION:
+        if version not in _READ_VERSIONS:
             raise SnapshotError(
-                f"{where} has schema version {version}; this release reads version {SCHEMA_VERSION}. "
+                f"{where} has schema version {version}; this release reads versions up to {SCHEMA_VERSION}. "
                 "Take the snapshot again, or use the release that wrote it."
             )
         return Manifest(
@@ -179,7 +352,7 @@ def from_json(text: str, *, where: str, settled: bool = False) -> Manifest:
             source=Source(value.text("source")),
             mode=Mode(value.text("mode")),
             consistency=Consistency(value.text("consistency")),
-            brokers=tuple(broker_from(b) for b in value.objects("brokers")),
+            brokers=tuple(broker_from(b, place) for b in value.objects("brokers")),
             left_out=tuple(left_out_from(x) for x in value.objects("left_out")),
             answers=value.path("answers") if value.text_or_none("answers", optional=True) is not None else None,
             answers_sha256=value.text_or_none("answers_sha256", optional=True),
@@ -193,13 +366,17 @@ def from_json(text: str, *, where: str, settled: bool = False) -> Manifest:
         ) from error
 
 
+_NOWHERE: Final = Path()
+"""A place without parts."""
+
+
 def check_words(manifest: Manifest, *, where: str) -> None:
     """Raises `SnapshotError` where the manifest holds what `from_json` refuses, files aside: such words come from a
     copy's meta.properties or from a command line, and whatever keeps the manifest could not be read again.
     """
     bare = replace(manifest, brokers=tuple(replace(broker, files=()) for broker in manifest.brokers))
     try:
-        from_json(to_json(bare), where=where, settled=True)
+        from_json(to_json(bare), place=_NOWHERE, where=where, settled=True)
     except SnapshotError as error:
         raise SnapshotError(
             f"{where} cannot be a snapshot ({error.__cause__}). Kafka writes no such names; mend what holds them, its "
@@ -207,13 +384,14 @@ def check_words(manifest: Manifest, *, where: str) -> None:
         ) from error
 
 
-def left_out_from(value: "Fields") -> LeftOut:
+def left_out_from(value: Fields) -> LeftOut:
     """One `LeftOut` from its JSON object."""
     return LeftOut(path=value.text("path"), reason=value.text("reason"))
 
 
-def broker_from(value: "Fields") -> BrokerCapture:
-    """One broker's share from its JSON object. Raises `KeyError`, `TypeError` or `ValueError`."""
+def broker_from(value: Fields, place: Location) -> BrokerCapture:
+    """One broker's share from its JSON object, its part at `place`. Raises `KeyError`, `TypeError`, `ValueError`."""
+    part = value.object_or_none("part")
     return BrokerCapture(
         broker_id=value.whole("broker_id", most=LARGEST_NODE_ID),
         directory=value.path("directory"),
@@ -223,11 +401,27 @@ def broker_from(value: "Fields") -> BrokerCapture:
         ),
         read_started_at_ms=value.whole_or_none("read_started_at_ms", most=LAST_INSTANT_MS),
         read_finished_at_ms=value.whole_or_none("read_finished_at_ms", most=LAST_INSTANT_MS),
-        files=tuple(file_from(f) for f in value.objects("files")),
+        files=(
+            FilesOfPart(place=place, part=_part_from(part))
+            if part is not None
+            else tuple(file_from(f) for f in value.objects("files"))
+        ),
     )
 
 
-def _foreign_from(value: "Fields") -> ForeignLogDir:
+def _part_from(value: Fields) -> Part:
+    name = value.path("name")
+    if "/" in name:
+        raise ValueError(f"{name} does not lie beside {MANIFEST_NAME}")
+    return Part(
+        name=name,
+        files=value.whole("files"),
+        size_bytes=value.whole("size_bytes", most=LARGEST_FILE_BYTES),
+        sha256=value.text("sha256"),
+    )
+
+
+def _foreign_from(value: Fields) -> ForeignLogDir:
     return ForeignLogDir(
         broker_id=value.whole("broker_id", most=LARGEST_NODE_ID),
         name=value.path("name"),
@@ -239,7 +433,7 @@ def _foreign_from(value: "Fields") -> ForeignLogDir:
     )
 
 
-def file_from(value: "Fields") -> FileEntry:
+def file_from(value: Fields) -> FileEntry:
     """One file from its JSON object."""
     path, zeros = value.path("path"), value.whole_or_none("zeros_behind", optional=True, most=LARGEST_FILE_BYTES) or 0
     if zeros and not is_preallocated(path):
@@ -263,71 +457,6 @@ def is_preallocated(path: str) -> bool:
     return segment is not None and segment.kind in ("index", "timeindex")
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """A JSON object whose fields are asked for by type: who wrote the manifest need not mean well.
-
-    Every method raises `KeyError` where the field is not there and `TypeError` or `ValueError` where it is something
-    else; `optional`: a field that is not there is None.
-    """
-
-    values: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, value: object, what: str) -> "Fields":
-        """Of what should be an object."""
-        if not isinstance(value, dict):
-            raise TypeError(f"{what} must be an object, not {_kind(value)}")
-        return cls(value)
-
-    def text(self, key: str) -> str:
-        """A text that UTF-8 can hold."""
-        value = self.values[key]
-        if not isinstance(value, str):
-            raise TypeError(f"{key} must be a text, not {_kind(value)}")
-        value.encode("utf-8")  # Half of a surrogate pair can be neither printed nor kept.
-        if "\0" in value:
-            raise ValueError(f"{key} holds a NUL")
-        return value
-
-    def text_or_none(self, key: str, *, optional: bool = False) -> str | None:
-        """A text, or null."""
-        value = self.values.get(key) if optional else self.values[key]
-        return None if value is None else self.text(key)
-
-    def path(self, key: str) -> str:
-        """A path that stays below the snapshot's root."""
-        return _relative(self.text(key))
-
-    def whole(self, key: str, *, most: int = LARGEST_WHOLE) -> int:
-        """A whole number from 0 to `most`."""
-        value = self.values[key]
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise TypeError(f"{key} must be a whole number, not {_kind(value)}")
-        if not 0 <= value <= most:
-            raise ValueError(f"{key} must lie in [0, {most}]")
-        return value
-
-    def whole_or_none(self, key: str, *, optional: bool = False, most: int = LARGEST_WHOLE) -> int | None:
-        """A whole number from 0 to `most`, or null."""
-        value = self.values.get(key) if optional else self.values[key]
-        return None if value is None else self.whole(key, most=most)
-
-    def flag(self, key: str) -> bool:
-        """True or false; false where it is not there."""
-        value = self.values.get(key, False)
-        if not isinstance(value, bool):
-            raise TypeError(f"{key} must be true or false, not {_kind(value)}")
-        return value
-
-    def objects(self, key: str) -> "Iterable[Fields]":
-        """A list of objects."""
-        value = self.values[key]
-        if not isinstance(value, list):
-            raise TypeError(f"{key} must be a list, not {_kind(value)}")
-        return (Fields.of(each, f"each of {key}") for each in value)
-
-
 NO_TEXT: Final = "not read: its name is no UTF-8"
 """Why a file is left out whose name is none."""
 
@@ -346,18 +475,3 @@ def is_text(name: str) -> bool:
 def as_text(name: str) -> str:
     r"""The same name, with `\xff` for each byte that is no UTF-8."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-def _kind(value: object) -> str:
-    return "null" if value is None else type(value).__name__
-
-
-def _no_number(text: str) -> object:
-    raise ValueError(f"{text} is no number of JSON")
-
-
-def _relative(path: str) -> str:
-    """A manifest may only name files below its own root."""
-    if not path or path.startswith("/") or "\0" in path or ".." in path.split("/"):
-        raise ValueError(f"path {path!r} leaves the snapshot")
-    return path

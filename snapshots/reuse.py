@@ -7,11 +7,12 @@ anew the mtime of the old one.
 """
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from tidegauge.kafka_log.log_dir import PARTITION_METADATA
+from tidegauge.snapshots.fields import Fields
 from tidegauge.snapshots.location import Location
-from tidegauge.snapshots.manifest import Fields, FileEntry, Manifest, file_from
+from tidegauge.snapshots.manifest import FileEntry, Manifest, file_from
 from tidegauge.snapshots.source_files import Seen
 from tidegauge.snapshots.sources import LogDirSource
 
@@ -42,13 +43,10 @@ def earlier(root: Location, manifest: Manifest) -> Earlier:
     """Lists a snapshot's files by where they came from."""
     found: dict[str, dict[str, FileEntry]] = {}
     for broker in manifest.brokers:
-        for log_dir in broker.log_dirs:
-            if log_dir.directory_id is None:
-                continue
-            prefix = broker.directory + "/" if log_dir.name == "." else f"{broker.directory}/{log_dir.name}/"
-            found[log_dir.directory_id] = {
-                f.path[len(prefix) :]: f for f in broker.files if f.path.startswith(prefix) and f.sha256 is not None
-            }
+        for log_dir, files in broker.by_log_dir().items():
+            directory_id = next(d.directory_id for d in broker.log_dirs if d.name == log_dir)
+            if directory_id is not None:
+                found[directory_id] = {path: file for path, file in files.items() if file.sha256 is not None}
     return Earlier(root=root, snapshot_id=manifest.snapshot_id, by_directory_id=found)
 
 
@@ -83,8 +81,3 @@ def read_journal(text: str) -> Journal:
         except (ValueError, KeyError, TypeError):
             continue  # The machine stopped while it was written.
     return journal
-
-
-def journal_line(entry: FileEntry) -> str:
-    """An entry as the journal holds it."""
-    return json.dumps(asdict(entry), separators=(",", ":"))

@@ -66,9 +66,11 @@ def _undecided(manifest: Manifest, claims: Collection[Claim]) -> str | None:
 
 def _claims(root: Location, manifest: Manifest) -> Iterator[Claim]:
     for broker in manifest.brokers:
-        listed = {file.path for file in broker.files}
+        paths = {log_dir.name: f"{folder(broker, log_dir.name)}/{META_PROPERTIES}" for log_dir in broker.log_dirs}
+        wanted = frozenset(paths.values())
+        listed = {file.path for file in broker.files if file.path in wanted}
         for log_dir in broker.log_dirs:
-            path = f"{folder(broker, log_dir.name)}/{META_PROPERTIES}"
+            path = paths[log_dir.name]
             said = _read(root, path) if path in listed else None
             yield Claim(node_id=broker.broker_id, log_dir=log_dir.name, path=path, said=said)
 

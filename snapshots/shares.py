@@ -1,6 +1,7 @@
 """Shares: where each broker's machine captures its own broker, what they write until the manifest joins them.
 
-In: a broker's `BrokerCapture`. Out: `.part-broker-<id>.json` beside its folder; and all of them together. The rule that
+In: a broker's `BrokerCapture`. Out: `.part-broker-<id>.json` beside its folder, which names the broker's part of the
+manifest; and all of them together. The rule that
 must hold: shares are joined only if they are of one cluster, one mode and one kind of names, and none is missing that
 has been begun.
 """
@@ -12,15 +13,16 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.fields import Fields
 from tidegauge.snapshots.manifest import (
     BrokerCapture,
     Consistency,
-    Fields,
     LeftOut,
     Manifest,
     Mode,
     Source,
     broker_from,
+    broker_value,
     left_out_from,
 )
 from tidegauge.snapshots.settled import settled
@@ -69,8 +71,14 @@ def must_be_signed(target: Target, name: str, text: str, signer: Signer | None) 
 def write_share(target: Target, share: Share, *, signer: Signer | None = None) -> None:
     """Writes one file a broker, last of all that is the broker's."""
     for broker in share.brokers:
-        own = asdict(share) | {
-            "brokers": [asdict(broker)],
+        own = {
+            "cluster": share.cluster,
+            "cluster_id": share.cluster_id,
+            "snapshot_id": share.snapshot_id,
+            "mode": share.mode,
+            "hashed_topics": share.hashed_topics,
+            "consistency": share.consistency,
+            "brokers": [broker_value(broker, target.root)],
             "left_out": [asdict(x) for x in share.left_out if x.path.startswith(broker.directory + "/")],
         }
         put_signed(target, share_name(broker.broker_id), json.dumps(own, indent=1, sort_keys=True) + "\n", signer)
@@ -180,7 +188,7 @@ def _read(target: Target, name: str, signer: Signer | None) -> Share:
             mode=Mode(value.text("mode")),
             hashed_topics=value.flag("hashed_topics"),
             consistency=Consistency(value.text("consistency")),
-            brokers=tuple(broker_from(b) for b in value.objects("brokers")),
+            brokers=tuple(broker_from(b, target.root) for b in value.objects("brokers")),
             left_out=tuple(left_out_from(x) for x in value.objects("left_out")),
         )
         if [share_name(broker.broker_id) for broker in share.brokers] != [name]:

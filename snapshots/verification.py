@@ -16,7 +16,7 @@ from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.holes import sha256_of
 from tidegauge.snapshots.local_path import must_be_of_kafka
 from tidegauge.snapshots.location import Location, open_bytes
-from tidegauge.snapshots.manifest import MANIFEST_NAME, LeftOut, Manifest
+from tidegauge.snapshots.manifest import MANIFEST_NAME, LeftOut, Manifest, part_at
 from tidegauge.snapshots.settled import settled
 from tidegauge.snapshots.signing import Trusted, signature_name
 
@@ -72,12 +72,12 @@ def _changed(
         return _problem(snapshot.root, expected, sizes, all_digests=all_digests)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # Hashing lets go of the interpreter.
-        expected = list(_expected(snapshot.manifest))
-        for (path, _, _), reason in zip(expected, pool.map(problem, expected), strict=True):
-            if reason is not None:
-                problems.append(LeftOut(path=path, reason=reason))
-            if progress is not None:
-                progress(path)
+        for expected in _expected(snapshot.manifest):
+            for (path, _, _), reason in zip(expected, pool.map(problem, expected), strict=True):
+                if reason is not None:
+                    problems.append(LeftOut(path=path, reason=reason))
+                if progress is not None:
+                    progress(path)
     return tuple(problems)
 
 
@@ -92,10 +92,12 @@ def _listed(snapshot: Snapshot) -> Mapping[str, int]:
     }
 
 
-def _expected(manifest: Manifest) -> Iterator[Expected]:
-    yield from ((file.path, file.size_bytes, file.sha256) for file in manifest.files())
+def _expected(manifest: Manifest) -> Iterator[list[Expected]]:
+    """Broker after broker, so that nobody holds the files of all."""
+    for broker in manifest.brokers:
+        yield [(file.path, file.size_bytes, file.sha256) for file in broker.files]
     if manifest.answers is not None:
-        yield manifest.answers, None, manifest.answers_sha256
+        yield [(manifest.answers, None, manifest.answers_sha256)]
 
 
 def _problem(root: Location, expected: Expected, sizes: Mapping[str, int], *, all_digests: bool) -> str | None:
@@ -118,6 +120,8 @@ def _unnamed_at_its_root(snapshot: Snapshot) -> Iterator[LeftOut]:
     """What lies beside the brokers' directories: some of it would be taken for evidence (answers, a remote tier)."""
     manifest = snapshot.manifest
     named = {MANIFEST_NAME, signature_name(MANIFEST_NAME), manifest.answers}
+    parts = (part_at(broker.files, snapshot.root) for broker in manifest.brokers)
+    named |= {part.name for part in parts if part is not None}
     named |= {broker.directory.split("/")[0] for broker in manifest.brokers}
     names: list[str] = [path.name for path in snapshot.root.iterdir()]
     yield from (LeftOut(path=name, reason=_NOT_NAMED) for name in sorted(names) if name not in named)

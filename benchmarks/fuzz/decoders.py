@@ -323,11 +323,11 @@ def _read_batch(data: bytes) -> None:
 
 def _read_manifest(text: str) -> None:
     try:
-        read = manifest.from_json(text, where=manifest.MANIFEST_NAME)
+        read = manifest.from_json(text, place=Path(), where=manifest.MANIFEST_NAME)
     except SnapshotError as error:
         str(error).encode("utf-8", "backslashreplace")
         return
-    assert manifest.from_json(manifest.to_json(read), where="again") == read
+    assert manifest.from_json(manifest.to_json(read, Path()), place=Path(), where="again") == read
 
 
 def _read_answers(text: str) -> None:

@@ -25,8 +25,10 @@ from tidegauge.snapshots.manifest import (
     FileEntry,
     LeftOut,
     Manifest,
+    in_parts,
     to_json,
 )
+from tidegauge.snapshots.whole_files import write_whole
 
 TRUTH: Final = "TRUTH.json"
 
@@ -107,10 +109,9 @@ def _with_manifest(
 ) -> Snapshot:
     """Writes the manifest, with the instants at which the files were read."""
     found = survey(directory, cluster=cluster, consistency=consistency, snapshot_id=snapshot_id, digests=True)
-    manifest = _with_instants(found, files, left_out)
-    partial = directory / f".{MANIFEST_NAME}.partial"
-    partial.write_text(to_json(manifest), encoding="utf-8")
-    os.replace(partial, directory / MANIFEST_NAME)
+    timed = _with_instants(found, files, left_out)
+    manifest = in_parts(timed, directory, lambda name, text: write_whole(directory / name, text))
+    write_whole(directory / MANIFEST_NAME, to_json(manifest, directory))
     return Snapshot(root=directory, manifest=manifest)
 
 

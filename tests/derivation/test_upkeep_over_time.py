@@ -15,6 +15,7 @@ from tests.derivation.pipeline import derived
 from tests.derivation.rejoined import truncate
 from tests.derivation.storage_breaks import BROKERS, checkpointed, rewritten
 from tests.sampling import one_in
+from tests.snapshots.one_manifest import in_one_file
 from tidegauge.expectations.registry import CATALOGUE
 from tidegauge.expectations.verdicts import fold
 from tidegauge.kafka_log.records import RecordBatch, read_batch
@@ -71,7 +72,7 @@ def written(directory: Path, config: Mapping[str, str]) -> Path:
 def taken(directory: Path, config: Mapping[str, str], *, later_ms: int) -> Path:
     """As if it had been taken so much later, with the files as they are by now."""
     path = directory / "MANIFEST.json"
-    manifest = json.loads(path.read_text())
+    manifest = in_one_file(directory)
     at = world_of(*config.items()).now_ms + later_ms
     for broker in manifest["brokers"]:
         broker["read_started_at_ms"] = broker["read_finished_at_ms"] = at

@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import Golden
 from tests.derivation.pipeline import Derived, derived
+from tests.snapshots.one_manifest import in_one_file
 from tidegauge.snapshots.adopt import adopt
 from tidegauge.snapshots.manifest import MANIFEST_NAME, Consistency, is_preallocated
 
@@ -41,7 +42,7 @@ def test_the_same_facts_as_with_the_zeros(golden: Golden, tmp_path: Path, name: 
 
 def without_room(root: Path) -> None:
     """As a capture leaves a snapshot in an object store."""
-    manifest = json.loads((root / MANIFEST_NAME).read_text())
+    manifest = in_one_file(root)
     shortened = 0
     for broker in manifest["brokers"]:
         for file in broker["files"]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.fuzz.formats import made_right
+from tests.snapshots.one_manifest import in_one_file
 from tidegauge.kafka_log import batch as layout
 from tidegauge.kafka_log.scan import scan_buffer
 from tidegauge.snapshots.manifest import MANIFEST_NAME
@@ -108,7 +109,7 @@ def a_checkpoint_is_huge(directory: Path) -> str:
     path = "broker-2/replication-offset-checkpoint"
     with (directory / path).open("r+b") as file:
         file.truncate(3 << 30)
-    manifest = json.loads((directory / MANIFEST_NAME).read_text(encoding="utf-8"))
+    manifest = in_one_file(directory)
     for broker in manifest["brokers"]:
         for entry in broker["files"]:
             if entry["path"] == path:

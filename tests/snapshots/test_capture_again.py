@@ -13,7 +13,7 @@ from tests.snapshots.test_capture_live import captured, once
 from tidegauge.snapshots.adopt import open_snapshot
 from tidegauge.snapshots.capture import unfinished
 from tidegauge.snapshots.errors import SnapshotError
-from tidegauge.snapshots.manifest import MANIFEST_NAME
+from tidegauge.snapshots.manifest import MANIFEST_NAME, part_name
 from tidegauge.snapshots.reuse import earlier
 from tidegauge.snapshots.verification import verify
 
@@ -59,7 +59,7 @@ def test_a_capture_that_was_killed_goes_on_and_reads_no_sealed_log_twice(tmp_pat
     assert result.bytes_read < sum(sizes.values())
     assert verify(open_snapshot(tmp_path / "out/one")) == ()
     assert unfinished(tmp_path / "out") == []
-    assert {p.name for p in (tmp_path / "out/one").iterdir()} == {MANIFEST_NAME, "broker-1"}
+    assert {p.name for p in (tmp_path / "out/one").iterdir()} == {MANIFEST_NAME, part_name("broker-1"), "broker-1"}
 
 
 def test_what_goes_on_is_as_if_it_had_begun_now(tmp_path, log):

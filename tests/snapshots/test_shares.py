@@ -10,7 +10,7 @@ from tidegauge.snapshots.adopt import open_snapshot
 from tidegauge.snapshots.capture import Capture, Captured, finish
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.file_taking import Way
-from tidegauge.snapshots.manifest import MANIFEST_NAME, Consistency, Mode
+from tidegauge.snapshots.manifest import MANIFEST_NAME, Consistency, Mode, part_name
 from tidegauge.snapshots.verification import verify
 
 
@@ -31,7 +31,9 @@ def test_shares_become_a_snapshot_when_they_are_joined(tmp_path, brokers):
         assert not (tmp_path / "out" / MANIFEST_NAME).exists()
     manifest = joined(tmp_path / "out").manifest
     assert [b.broker_id for b in manifest.brokers] == [1, 2]
-    assert {p.name for p in (tmp_path / "out").iterdir()} == {MANIFEST_NAME, "broker-1", "broker-2"}
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {
+        MANIFEST_NAME, "broker-1", "broker-2", part_name("broker-1"), part_name("broker-2"),
+    }  # fmt: skip
     assert verify(open_snapshot(tmp_path / "out")) == ()
     assert [offsets_in(tmp_path / f"out/broker-{b}/orders-0") for b in (1, 2)] == [[0], [0, 1]]
 

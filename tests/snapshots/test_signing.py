@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 
 from tests.snapshots.brokers import Log, log_dir
 from tests.snapshots.keys import key_pair
+from tests.snapshots.one_manifest import in_one_file
 from tests.snapshots.test_capture_live import captured
 from tidegauge.runs.run import load, new_run
 from tidegauge.snapshots.adopt import adopt, open_snapshot
@@ -21,11 +22,12 @@ from tidegauge.snapshots.cluster_answers import ANSWERS_NAME, ClusterAnswers
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.file_taking import Way
 from tidegauge.snapshots.location import local
-from tidegauge.snapshots.manifest import MANIFEST_NAME, Mode
+from tidegauge.snapshots.manifest import MANIFEST_NAME, Mode, part_name
 from tidegauge.snapshots.signing import Signer, Trusted, signature_name
 from tidegauge.snapshots.verification import open_verified, verify
 
 SIGNATURE = signature_name(MANIFEST_NAME)
+PART = part_name("broker-1")
 NOW_MS = 1 << 42
 """Later than anything here was captured."""
 
@@ -126,6 +128,10 @@ def _bit(path: Path) -> None:
     path.write_bytes(data)
 
 
+def _cut(path: Path) -> None:
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+
+
 def _no_longer_asked(directory: Path) -> None:
     value = json.loads((directory / MANIFEST_NAME).read_text())
     (directory / MANIFEST_NAME).write_text(json.dumps(value | {"answers": None, "answers_sha256": None}))
@@ -134,6 +140,10 @@ def _no_longer_asked(directory: Path) -> None:
 CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "the manifest": (lambda d: _edited(d / MANIFEST_NAME, '"cluster": "test"', '"cluster": "prod"'), "is not what"),
     "one byte of the manifest's white space": (lambda d: _edited(d / MANIFEST_NAME, "\n", " \n"), "is not what"),
+    "a part of the manifest": (lambda d: _edited(d / PART, "orders-0", "orders-1"), "was changed since"),
+    "a part's last line gone": (lambda d: _cut(d / PART), "was changed since"),
+    "no part": (lambda d: (d / PART).unlink(), "MANIFEST.broker-1.jsonl, which MANIFEST.json names, cannot be read"),
+    "the part of another broker": (lambda d: shutil.copy(d / part_name("broker-2"), d / PART), "was changed since"),
     "the answers taken out": (_no_longer_asked, "is not what"),
     "no signature": (lambda d: (d / SIGNATURE).unlink(), "is not signed"),
     "an empty signature": (lambda d: (d / SIGNATURE).write_text(""), "is not what"),
@@ -167,7 +177,7 @@ def test_what_somebody_else_signed_is_not_audited(signed: Path, tmp_path: Path) 
 
 
 def test_a_manifest_without_digests_proves_nothing_of_its_files(signed: Path, signer: Signer) -> None:
-    value = json.loads((signed / MANIFEST_NAME).read_text())
+    value = in_one_file(signed)
     value["brokers"][0]["files"][0]["sha256"] = None
     text = json.dumps(value)
     (signed / MANIFEST_NAME).write_text(text)
@@ -202,7 +212,9 @@ def test_signed_shares_become_a_signed_snapshot(
     assert captured(out, brokers[0], part=True, signer=signer).bytes_read == 0, "a share that is there"
     joined(out, signer)
     assert joined(out, signer).manifest is not None, "asked again"
-    assert {p.name for p in out.iterdir()} == {MANIFEST_NAME, SIGNATURE, "broker-1", "broker-2"}
+    assert {p.name for p in out.iterdir()} == {
+        MANIFEST_NAME, SIGNATURE, "broker-1", "broker-2", PART, part_name("broker-2"),
+    }  # fmt: skip
     open_verified(local(out), cluster=None, trusted=trusted)
 
 

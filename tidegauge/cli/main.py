@@ -156,7 +156,7 @@ def verify_command(directory: str, verify_key: Path | None) -> None:
 
     trusted = trusted_by(verify_key)
     opened = open_snapshot(location(directory), settle=False, trusted=trusted)
-    with working("verify", "files", parts=sum(1 for _ in opened.manifest.files())) as advance:
+    with working("verify", "files", parts=sum(len(b.files) for b in opened.manifest.brokers)) as advance:
         problems = verify(opened, all_digests=trusted is not None, progress=lambda path: advance(1))
     for problem in problems:
         click.echo(plain(f"{problem.path}: {problem.reason}"))
