@@ -85,13 +85,3 @@ def compression_type(attributes: int) -> CompressionType | None:
 def timestamp_type(attributes: int) -> TimestampType:
     """Return whether the producer's clock or the broker's (LogAppendTime) gave the timestamps."""
     return TimestampType.LOG_APPEND_TIME if attributes & TIMESTAMP_TYPE_BIT else TimestampType.CREATE_TIME
-
-
-def is_transactional(attributes: int) -> bool:
-    """Tell whether the batch is part of a transaction, its end marker included."""
-    return bool(attributes & TRANSACTIONAL_BIT)
-
-
-def is_control(attributes: int) -> bool:
-    """Tell whether the batch holds control records, which consumers never see."""
-    return bool(attributes & CONTROL_BIT)

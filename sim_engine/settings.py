@@ -45,7 +45,6 @@ class Settings:
     fetch_timeout_ms: int = 3_000
     """When a follower gives up an answer (Kafka: 30 s, but its TCP connection tells it earlier)."""
     fetch_max_bytes: int = 1 << 20
-    metadata_wait_ms: int = 5_000
     metadata_timeout_ms: int = 8_000
     controller_request_timeout_ms: int = 5_000
     high_watermark_checkpoint_interval_ms: int = 5_000

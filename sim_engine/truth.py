@@ -183,14 +183,6 @@ class Truth:
         """The ledger with a partition's lineage as it is now."""
         return replace(self, lineages={**self.lineages, partition: lineage})
 
-    def lost_ranges(self, partition: TopicPartition, *, committed: bool = True) -> list[tuple[int, int]]:
-        """What a partition lost, [start, end) by start."""
-        return sorted(
-            (loss.start_offset, loss.end_offset)
-            for loss in self.losses
-            if loss.partition == partition and loss.committed is committed
-        )
-
     def to_json(self) -> dict[str, Any]:
         """The ledger in plain values, schema version 1: a list per kind of note, a map of partitions' offsets."""
         return {

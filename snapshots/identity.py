@@ -11,7 +11,6 @@ Source: MetaPropertiesEnsemble#verify, BrokerServer (it registers LogManager#dir
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from tidegauge.kafka_log.properties import MetaProperties
 from tidegauge.snapshots.errors import SnapshotError
@@ -58,8 +57,6 @@ class Settled:
 
 OwnersBy = Callable[[Collection[Place]], Owners]
 """What the metadata logs in some of the log dirs say; asked only where files contradict each other."""
-
-_NOBODY: Final[Owners] = {}
 
 
 def settle(

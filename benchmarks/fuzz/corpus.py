@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from tidegauge.kafka_log.batch import COMPRESSION_MASK, CURRENT_MAGIC, is_control
+from tidegauge.kafka_log.batch import COMPRESSION_MASK, CONTROL_BIT, CURRENT_MAGIC
 from tidegauge.kafka_log.corruption import Corruption
 from tidegauge.kafka_log.headers_file import write_headers
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA, INTERNAL_TOPICS
@@ -117,7 +117,7 @@ def _take_log(corpus: Corpus, topic: str, data: bytes) -> None:
             corpus.entries.append(batch)
         else:
             corpus.batches.setdefault(int(row["attributes"]) & COMPRESSION_MASK, []).append(batch)
-            _take_records(corpus, topic, batch, control=is_control(int(row["attributes"])))
+            _take_records(corpus, topic, batch, control=bool(row["attributes"] & CONTROL_BIT))
         if sum(map(len, run)) > _RUN_BYTES:
             _keep_run(corpus, run)
             run = []

@@ -4,7 +4,6 @@ In: blocks of `kafka_log.scan.BATCH_HEADER` rows in file order. Out: a `SegmentS
 one vector of scalars, growing arrays, and a table from producer id to its last event; `kernel` folds.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -146,11 +145,3 @@ class SummaryFold:
 def _in_order(findings: NDArray[Any]) -> NDArray[Any]:
     """As they lie in the log: the kernel notes one kind after the other, block by block."""
     return findings[np.argsort(findings["position"], kind="stable")]
-
-
-def summarise(blocks: Iterable[NDArray[Any]], *, ignore_sequences: bool = False) -> SegmentSummary:
-    """Folds blocks of batch headers into one summary."""
-    fold = SummaryFold(ignore_sequences=ignore_sequences)
-    for headers in blocks:
-        fold.add(headers)
-    return fold.summary()

@@ -51,7 +51,6 @@ from tidegauge.sim_engine.network import broker_node, client_node
 from tidegauge.sim_engine.turn import Turn
 
 POLL: Final = "group-poll"
-BEAT: Final = "group-beat"
 _ANSWER_MS: Final = 5_000
 _FETCH_ANSWER_MS: Final = 3_000
 _JOIN_ANSWER_MS: Final = 10_000

@@ -28,12 +28,6 @@ CONSUMER_MEMBER: Final = 5
 CONSUMER_TARGET: Final = 6
 CONSUMER_TARGET_MEMBER: Final = 7
 CONSUMER_CURRENT: Final = 8
-SHARE_MEMBER: Final = 10
-SHARE_GROUP: Final = 11
-SHARE_TARGET: Final = 12
-SHARE_TARGET_MEMBER: Final = 13
-SHARE_CURRENT: Final = 14
-SHARE_PARTITIONS: Final = 15
 
 _VERSIONS: Final = {OFFSET: 4, CLASSIC_GROUP: 3}
 
@@ -53,7 +47,6 @@ class CommittedOffset:
     leader_epoch: int = -1
     metadata: str = ""
     topic_id: str = NO_TOPIC_ID
-    expire_ms: int = -1
 
 
 def group_record(key_type: int, key: Mapping[str, Any], value: Mapping[str, Any] | None) -> KeyValue:

@@ -1,13 +1,13 @@
 """What one partition of `__consumer_offsets` says: groups, committed offsets, offsets of open transactions.
 
-In: its records, with whose transaction they belong to, and the markers between them. Out: the state, and the records
-that say all of it again. The rule that must hold: an offset in a transaction is nobody's until the transaction's marker
-is in this partition; an abort leaves what was committed before.
+In: its records, with whose transaction they belong to, and the markers between them. Out: the state. The rule that must
+hold: an offset in a transaction is nobody's until the transaction's marker is in this partition; an abort leaves what
+was committed before.
 
 Source: Kafka GroupMetadataManager#replay, OffsetMetadataManager#replay and #replayEndTransactionMarker.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -24,10 +24,8 @@ from tidegauge.sim_engine.coordinators.group_records import (
     CONSUMER_TARGET_MEMBER,
     OFFSET,
     CommittedOffset,
-    KeyValue,
     committed_offset,
     decoded,
-    offset_record,
 )
 
 OffsetKey = tuple[str, TopicPartition]
@@ -120,23 +118,6 @@ def with_offset(
         return replace(state, offsets={**offsets, key: offset})
     open_ = {by: {of: value for of, value in pending.items() if of != key} for by, pending in state.open.items()}
     return replace(state, offsets=offsets, open=open_)
-
-
-def records_of(state: GroupPartition) -> Iterator[KeyValue]:
-    """The last record of every key that holds, but for offsets of open transactions."""
-    yield from state.other.items()
-    for classic in state.classic.values():
-        if classic.has_record:
-            yield classic_group.record_of(classic)
-    for group in state.consumer.values():
-        yield consumer_group.epoch_record(group)
-        yield consumer_group.target_record(group)
-        for member_id in group.members:
-            yield consumer_group.member_record(group, member_id)
-            yield consumer_group.target_member_record(group, member_id)
-            yield consumer_group.current_record(group, member_id)
-    for (name, partition), offset in state.offsets.items():
-        yield offset_record(name, partition, offset)
 
 
 def _replay(state: GroupPartition, record: ReplayedRecord, now_ms: int) -> GroupPartition:

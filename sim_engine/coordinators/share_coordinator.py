@@ -26,10 +26,6 @@ SNAPSHOT: Final = 0
 UPDATE: Final = 1
 NO_OFFSET: Final = -1
 
-AVAILABLE: Final = 0
-ACKNOWLEDGED: Final = 2
-ARCHIVED: Final = 4
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class SharePartition:

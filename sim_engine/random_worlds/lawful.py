@@ -5,7 +5,6 @@ done here, Kafka promises to lose nothing of what it declared committed: a broke
 all replicas of all partitions are in sync and all brokers are up, and everybody is back before the next comes.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 from tidegauge.kafka_log.types import TopicPartition
@@ -19,8 +18,6 @@ from tidegauge.sim_engine.random_worlds.plan import Plan
 from tidegauge.sim_engine.world import World
 
 _SHARED_AT_A_TIME: Final = 3
-
-Happening = Callable[[World, Plan, Chance], World]
 
 
 def happened(world: World, plan: Plan, chance: Chance) -> World:

@@ -25,7 +25,6 @@ TOPICS_MS: Final = 5_000
 """Brokers are up, and topics are there."""
 _CODECS: Final = (0, 0, 0, 1, 2, 3, 4)
 _NAMES: Final = ("orders", "payments", "audit.log", "click_stream", "accounts")
-_COMPACTED: Final = {"cleanup.policy": "compact"}
 
 
 _REMOTE_METADATA: Final = {"remote.storage.enable": "false", "retention.ms": "-1", "cleanup.policy": "delete"}

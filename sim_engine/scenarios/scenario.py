@@ -86,8 +86,3 @@ class Scenario:
     def text(self) -> str:
         """All three paragraphs."""
         return inspect.getdoc(self.play) or ""
-
-    @property
-    def story(self) -> str:
-        """The first paragraph."""
-        return self.text.split("\n\n")[0]

@@ -1,7 +1,7 @@
 """Logs for tests as batch headers: what a scan would give of a segment, without the bytes."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,8 @@ from tidegauge.facts.replicas.replica_input import (
     ReplicaInput,
     ReplicaPlace,
 )
-from tidegauge.facts.segments.fold import summarise
+from tidegauge.facts.segments.fold import SummaryFold
+from tidegauge.facts.segments.summary import SegmentSummary
 from tidegauge.kafka_log.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from tidegauge.kafka_log.checkpoints import EpochEntry, LeaderEpochCheckpoint
 from tidegauge.kafka_log.corruption import Corruption
@@ -36,6 +37,14 @@ from tidegauge.kafka_log.scan import BATCH_HEADER
 ABORT, COMMIT = 0, 1
 EXPIRATION_MS = 86_400_000
 EXPIRATION = Expiration(milliseconds=EXPIRATION_MS)
+
+
+def summarise(blocks: Iterable[NDArray[Any]], *, ignore_sequences: bool = False) -> SegmentSummary:
+    """Blocks of batch headers folded into one summary."""
+    fold = SummaryFold(ignore_sequences=ignore_sequences)
+    for headers in blocks:
+        fold.add(headers)
+    return fold.summary()
 
 
 def batch(

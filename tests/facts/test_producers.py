@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 from numpy.typing import NDArray
 
-from tests.facts.logs import ABORT, COMMIT, EXPIRATION_MS, batch, headers, marker
+from tests.facts.logs import ABORT, COMMIT, EXPIRATION_MS, batch, headers, marker, summarise
 from tidegauge.facts.producers.replay import ProducerReplay, seeded
 from tidegauge.facts.producers.state import UNKNOWN, Transaction
-from tidegauge.facts.segments.fold import summarise
 from tidegauge.kafka_log.producer_snapshot import ProducerSnapshotEntry
 
 LAST_SEQUENCE = 2_147_483_647

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.facts.logs import EXPIRATION, batch, checkpoint, headers, replica, replica_input, segment
+from tests.facts.logs import EXPIRATION, batch, checkpoint, headers, replica, replica_input, segment, summarise
 from tidegauge.facts.replicas.replica import ReplicaFacts, replica_facts
 from tidegauge.facts.replicas.replica_input import IndexedSegment
-from tidegauge.facts.segments.fold import summarise
 from tidegauge.kafka_log.corruption import Corruption, Damage
 
 

@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.facts.logs import ABORT, batch, headers, marker
+from tests.facts.logs import ABORT, batch, headers, marker, summarise
 from tidegauge.facts.bounds import LARGEST, within
-from tidegauge.facts.segments.fold import SummaryFold, summarise
+from tidegauge.facts.segments.fold import SummaryFold
 from tidegauge.facts.segments.summary import (
     BUCKET_OFFSETS,
     FINDING_KINDS,

@@ -11,10 +11,10 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+from tests.facts.logs import summarise
 from tests.kafka_log.writing import batch, marker, record
 from tests.oracle.kafka import Oracle
 from tidegauge.facts.producers.replay import ProducerReplay
-from tidegauge.facts.segments.fold import summarise
 from tidegauge.facts.segments.summary import FORWARD_LIMIT, SEQUENCE_MASK
 from tidegauge.kafka_log.scan import scan_buffer
 

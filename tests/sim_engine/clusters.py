@@ -148,7 +148,7 @@ def promises_broken(world: World) -> list[str]:
             for r in b.records
         }
         start = world.brokers[leader(world, note.partition)].disk.replicas[note.partition].log.log_start_offset
-        lost = world.truth.lost_ranges(note.partition) + world.truth.lost_ranges(note.partition, committed=False)
+        lost = [(each.start_offset, each.end_offset) for each in world.truth.losses if each.partition == note.partition]
         for offset, digest in enumerate(note.digests, note.base_offset):
             known = offset < start or any(a <= offset < b for a, b in lost)
             if note.acks != 0 and held.get(offset) != digest and not known:

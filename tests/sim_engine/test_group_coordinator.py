@@ -1,6 +1,6 @@
 """Groups beside real coordinators' logs, and by example: what is committed, by whom, and when it counts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from tidegauge.kafka_log.log_dir import parse_partition_dir
 from tidegauge.kafka_log.records import records_in
 from tidegauge.kafka_log.scan import scan_buffer
 from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.sim_engine.coordinators import classic_group, consumer_group
 from tidegauge.sim_engine.coordinators.classic_group import ClassicMember, ClassicState, JoinedGroup
 from tidegauge.sim_engine.coordinators.committed_offsets import (
     commit_in_transaction,
@@ -29,12 +30,11 @@ from tidegauge.sim_engine.coordinators.group_coordinator import (
     sync_classic,
     tick,
 )
-from tidegauge.sim_engine.coordinators.group_records import CommittedOffset, decoded
+from tidegauge.sim_engine.coordinators.group_records import CommittedOffset, KeyValue, decoded, offset_record
 from tidegauge.sim_engine.coordinators.group_state import (
     GroupPartition,
     ReplayedMarker,
     ReplayedRecord,
-    records_of,
     replayed,
 )
 from tidegauge.sim_engine.coordinators.led_groups import (
@@ -75,6 +75,23 @@ def entries_of(directory: Path) -> list[Entry]:
             whose = int(header["producer_id"]) if header["attributes"] & 0x10 else -1
             entries += [ReplayedRecord(key=r.key, value=r.value, producer_id=whose) for r in records]
     return entries
+
+
+def records_of(state: GroupPartition) -> Iterator[KeyValue]:
+    """The last record of every key that holds, but for offsets of open transactions."""
+    yield from state.other.items()
+    for classic in state.classic.values():
+        if classic.has_record:
+            yield classic_group.record_of(classic)
+    for group in state.consumer.values():
+        yield consumer_group.epoch_record(group)
+        yield consumer_group.target_record(group)
+        for member_id in group.members:
+            yield consumer_group.member_record(group, member_id)
+            yield consumer_group.target_member_record(group, member_id)
+            yield consumer_group.current_record(group, member_id)
+    for (name, partition), committed in state.offsets.items():
+        yield offset_record(name, partition, committed)
 
 
 @pytest.mark.parametrize("capture", ["healthy", "soak-01", "pair-clean-b2"])

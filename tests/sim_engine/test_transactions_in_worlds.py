@@ -28,7 +28,7 @@ from tidegauge.sim_engine.coordinators.coordinator_actions import (
     StartTransactionalProducer,
     WriteUnverified,
 )
-from tidegauge.sim_engine.coordinators.share_coordinator import ACKNOWLEDGED, StateBatch, replayed
+from tidegauge.sim_engine.coordinators.share_coordinator import StateBatch, replayed
 from tidegauge.sim_engine.engine import new_world, run, scheduled_all
 from tidegauge.sim_engine.log.replica_log import ReplicaLog
 from tidegauge.sim_engine.log.stored_batch import NewRecord
@@ -281,8 +281,10 @@ def test_a_group_reads_everything_and_goes_on_where_it_was(protocol: str) -> Non
 
 
 def test_a_share_groups_state_survives_its_coordinator() -> None:
+    acknowledged = 2  # Kafka RecordState
+
     def so_far(start: int, end: int) -> RecordShareState:
-        done = StateBatch(first_offset=start, last_offset=end - 1, delivery_state=ACKNOWLEDGED, delivery_count=1)
+        done = StateBatch(first_offset=start, last_offset=end - 1, delivery_state=acknowledged, delivery_count=1)
         return RecordShareState(group="s", partition=P0, start_offset=start, batches=(done,))
 
     shared = TopicPartition("__share_group_state", 0)
