@@ -21,8 +21,8 @@ def check_pair(manifest: Manifest, previous: Manifest) -> None:
     if not same and None in ids:
         unnamed = " and ".join(name for name, known in ((then, ids[1]), (now, ids[0])) if known is None)
         raise SnapshotError(
-            f"Nothing at hand tells that {then} and {now} are of one cluster: no meta.properties of {unnamed} names a "
-            "cluster.id. Bring meta.properties along, or name the cluster with --cluster where you know that they are."
+            f"It is not known whether {then} and {now} are of one cluster: no meta.properties of {unnamed} names a "
+            "cluster.id. Copy meta.properties too, or, if you know that they are, name the cluster with --cluster."
         )
     if not same:
         raise SnapshotError(
@@ -33,7 +33,7 @@ def check_pair(manifest: Manifest, previous: Manifest) -> None:
     if manifest.hashed_topics != previous.hashed_topics:
         raise SnapshotError(
             f"Only one of {then} and {now} has its topics' names hashed, so they cannot be matched. Compare snapshots "
-            "that were captured alike."
+            "that were both captured with --hash-topics, or both without."
         )
     finished, finished_before = finished_at_ms(manifest), finished_at_ms(previous)
     if finished is not None and finished_before is not None:
@@ -44,7 +44,7 @@ def check_order(name: str, captured_at_ms: int | None, previous: str, previous_a
     """By the instants at which they were captured, as far as known. Raises `SnapshotError`."""
     if captured_at_ms is not None and previous_at_ms is not None and previous_at_ms > captured_at_ms:
         raise SnapshotError(
-            f"{previous} was captured after {name}, so it is not an earlier snapshot. Exchange the two: audit "
+            f"{previous} was captured after {name}, so it is not an earlier snapshot. Swap the two: audit "
             f"{previous}, with --previous {name}."
         )
 

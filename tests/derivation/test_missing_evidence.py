@@ -97,7 +97,7 @@ def test_without_a_metadata_log_what_may_have_been_committed_is_a_possible_loss(
     }
     assert "not known: metadata log" in verdicts["K07"].reasons
     (tail,) = [b for b in breaches if b.code == "D05" and b.subject["partition"] == 0]
-    assert "250 of them may have been committed: no metadata log at hand" in tail.explanation
+    assert "250 of them may have been committed: no metadata log in the copy" in tail.explanation
     assert not alarms(breaches)
 
 
@@ -328,7 +328,7 @@ def test_an_earlier_copy_without_a_cluster_id_is_of_no_other_cluster(golden: Gol
     for path in earlier.rglob("meta.properties"):
         path.unlink()
     now, then = (open_snapshot(path).manifest for path in (golden("pair-clean-b2"), earlier))
-    with pytest.raises(SnapshotError, match=r"no meta\.properties of pair-clean-b1/.* names a cluster\.id\. Bring"):
+    with pytest.raises(SnapshotError, match=r"no meta\.properties of pair-clean-b1/.* names a cluster\.id\. Copy"):
         check_pair(now, then)
     now, then = (open_snapshot(path, cluster="prod").manifest for path in (golden("pair-clean-b2"), earlier))
     check_pair(now, then)

@@ -11,7 +11,7 @@ _ROTTED_ALONE: Final = Rule(
     points_to="bit_rot",
     because=line("""
         Only this replica has it; the others hold these offsets under right checksums. Delete this replica's directory
-        while its broker is down: it is copied anew.
+        while its broker is down: it is copied again.
     """),
     believe=Believe.OTHERS,
 )

@@ -35,7 +35,7 @@ INVARIANT = Invariant(
     ),
     evidence=("offset_order_errors", "previous_last_offset", "first_offset", "last_offset"),
     explanation=lines("""
-        {offset_order_errors} batches in {path} begin at or below an offset that stands before them.
+        {offset_order_errors} batches in {path} begin at or below the offset of an earlier batch.
         The segment's first batch begins at {first_offset}; the segments before it already reach
           {overlap_before_offset}.
         No append does that: the log was cut inside a batch, or files of two histories lie in one directory.

@@ -13,7 +13,7 @@ INVARIANT = Invariant(
     """),
     because=line("""
         A consumer takes each record's offset from the record. One that goes back or leaves the range is delivered
-        twice, skipped, or ends the consumer with an error, and the checksum is right all the same: whoever wrote the
+        twice, skipped, or ends the consumer with an error, and yet the checksum is right: whoever wrote the
         batch wrote it so.
     """),
     applies_when="batch_count > 0",

@@ -12,7 +12,7 @@ INVARIANT = Invariant(
         The largest timestamp in a batch's header is that of its records, unless the broker stamps the batch.
     """),
     because=line("""
-        Retention and lookups by time believe the header. One that is too large keeps a segment for ever, one that is
+        Retention and lookups by time believe the header. One that is too large keeps a segment forever, one that is
         too small has it deleted early.
     """),
     applies_when="batch_count > 0",

@@ -48,7 +48,7 @@ INVARIANT = Invariant(
         There is {no_file} beside it.
         Its .index is {empty}.
         index.interval.bytes is {index_interval_bytes}, the largest batch has {largest_batch_bytes} bytes; restarts and
-          truncations, after which the broker counts anew, are allowed for.
+          truncations, after which the broker starts counting again, are allowed for.
     """),
     next="kafka-dump-log.sh --files {path} --index-sanity-check",
     points_to="derived_file",

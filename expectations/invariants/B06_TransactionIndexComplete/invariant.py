@@ -37,11 +37,11 @@ INVARIANT = Invariant(
     ),
     evidence=("entries", "missing_entries", "extra_entries", "size_bytes", "base_offset"),
     explanation=lines("""
-        The log was replayed, and the aborted transactions whose end marker lies in the segment at {base_offset}
-          compared with the {entries} entries of {path}.
+        A replay of the log found the aborted transactions whose end marker is in the segment at {base_offset}; they
+          were compared with the {entries} entries of {path}.
         There is no such file, or it is empty, for the segment at {no_file}.
         {unlisted} aborted transactions are not in it: read_committed consumers of broker {broker_id} get their records.
-        {unfounded} entries speak of transactions that were not aborted: their records are hidden from read_committed
+        {unfounded} entries name transactions that were not aborted: their records are hidden from read_committed
           consumers.
         Abort markers without records, and transactions that began below the log start, are allowed for.
     """),

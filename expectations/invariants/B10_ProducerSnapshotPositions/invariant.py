@@ -8,7 +8,7 @@ INVARIANT = Invariant(
     name="ProducerSnapshotPositions",
     severity=Severity.WARNING,
     relation="index_files",
-    statement="No producer snapshot stands above the end of its log.",
+    statement="No producer snapshot is above the end of its log.",
     because=line("""
         Snapshots are taken of what has been appended: at a roll, at a clean stop, after a truncation. One above the log
         end is left from a log that was longer.

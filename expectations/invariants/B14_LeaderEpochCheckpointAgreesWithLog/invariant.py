@@ -72,7 +72,7 @@ INVARIANT = Invariant(
     explanation=lines("""
         Broker {broker_id}'s leader-epoch-checkpoint says that epoch {leader_epoch} of {topic}-{partition} starts at
           offset {checkpoint_start_offset}.
-        In its log the first batch of epoch {leader_epoch} stands at {start_offset}.
+        In its log the first batch of epoch {leader_epoch} is at {start_offset}.
         The entry is {late_by} offsets too high: batches of this epoch count as the one before's.
         The entry is {early_by} offsets too low: batches of an earlier epoch count as this one's.
         No batch is of that epoch, though the log goes on behind offset {no_batch_from} with other epochs: an epoch

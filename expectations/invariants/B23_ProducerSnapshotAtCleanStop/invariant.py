@@ -8,7 +8,7 @@ INVARIANT = Invariant(
     name="ProducerSnapshotAtCleanStop",
     severity=Severity.WARNING,
     relation="replicas",
-    statement="After a clean stop a producer snapshot stands at the log end.",
+    statement="After a clean stop there is a producer snapshot at the log end.",
     because=line("""
         A broker writes one as it closes the log, and reads the log from its newest one on when it starts. If there is
         none at all it reads nothing after a clean stop: it takes every producer for new, accepts a retry a second time
@@ -42,7 +42,7 @@ INVARIANT = Invariant(
     evidence=("log_start_offset", "log_end_offset", "newest_producer_snapshot", "producer_ids", "clean_shutdown"),
     explanation=lines("""
         Broker {broker_id} stopped cleanly, and its log of {topic}-{partition} ends at offset {log_end_offset}: no
-          producer snapshot stands there.
+          producer snapshot is there.
         Its newest one is at offset {replayed_from}; the next start replays the log from there.
         There is none at all: the next start does not read the log for it, and forgets the {forgotten} producers whose
           batches are in it, with their sequences and open transactions.

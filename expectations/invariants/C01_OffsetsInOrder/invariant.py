@@ -76,7 +76,7 @@ INVARIANT = Invariant(
         {damaged} batches of it are damaged; the log ends where Kafka's recovery would cut it.
         Its checkpointed high watermark is {high_watermark}: {missing_committed} offsets that were declared committed
           lie beyond the end of this log.
-        Its log start lies {start_beyond_end} offsets beyond its end: on start Kafka deletes the log and begins anew at
+        Its log start lies {start_beyond_end} offsets beyond its end: on start Kafka deletes the log and begins again at
           {log_start_offset}.
         The broker stopped cleanly, so its high watermark {high_watermark} is the last one; yet it lies
           {watermark_below_start} below the log start, where only committed records may be removed.

@@ -8,7 +8,7 @@ INVARIANT = Invariant(
     name="LogEndIsLastReadableBatch",
     severity=Severity.INFO,
     relation="replicas",
-    statement="A replica's log ends after its last readable batch: none stands behind a damaged place.",
+    statement="A replica's log ends after its last readable batch: no batch comes after a damaged place.",
     because=line("""
         Kafka's recovery cuts a log at the first place that it cannot read. Batches behind it can be read today, and are
         gone after the next unclean start of this broker.

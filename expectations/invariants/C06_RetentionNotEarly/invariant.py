@@ -71,7 +71,7 @@ INVARIANT = Invariant(
     ),
     breach_when=_UNEXPLAINED,
     derived=(
-        ("for_ever", "CASE WHEN retention_ms < 0 THEN 'for ever' END"),
+        ("for_ever", "CASE WHEN retention_ms < 0 THEN 'forever' END"),
         ("kept_ms", "CASE WHEN retention_ms >= 0 THEN retention_ms END"),
         ("kept_bytes", "CASE WHEN retention_bytes >= 0 THEN retention_bytes END"),
         ("last_removed_offset", "removed_end_offset - 1"),

@@ -46,8 +46,8 @@ INVARIANT = Invariant(
         DeleteRecords or a cleaner.
     """),
     because=line("""
-        Producers were told that these records are safe, and consumers have read them. Where other records stand in
-        their place, or none, whoever reads now gets another history; if no replica has them, they are lost.
+        Producers were told that these records are safe, and consumers have read them. A consumer that reads now gets
+        another history; if no replica has the records, they are lost.
     """),
     applies_when=f"({LOST}) OR ({SAME_REPLICA} AND NOT {NOTHING_TO_COMPARE})",
     unknown=(

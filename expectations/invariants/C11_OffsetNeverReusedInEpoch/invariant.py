@@ -63,7 +63,7 @@ INVARIANT = Invariant(
     explanation=lines("""
         Broker {broker_id}'s log of {topic}-{partition} was compared with itself in snapshot {previous_snapshot_id},
           offsets {compared_from_offset} up to {compared_to_end_offset}.
-        At offset {identity_violation_offset} stands another batch of the same leader epoch than before.
+        At offset {identity_violation_offset} there is another batch than before, of the same leader epoch.
         That offset was committed: the log was committed up to {committed}.
     """),
     details=("changed_batches",),

@@ -26,7 +26,7 @@ INVARIANT = Invariant(
     explanation=lines("""
         {path} holds {batch_count} batches of {topic}-{partition}, offsets {first_offset}..{last_offset}, as broker
           {broker_id} has them.
-        {epoch_order_errors} of them bear a lower leader epoch than the batch before.
+        {epoch_order_errors} of them have a lower leader epoch than the batch before.
         If the other replicas have the same, a replaced leader wrote them; if only this one has it, its header rotted.
     """),
     details=("epoch_order",),

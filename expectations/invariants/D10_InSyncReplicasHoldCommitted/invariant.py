@@ -61,7 +61,7 @@ INVARIANT = Invariant(
           are not there.
         Broker {follower_id} is in the ISR, and has {no_log} of it: {missing} committed offsets are not there.
         Broker {follower_id} is in the ISR, and from offset {differs_from} on it holds other batches than the leader.
-        Its log directory bears the mark of {unclean_stop}: if the machine lost power, the tail may never have reached
+        Its log directory has the mark of {unclean_stop}: if the machine lost power, the tail may never have reached
           the disk.
         A clean election may make broker {follower_id} leader; those records are lost then.
     """),

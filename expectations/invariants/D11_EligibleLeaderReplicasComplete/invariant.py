@@ -27,7 +27,7 @@ INVARIANT = Invariant(
     statement="Every eligible leader replica holds everything below the high watermark.",
     because=line("""
         The controller may elect one of them as a clean leader when the ISR is empty (KIP-966). What it lacks is lost by
-        that election, and nobody is told.
+        that election, and no error or metric shows it.
     """),
     applies_when="in_elr AND known_high_watermark IS NOT NULL",
     unknown=(

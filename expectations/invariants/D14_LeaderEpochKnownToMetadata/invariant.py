@@ -57,7 +57,7 @@ INVARIANT = Invariant(
     ),
     explanation=lines("""
         By the metadata log {topic}-{partition} is in leader epoch {metadata_leader_epoch}, the highest ever given out.
-        The last batch on broker {broker_id} bears leader epoch {batch_epoch}.
+        The last batch on broker {broker_id} has leader epoch {batch_epoch}.
         The leader-epoch-checkpoint on broker {broker_id} ends with epoch {checkpoint_epoch}.
         So the metadata log has lost records, or this log was written in another cluster.
     """),

@@ -76,8 +76,8 @@ INVARIANT = Invariant(
         It serves {stray}, which the metadata log has not assigned to it for more than a minute.
         It was in sync for {missing}, and neither holds them nor lists them in replication-offset-checkpoint.
         It holds {misplaced} in another log dir than the metadata log names.
-        Of {offline} the metadata log names a log dir that the broker has registered no longer: the disk failed, or was
-          taken out of log.dirs. The controller has taken them out of the ISR, and the broker makes them anew in another
+        For {offline} the metadata log names a log dir that the broker no longer registers: the disk failed, or was
+          taken out of log.dirs. The controller has taken them out of the ISR. The broker makes them again in another
           log dir only when it starts without that one.
     """),
     next="bin/kafka-log-dirs.sh --bootstrap-server <host:port> --describe --broker-list {broker_id}",

@@ -22,7 +22,7 @@ INVARIANT = Invariant(
     evidence=("nonzero_starts", "first_sequence", "first_offset", "last_offset"),
     explanation=lines("""
         The log of {topic}-{partition} on broker {broker_id} knows producer {producer_id} from an earlier epoch.
-        Its first batch in epoch {producer_epoch} stands at offset {first_offset} and begins with sequence
+        Its first batch in epoch {producer_epoch} is at offset {first_offset} and begins with sequence
           {first_sequence}.
         The {lost_at_least} records with the sequences before it are not in the log.
     """),

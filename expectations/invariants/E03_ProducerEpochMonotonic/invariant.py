@@ -24,7 +24,7 @@ INVARIANT = Invariant(
     breach_when="epoch_regressions > 0",
     evidence=("epoch_regressions", "producer_epoch", "first_offset", "last_offset", "last_timestamp_ms"),
     explanation=lines("""
-        {epoch_regressions} batches of producer {producer_id} in epoch {producer_epoch} stand behind batches or markers
+        {epoch_regressions} batches of producer {producer_id} in epoch {producer_epoch} come after batches or markers
           of a higher epoch of the same producer.
         The last of them is at offset {last_offset} of {topic}-{partition}, written at {last_timestamp_ms}.
         The producer's state had not expired in between, so the leader knew that the epoch was fenced.

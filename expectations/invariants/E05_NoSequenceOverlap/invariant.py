@@ -19,8 +19,8 @@ INVARIANT = Invariant(
     relation="producers",
     statement="The sequences of two batches of a producer epoch are never the same in part only.",
     because=line("""
-        A client retries a batch as it was. Sequences that overlap in part come from a client that cut its batches anew,
-        and some records are stored twice without anyone being able to tell by batch.
+        A client retries a batch as it was. Sequences that overlap in part come from a client that cut its batches
+        differently. Some records are stored twice, and no comparison of whole batches can show it.
     """),
     applies_when="first_sequence IS NOT NULL",
     unknown=(_OVERLAPPING,),

@@ -20,7 +20,7 @@ INVARIANT = Invariant(
     """),
     because=line("""
         The coordinator completes a transaction once all in-sync replicas of every partition have the marker, and never
-        sends it again. A partition that lacks it keeps the transaction open for ever: consumers of committed records
+        sends it again. A partition that lacks it keeps the transaction open forever: consumers of committed records
         stop there, and the cleaner too.
     """),
     applies_when="completed",

@@ -56,7 +56,7 @@ INVARIANT = Invariant(
           the last committed record of each of {keys_compared} keys.
         {lost} of them have no record any more, neither that one nor a newer one; the first stood at offset
           {first_lost_key_offset}.
-        {changed} stand at their offset with another value, the first at {first_changed_key_offset}.
+        {changed} are at their offset with another value, the first at {first_changed_key_offset}.
         No deletion can have passed meanwhile: its tombstone would stay for {delete_retention_ms} ms, and only
           {elapsed_ms} ms lie between the two.
         The cleaner had come to {previous_cleaner_offset} then, and is at {cleaner_offset} now.

@@ -12,7 +12,7 @@ INVARIANT = Invariant(
     statement="A tombstone stays until its batch's delete horizon, or delete.retention.ms at least.",
     because=line("""
         A consumer that began to read before the deletion must meet the tombstone before it is done. One that does not
-        keeps the deleted key for ever.
+        keeps the deleted key forever.
     """),
     applies_when=KEYS_COMPARED,
     unknown=(

@@ -50,7 +50,7 @@ INVARIANT = Invariant(
     explanation=lines("""
         Broker {broker_id}'s log of {topic}-{partition}, whose cleanup.policy is {cleanup_policy}, holds
           {unkeyed_records} records without a key, the first at offset {first_unkeyed_offset}.
-        They were there before the policy was set, at {flipped_at_ms}: the cleaner will drop them, and no one is told.
+        They were there before the policy was set, at {flipped_at_ms}: the cleaner will drop them without a warning.
         The topic was {while_compact} when they came: a leader must have refused them.
     """),
     start_offset="first_unkeyed_offset",

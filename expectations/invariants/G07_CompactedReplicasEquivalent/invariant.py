@@ -61,7 +61,7 @@ INVARIANT = Invariant(
         {valued} keys have a record at the same offset with another value.
         {lacking} keys have a last record on one of the two that the other has not, and nothing newer either.
         {undead} keys are deleted on one, and have an older value on the other.
-        The first such record stands at offset {first_differing_offset}.
+        The first such record is at offset {first_differing_offset}.
         Only broker {only_on} has it.
         Records that a newer one replaces, and tombstones whose time is over, are allowed for.
     """),

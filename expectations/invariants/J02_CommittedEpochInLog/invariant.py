@@ -86,13 +86,13 @@ INVARIANT = Invariant(
         "elections_on_record",
     ),
     explanation=lines("""
-        Group {group} stands at offset {committed_offset} of {topic}-{partition}, and its commits name leader epoch
+        Group {group} is at offset {committed_offset} of {topic}-{partition}, and its commits name leader epoch
           {unknown_epoch}. By the metadata log the partition has come to leader epoch {metadata_leader_epoch} only.
         Group {group} had committed {topic}-{partition} up to offset {read_end_offset} while it read records of leader
           epoch {read_leader_epoch}.
         In the log as it is now, leader epoch {read_leader_epoch} ends at {epoch_end_offset}.
         So the group read {cut_off} offsets, [{epoch_end_offset}, {read_end_offset}), that were cut off afterwards.
-        It has gone on since, and stands at {moved_on} now.
+        It has gone on since, and is at {moved_on} now.
     """),
     start_offset="epoch_end_offset",
     end_offset="read_end_offset",

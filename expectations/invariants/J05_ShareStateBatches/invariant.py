@@ -36,7 +36,8 @@ INVARIANT = Invariant(
     explanation=lines("""
         The state of share group {group} for {topic}-{partition} is in __share_group_state-{state_partition}, snapshot
           epoch {snapshot_epoch}.
-        {faulty} of its batches say what cannot be.
+        {faulty} of its batches cannot be right: a range is impossible, overlaps another, lies below the start offset,
+          or has an unknown state.
         A batch was delivered {too_often} times; {delivery_count_limit} are allowed.
     """),
     details=("range", "overlap", "below_start", "delivery_state", "delivery_count"),

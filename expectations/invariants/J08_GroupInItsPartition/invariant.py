@@ -12,9 +12,9 @@ INVARIANT = Invariant(
     relation="groups",
     statement="A group's records lie in the partition that the hash of its id gives.",
     because=line("""
-        The leader of that partition is the group's coordinator. What lies elsewhere is found by nobody: the group
-        begins anew, or two coordinators each have one half of it. It happens when the topic's partition count was
-        changed, or when a directory was put in the place of another.
+        The leader of that partition is the group's coordinator. Nobody finds records in another partition: the group
+        starts from nothing, or two coordinators each have one half of it. It happens when the topic's partition count
+        was changed, or when a directory was put in the place of another.
     """),
     unknown=(NAMES_HASHED, NO_METADATA_LOG, COUNT_NOT_KNOWN),
     breach_when=MISPLACED,

@@ -20,7 +20,7 @@ INVARIANT = Invariant(
     """),
     because=line("""
         The ELR vouches that its members hold everything committed. That is so only while nothing more can be committed
-        without them: members kept beyond that may lack what came later, and are elected all the same.
+        without them: members kept beyond that may lack what came later, and can still be elected.
     """),
     applies_when="cardinality(elr) > 0 OR cardinality(last_known_elr) > 0",
     unknown=(

@@ -20,7 +20,7 @@ INVARIANT = Invariant(
     """),
     because=line("""
         Below the minimum, writes with acks=all are refused and nothing more is committed. A high watermark that moved
-        all the same declared records committed that too few brokers hold.
+        still declared records committed that too few brokers hold.
     """),
     # A stopped cluster leaves every ISR empty, on purpose.
     breach_when=f"NOT cluster_stopped AND cardinality(isr) < {_EFFECTIVE_MIN_ISR}",

@@ -29,7 +29,7 @@ INVARIANT = Invariant(
         Topic {topic} has {partition_count} partitions by the metadata log.
         Partitions {missing} are not among them, while higher numbers are.
         {others} other topic(s) have the same name, and were not deleted.
-        The record that created the topic stands in {path}, node {node_id}'s copy of the metadata log.
+        The record that created the topic is in {path}, node {node_id}'s copy of the metadata log.
     """),
     next="bin/kafka-topics.sh --bootstrap-server <host:port> --describe --topic {topic}",
     points_to="controller_bug",

@@ -38,9 +38,9 @@ INVARIANT = Invariant(
     explanation=lines("""
         Node {broker_id}'s metadata log holds offsets from {log_start_offset} up to {log_end_offset}, of leader epochs
           {first_leader_epoch} to {last_leader_epoch}.
-        {fallen} times a lower epoch stands after a higher one, first at offset {epoch_order_offset}.
+        {fallen} times a lower epoch comes after a higher one, first at offset {epoch_order_offset}.
         {silent} of its epochs begin without a LeaderChange record, first at offset {unannounced_offset}.
-        The first stands in {path}.
+        The first is in {path}.
     """),
     start_offset="coalesce(epoch_order_offset, unannounced_offset)",
     next=DUMP_METADATA_RECORD,

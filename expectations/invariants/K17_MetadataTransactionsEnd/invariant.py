@@ -32,7 +32,7 @@ INVARIANT = Invariant(
         Node {broker_id}'s metadata log holds {transactions} metadata transactions, and {transaction_errors} records
           that may not stand where they do.
         At offset {transaction_error_offset} {transaction_error}.
-        That record stands in {path}.
+        That record is in {path}.
     """),
     start_offset="transaction_error_offset",
     next=DUMP_METADATA_RECORD,

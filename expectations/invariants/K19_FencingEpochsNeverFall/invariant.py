@@ -27,13 +27,13 @@ INVARIANT = Invariant(
     ),
     evidence=("epoch", "regressions", "first_offset", "epoch_before", "epoch_after", "node_id", "path"),
     explanation=lines("""
-        In {topic}-{partition} on broker {holder} a lower {epoch} epoch stands after a higher one, {regressions}
+        In {topic}-{partition} on broker {holder} a lower {epoch} epoch comes after a higher one, {regressions}
           time(s).
-        Of {topic}-{partition} a lower {epoch} epoch stands after a higher one {in_metadata}, {regressions} time(s).
+        For {topic}-{partition} a lower {epoch} epoch comes after a higher one {in_metadata}, {regressions} time(s).
         It fell from {from_epoch} to {epoch_after}, at offset {first_offset}.
         The group is {of_group}.
         It first does so in {log_path}.
-        The record that says so stands in {path}, node {node_id}'s copy of the metadata log.
+        The record that says so is in {path}, node {node_id}'s copy of the metadata log.
     """),
     start_offset="first_offset",
     next="bin/kafka-dump-log.sh --deep-iteration --files $(ls -d <log.dirs>/{topic}-{partition})/*.log",

@@ -13,7 +13,7 @@ INVARIANT = Invariant(
     statement="A transactional id's state in its coordinator's log is the one that the coordinator answers.",
     because=line("""
         The coordinator loads its memory from that log when it moves. If they differ, a transaction that was committed
-        may be aborted, or one stays open for ever.
+        may be aborted, or one stays open forever.
     """),
     applies_when="kind = 'transaction'",
     unknown=(

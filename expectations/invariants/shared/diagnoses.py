@@ -136,7 +136,7 @@ NOBODY_ENDS_IT: Final = Rule(
 )
 IDENTITY_OF_ANOTHER: Final = Rule(
     points_to="foreign_disk",
-    because="The identity that the files bear is not the one that the cluster gave out.",
+    because="The identity in the files is not the one that the cluster gave out.",
     believe=Believe.OTHERS,
 )
 WORD_OF_ITS_BROKER_IS_OLDER: Final = Rule(

@@ -33,11 +33,11 @@ LACKING: Final = (
     "lacking",
     line("""
         CASE commitment_lacks
-        WHEN 'metadata_log' THEN 'no metadata log at hand tells who led then, or what that broker knew of the ISR'
+        WHEN 'metadata_log' THEN 'no metadata log in the copy says who led then, or what that broker knew about the ISR'
         WHEN 'metadata_log_start' THEN 'the election is not on record, the metadata log begins behind it'
         WHEN 'broker' THEN 'the disk of the broker that led then is not in the copy'
         WHEN 'settings' THEN 'min.insync.replicas is not known'
-        WHEN 'checkpoint' THEN 'its checkpointed high watermark is not at hand'
+        WHEN 'checkpoint' THEN 'its checkpointed high watermark is not in the copy'
         WHEN 'ledger' THEN 'they are above every checkpoint, and no file tells what producers were told' END
     """),
 )

@@ -8,7 +8,7 @@ from typing import Final
 
 from tidegauge.expectations.model import Severity
 
-RECORD_STANDS: Final = "Record {metadata_offset} stands in {path}, node {node_id}'s copy of the metadata log."
+RECORD_STANDS: Final = "Record {metadata_offset} is in {path}, node {node_id}'s copy of the metadata log."
 DELETED: Final = ((Severity.INFO, "topic_deleted"),)
 DAMAGED: Final = "metadata log damaged"
 EVIDENCED: Final = "snapshot_end_offset IS NOT NULL OR (created AND NOT migrated)"
