@@ -59,7 +59,7 @@ def _check_code(code: str) -> None:
         )
     if code in CATALOGUE:
         newest = max(one for one in CATALOGUE if one[0] == code[0])
-        raise SkeletonError(f"{code} is {CATALOGUE[code].name}, for ever. The newest of its family is {newest}.")
+        raise SkeletonError(f"{code} is {CATALOGUE[code].name}. The newest code of its family is {newest}.")
 
 
 def _check_name(name: str) -> None:

@@ -86,7 +86,7 @@ def asked(*arguments: str) -> Result:
 @pytest.mark.parametrize(
     ("code", "name", "relation", "says"),
     [
-        ("D01", NAME, "replicas", "D01 is LeaderEpochNeverFalls, for ever."),
+        ("D01", NAME, "replicas", "D01 is LeaderEpochNeverFalls. The newest code of its family is "),
         (CODE.lower(), NAME, "replicas", f"{CODE.lower()} is no code"),
         ("D9", NAME, "replicas", "D9 is no code"),
         ("I99", NAME, "replicas", "I99 is no code"),
