@@ -95,7 +95,7 @@ def look(partitions: Sequence[str], invariants: Sequence[str]) -> Look:
     asked = Look(partitions=places, invariants=codes)
     if not asked.judged():
         raise SnapshotError(
-            f"{', '.join(codes)} cannot be judged on some partitions alone: a whole cluster has to be looked at. "
+            f"{', '.join(codes)} cannot be judged on some partitions alone: the whole cluster has to be audited. "
             "Leave --partition out."
         )
     return asked
@@ -104,7 +104,7 @@ def look(partitions: Sequence[str], invariants: Sequence[str]) -> Look:
 def _partition(given: str) -> TopicPartition:
     found = _PARTITION.fullmatch(given)
     if found is None or int(found["partition"]) >= 1 << 31:
-        raise SnapshotError(f"--partition {given}: a topic and a number belong here, such as orders-0.")
+        raise SnapshotError(f"--partition {given} is not a partition. Give a topic and a number, such as orders-0.")
     return TopicPartition(found["topic"], int(found["partition"]))
 
 

@@ -38,8 +38,8 @@ VARIABLES: Final = (
     Variable(
         name="TIDEGAUGE_ROOT_POSTGRES",
         default="/var/lib/tidegauge-postgres",
-        meaning="Where the embedded Postgres keeps its data if you are root, as which Postgres does not run: user "
-        "`pgserver` runs it there, and the data directory under TIDEGAUGE_HOME is a link.",
+        meaning="Where the embedded Postgres keeps its data if you are root. Postgres refuses to run as root, so the "
+        "user `pgserver` runs it there, and the data directory under TIDEGAUGE_HOME is a link.",
     ),
     Variable(
         name="TIDEGAUGE_SNAPSHOTS",
@@ -48,9 +48,9 @@ VARIABLES: Final = (
     ),
     Variable(
         name="TIDEGAUGE_SUMMARIES",
-        default="beside the snapshots, of those of 64 MB and more",
-        meaning="Directory or URL where audits keep summaries of the segments that they read, so that the next one "
-        "reads what is new; `none`: every audit reads everything.",
+        default="beside the snapshots, for those of 64 MB and more",
+        meaning="Directory or URL where audits keep summaries of the segments that they read, so that the next audit "
+        "reads only what is new; `none`: every audit reads everything.",
     ),
     Variable(
         name="TIDEGAUGE_VERIFY_KEY",
@@ -61,18 +61,18 @@ VARIABLES: Final = (
         name="TIDEGAUGE_SPARK_MASTER",
         default="local[*]",
         meaning="Where Spark runs: `local[N]`, `spark://host:port`, `yarn` or `k8s://https://host:port`. Unset, "
-        "`tidegauge audit` derives without Spark what it has read sooner than Spark starts.",
+        "`tidegauge audit` derives small snapshots without Spark.",
     ),
     Variable(
         name="TIDEGAUGE_SCHEDULE",
         default="@daily",
-        meaning="When the DAG `replication_audit` runs besides on each captured snapshot, and which intervals a "
+        meaning="When the DAG `replication_audit` runs, besides after each capture, and which intervals a "
         "backfill has: a cron expression, a preset, or `none`, which leaves no dates to backfill.",
     ),
     Variable(
         name="TIDEGAUGE_BREACH_FAILS",
         default="false",
-        meaning="Whether the DAGs that audit fail where invariants do not hold, unless a run's form says otherwise.",
+        meaning="Whether the DAGs that audit fail if an invariant is breached, unless a run's form says otherwise.",
     ),
     Variable(
         name="TIDEGAUGE_SPARK_POOL",
@@ -93,39 +93,39 @@ VARIABLES: Final = (
     Variable(
         name="TIDEGAUGE_CLUSTERS",
         default="",
-        meaning="The YAML file that lists the clusters which the DAG `capture_snapshots` captures.",
+        meaning="The YAML file that lists the clusters to capture, for the DAG `capture_snapshots`.",
     ),
     Variable(
         name="TIDEGAUGE_ALERTS",
         default="",
-        meaning="The YAML file that says who gets which alerts, and when not.",
+        meaning="The YAML file that says who gets which alerts, and when.",
     ),
     Variable(
         name="TIDEGAUGE_CONSOLE_URL",
         default="",
-        meaning="Where readers reach the console, so that others can lead there; `tidegauge up` sets it for Airflow.",
+        meaning="The console's address for readers, for links from Airflow; `tidegauge up` sets it.",
     ),
     Variable(
         name="TIDEGAUGE_CONSOLE_HOSTS",
         default="",
-        meaning="More names by which browsers may ask for the console, separated by spaces; this machine's own, "
-        "addresses and the name in TIDEGAUGE_CONSOLE_URL are known.",
+        meaning="More host names to which the console answers, separated by spaces. It always answers to the machine's "
+        "own name, to IP addresses and to the name in TIDEGAUGE_CONSOLE_URL.",
     ),
     Variable(
         name="TIDEGAUGE_CONSOLE_FRAMED_BY",
         default="",
-        meaning="Origins whose pages may show the console in a frame, separated by spaces: where Airflow's pages are.",
+        meaning="Origins whose pages may show the console in a frame, such as Airflow's, separated by spaces.",
     ),
     Variable(
         name="TIDEGAUGE_CONSOLE_AIRFLOW_TOKEN",
         default="",
         meaning="A secret of 32 characters or more that Airflow's API server and the console share, so that the "
-        "console believes it about who is logged in; `@FILE` names a file that holds it. `tidegauge up` makes one.",
+        "console trusts Airflow to say who is logged in; `@FILE` names a file that holds it. `tidegauge up` makes one.",
     ),
     Variable(
         name="TIDEGAUGE_CONSOLE_PROXIES",
         default="",
-        meaning="Addresses or networks of proxies whose word on users and addresses the console takes, separated by "
+        meaning="Addresses or networks of proxies that the console trusts to name users and addresses, separated by "
         "spaces.",
     ),
     Variable(
@@ -136,7 +136,7 @@ VARIABLES: Final = (
     Variable(
         name="TIDEGAUGE_CONSOLE_TOKENS",
         default="",
-        meaning="`name=token` of people and programs that may say who they are by a token of 32 characters or more, "
+        meaning="`name=token` for each person or program that identifies itself by a token of 32 characters or more, "
         "separated by spaces or lines; `@FILE` names a file that holds them.",
     ),
     Variable(
@@ -147,13 +147,13 @@ VARIABLES: Final = (
     Variable(
         name="TIDEGAUGE_JOB",
         default="spark_jobs/job.py, as installed",
-        meaning="What a DAG's tasks give to spark-submit; a `local:///` path where the driver has an image of its own.",
+        meaning="What a DAG's tasks give to spark-submit; a `local:///` path if the driver has its own image.",
     ),
     Variable(
         name="TIDEGAUGE_SPARK_CONF",
         default="",
         meaning="`key=value` settings for a DAG's spark-submit, and for `tidegauge audit` on a Spark cluster, "
-        "separated by spaces, quoted as for a shell. They stand on no command line.",
+        "separated by spaces, quoted as for a shell. They appear on no command line.",
     ),
 )
 

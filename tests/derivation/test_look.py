@@ -35,7 +35,7 @@ def test_an_invariant_is_named_by_code_or_name():
 @pytest.mark.parametrize(
     ("partitions", "invariants", "told"),
     [
-        (["orders"], [], "--partition orders: a topic and a number"),
+        (["orders"], [], "--partition orders is not a partition. Give a topic and a number"),
         (["orders-01"], [], "a topic and a number"),
         ([f"orders-{2**31}"], [], "a topic and a number"),
         ([], ["Z99"], "--invariant Z99: no invariant has this code"),
@@ -51,7 +51,7 @@ def test_of_some_partitions_nothing_is_judged_that_many_are_needed_for():
     judged = look(["orders-0"], ()).judged()
     assert {i.relation for i in judged} <= {n for n, r in RELATIONS.items() if "partition" in r.column_names}
     whole = next(i for i in CATALOGUE.values() if i.relation in ("brokers", "transaction_outcomes"))
-    with pytest.raises(SnapshotError, match="a whole cluster has to be looked at"):
+    with pytest.raises(SnapshotError, match="the whole cluster has to be audited"):
         look(["orders-0"], [whole.code])
 
 

@@ -12,7 +12,7 @@ from tidegauge.parameters import PATH
 def _config(path: Path | None) -> Path:
     found = path or settings.alerts_file()
     if found is None:
-        raise click.UsageError("Who is to be told? Name the alerts file by --config, or by TIDEGAUGE_ALERTS.")
+        raise click.UsageError("No alerts file is named. Name it with --config or TIDEGAUGE_ALERTS.")
     return found
 
 

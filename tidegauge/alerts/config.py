@@ -78,7 +78,7 @@ def read(path: Path) -> Alerting:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise AlertsFileError(
-            f"{path}: {error.strerror}. It says who is told of breaches; TIDEGAUGE_ALERTS or --config names it."
+            f"{path}: {error.strerror}. This file says who gets alerts. Name it with --config or TIDEGAUGE_ALERTS."
         ) from error
     return parsed(text, where=str(path), environ=os.environ)
 

@@ -47,8 +47,8 @@ def send(
                     problems.append(f"{channel.name}: {delivery.problem}")
     if problems:
         raise ChannelError(
-            f"Not everybody was told. {'; '.join(dict.fromkeys(problems))}. What they missed is sent with the next "
-            "`tidegauge alerts send`."
+            f"Some channels got no alerts. {'; '.join(dict.fromkeys(problems))}. They get what they missed from the "
+            "next `tidegauge alerts send`."
         )
     return count
 

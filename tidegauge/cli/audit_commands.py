@@ -205,7 +205,7 @@ def job_command(
         result = steps.step(step, run_dir, progress=progress)
         sys.exit(result.exit_code if result is not None else 0)
     if not directories:
-        raise click.UsageError("The step snapshot takes the snapshots to audit.")
+        raise click.UsageError("Name the snapshots to audit: tidegauge job snapshot SNAPSHOT... --run DIRECTORY")
     from tidegauge import settings
     from tidegauge.audit.dated_ahead import kept
     from tidegauge.audit.latest import instant, resolve_all

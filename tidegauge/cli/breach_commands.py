@@ -16,8 +16,8 @@ from tidegauge.terminal import plain
 @click.option("--store", help="Postgres URL. Default, without --report: TIDEGAUGE_STORE_URL, else the embedded one.")
 @told
 def explain_command(breach_id: str, report_dir: Path | None, store: str | None) -> None:
-    """Print one breach's argument: evidence, which replica to believe, a timeline from the metadata log, what follows,
-    the runbook, the next command.
+    """Explain one breach: its argument and evidence, the replica to believe, a timeline from the metadata log, the
+    breaches that follow from it, the runbook, the next command.
     """
     from tidegauge import settings
     from tidegauge.audit.explained import from_report, from_store
@@ -51,11 +51,11 @@ def explain_command(breach_id: str, report_dir: Path | None, store: str | None) 
 def salvage_command(
     directory: str, topic: str, partition: int, start: int | None, end: int | None, broker: int | None, out: Path
 ) -> None:
-    """Save records that Kafka is about to truncate, or that a dead disk alone holds, to be produced again.
+    """Save records that Kafka is about to truncate, or that only a dead disk holds, so that you can produce them again.
 
-    Into OUT go records.jsonl, a record a line, which says of each whether the copies that stay have it all the same (by
-    producer id, epoch and sequence, or by content); <topic>-<partition>/, the same batches as a log that a broker and
-    kafka-dump-log.sh read; and salvage.json, the counts.
+    OUT gets records.jsonl, with one record a line, and whether a surviving copy has the same record (by producer id,
+    epoch and sequence, or by content); <topic>-<partition>/, the same batches as a log that a broker and
+    kafka-dump-log.sh can read; and salvage.json, the counts.
     """
     from tidegauge.recovery.salvage import salvage
     from tidegauge.snapshots.location import location

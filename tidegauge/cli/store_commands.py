@@ -83,8 +83,8 @@ def retain_command(
 @click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL, else the embedded one.")
 @told
 def names_command(store: str | None) -> None:
-    """Which cluster each name stands for, by its cluster.id, which refused snapshots say otherwise, and which are dated
-    in the future.
+    """List the cluster.id that each cluster's name stands for, snapshots that were refused because they have another
+    one, and snapshots that are dated in the future.
     """
     from tidegauge import settings
     from tidegauge.embedded.store_in_use import store_at
@@ -128,31 +128,31 @@ def names_command(store: str | None) -> None:
     "--rebuilt",
     "outcome",
     flag_value="rebuilt",
-    help="CLUSTER was set up anew: from now on its name stands for CLUSTER_ID.",
+    help="CLUSTER was set up again: from now on its name stands for CLUSTER_ID.",
 )
 @click.option(
     "--not-ours",
     "outcome",
     flag_value="not_ours",
-    help="CLUSTER_ID is another cluster: its snapshots stay refused, and the alert is over.",
+    help="CLUSTER_ID is another cluster: its snapshots stay refused, and the alert ends.",
 )
 @click.option(
     "--dated-ahead",
     "outcome",
     flag_value="dated_ahead",
-    help="CLUSTER's snapshots of the future are seen to: the clock is set, or they are removed. Takes no CLUSTER_ID.",
+    help="The clock is set right, or CLUSTER's snapshots dated in the future are removed. Takes no CLUSTER_ID.",
 )
-@click.option("--by", required=True, metavar="NAME", help="Who says so.")
-@click.option("--note", default="", help="Why, for those who ask later.")
+@click.option("--by", required=True, metavar="NAME", help="Your name, for the record.")
+@click.option("--note", default="", help="The reason, for the record.")
 @click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL, else the embedded one.")
 @told
 def settle_command(
     cluster: str, cluster_id: str | None, outcome: str | None, by: str, note: str, store: str | None
 ) -> None:
-    """Say what snapshots are, which were refused under the name CLUSTER: those of CLUSTER_ID, or those of the future.
+    """Settle why snapshots named CLUSTER were refused: for having CLUSTER_ID, or for a date in the future.
 
-    After --rebuilt, what was captured of the cluster of before is still published; snapshots of CLUSTER_ID judge the
-    breaches that are open, and have to be audited again where they were refused.
+    After --rebuilt, audit the refused snapshots of CLUSTER_ID again: they now judge the open breaches. Snapshots that
+    were captured of the old cluster are still published.
     """
     from tidegauge import settings
     from tidegauge.embedded.store_in_use import store_at
@@ -160,13 +160,13 @@ def settle_command(
 
     if outcome is None:
         raise click.UsageError(
-            "Say what it is: --rebuilt (the same cluster, set up anew) or --not-ours (another one) of a CLUSTER_ID; "
-            "--dated-ahead of snapshots of the future."
+            "Say why: --rebuilt (the same cluster, set up again) or --not-ours (another cluster) with a CLUSTER_ID, or "
+            "--dated-ahead for snapshots that are dated in the future."
         )
     if (outcome == "dated_ahead") is not (cluster_id is None):
         raise click.UsageError("--rebuilt and --not-ours need a CLUSTER_ID; --dated-ahead takes none.")
     if not by.strip():
-        raise click.UsageError("--by has to name who says so, for those who ask later.")
+        raise click.UsageError("--by is empty. Give your name, for the record.")
     with store_at(store or settings.store_url()) as url:
         migrate(url)
         if cluster_id is None:

@@ -24,9 +24,9 @@ from tidegauge.terminal import plain
 def visibility_command(
     directory: str, topic: str, partition: int, start: int, end: int | None, broker: int | None, as_json: bool
 ) -> None:
-    """Say of each batch of a replica whether it is part of a committed, aborted or open transaction, who reads it
-    (read_uncommitted, read_committed), and why. Where the transaction index makes them see something else than the end
-    markers say, it is called WRONG.
+    """List a replica's batches: whether each is part of a committed, aborted or open transaction, which consumers read
+    it (read_uncommitted, read_committed), and why. WRONG marks a batch that the transaction index shows to consumers
+    otherwise than the end markers say.
     """
     from tidegauge.cli.visibility import replica_visibility
     from tidegauge.snapshots.location import location

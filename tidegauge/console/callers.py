@@ -65,7 +65,7 @@ def trust_of_settings() -> Trust:
     proxies, user_header = settings.console_proxies(), settings.console_user_header()
     if user_header is not None and not proxies:
         raise UnavailableError(
-            f"TIDEGAUGE_CONSOLE_USER_HEADER is {user_header}, and nobody is believed about it. Name the proxy's "
+            f"TIDEGAUGE_CONSOLE_USER_HEADER is {user_header}, and no proxy is trusted to send it. Name the proxy's "
             "address or network in TIDEGAUGE_CONSOLE_PROXIES."
         )
     return Trust(
