@@ -10,8 +10,6 @@ from tidegauge.kafka_log.batch import (
     CompressionType,
     TimestampType,
     compression_type,
-    is_control,
-    is_transactional,
     timestamp_type,
 )
 from tidegauge.kafka_log.scan import scan_buffer
@@ -68,8 +66,8 @@ def test_each_attribute_has_its_own_bit(bit: int) -> None:
     attributes = 1 << bit
     answers = (
         timestamp_type(attributes) == TimestampType.LOG_APPEND_TIME,
-        is_transactional(attributes),
-        is_control(attributes),
+        bool(attributes & layout.TRANSACTIONAL_BIT),
+        bool(attributes & layout.CONTROL_BIT),
         bool(attributes & layout.DELETE_HORIZON_BIT),
         bool(attributes & layout.UNUSED_ATTRIBUTES_MASK),
     )
