@@ -42,7 +42,7 @@ def test_a_capture_tells_where_it_is_and_what_it_cost(data, tmp_path):
     told = of(capture(tmp_path, "--broker", f"1={data}", "--json"))
     assert re.fullmatch(r"[0-9]{8}T[0-9]{6}Z", told["snapshot_id"])
     assert Path(told["snapshot"]) == tmp_path / "out/test" / told["snapshot_id"]
-    files = [p for p in Path(told["snapshot"]).rglob("*") if p.is_file() and p.name != MANIFEST_NAME]
+    files = [p for p in Path(told["snapshot"]).glob("broker-*/**/*") if p.is_file()]
     assert (told["files"], told["bytes"]) == (len(files), sum(p.stat().st_size for p in files))
     assert (told["linked_bytes"], told["previous"], told["left_out"]) == (0, None, [])
     manifest = json.loads((Path(told["snapshot"]) / MANIFEST_NAME).read_text())
