@@ -168,14 +168,15 @@ class _Folds:
             split = int((headers["base_offset"] < self._cuts[0]).sum())
             self._fold.add(headers[:split])
             self.finish()
-            self._fold = self._new_fold()
             self.starts.append(self._cuts.pop(0))
             headers = headers[split:]
         self._fold.add(headers)
 
     def finish(self) -> None:
-        """Puts the summary under way to the others."""
-        self.summaries.append(encode_summary(self._fold.summary()))
+        """Puts the summary under way to the others, and begins the next one."""
+        summary = self._fold.summary()
+        self._fold = self._new_fold()  # What it was folded in is not held while it is encoded.
+        self.summaries.append(encode_summary(summary))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,9 +26,9 @@ def encode_summary(summary: SegmentSummary) -> bytes:
     scalars = {f.name: getattr(summary, f.name) for f in fields(summary) if f.name not in _ARRAYS}
     rows = {name: len(getattr(summary, name)) for name in _ARRAYS}
     header = json.dumps({"version": SUMMARY_VERSION, "scalars": scalars, "rows": rows}).encode()
-    return b"".join(
-        [_LENGTH.pack(len(header)), header, *(np.ascontiguousarray(getattr(summary, n)).tobytes() for n in _ARRAYS)]
-    )
+    # Joined from where they lie: with many producers they are most of what a task holds.
+    arrays = (np.ascontiguousarray(getattr(summary, name)).view(np.uint8) for name in _ARRAYS)
+    return b"".join([_LENGTH.pack(len(header)), header, *(array.data for array in arrays)])
 
 
 def decode_summary(data: bytes) -> SegmentSummary:
