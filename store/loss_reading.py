@@ -3,10 +3,10 @@
 Terminal, console, metrics and alerts read the same two views, so that they tell the same numbers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from tidegauge.store.connection import NamedValues, by_column, connect
 
@@ -39,7 +39,7 @@ def losses(url: str, *, cluster: str | None = None, with_decided: bool = False) 
     asked = {"cluster": cluster, "with_decided": with_decided}
     with connect(url, "read the loss ledger") as connection, connection.cursor() as cursor:
 
-        def rows(query: str, values: Any) -> list[NamedValues]:
+        def rows(query: str, values: object) -> list[NamedValues]:
             cursor.execute(query, values)
             return list(by_column(cursor))
 
@@ -60,18 +60,47 @@ def _by_loss(rows: Sequence[NamedValues]) -> Mapping[str, Sequence[NamedValues]]
     return found
 
 
-def headline(total: Mapping[str, Any]) -> str | None:
-    """A row of `v_loss_total` in a few words, the worst first; None where there is nothing to decide."""
-    told = [
-        f"{int(records):,} record{'s' if records != 1 else ''} {words} since {_day(since)}"
-        for records, words, since in (
-            (total["records_lost_undecided"], "lost", total["lost_since"]),
-            (total["records_at_risk_undecided"], "at risk", total["at_risk_since"]),
-            (total["records_possible_undecided"], "possibly lost", total["possible_since"]),
-        )
-        if records
-    ]
-    return f"{', '.join(told)}, nobody has decided" if told else None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Records that nobody has decided, by state, and since when the oldest of them are in it."""
+
+    lost: int = 0
+    lost_since: datetime | None = None
+    at_risk: int = 0
+    at_risk_since: datetime | None = None
+    possible: int = 0
+    possible_since: datetime | None = None
+
+    @property
+    def headline(self) -> str | None:
+        """In a few words, the worst first; None where nothing waits."""
+        told = [
+            f"{records:,} record{'s' if records != 1 else ''} {words} since {_day(since)}"
+            for records, words, since in (
+                (self.lost, "lost", self.lost_since),
+                (self.at_risk, "at risk", self.at_risk_since),
+                (self.possible, "possibly lost", self.possible_since),
+            )
+            if records and since is not None
+        ]
+        return f"{', '.join(told)}, nobody has decided" if told else None
+
+
+def waiting_in(totals: Iterable[NamedValues]) -> Waiting:
+    """Rows of `v_loss_total` as one."""
+    rows = list(totals)
+
+    def since(name: str) -> datetime | None:
+        return min((row[name] for row in rows if row[name] is not None), default=None)
+
+    return Waiting(
+        lost=int(sum(row["records_lost_undecided"] for row in rows)),
+        lost_since=since("lost_since"),
+        at_risk=int(sum(row["records_at_risk_undecided"] for row in rows)),
+        at_risk_since=since("at_risk_since"),
+        possible=int(sum(row["records_possible_undecided"] for row in rows)),
+        possible_since=since("possible_since"),
+    )
 
 
 def _day(at: datetime) -> str:

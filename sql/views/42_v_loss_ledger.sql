@@ -20,7 +20,8 @@ SELECT s.cluster, s.loss_id, s.topic, s.topic_id, s.partition, s.leader_epoch, s
        min(s.first_told_at) AS first_told_at, max(s.last_told_at) AS last_told_at,
        coalesce(min(s.state_at) FILTER (WHERE s.undecided AND s.state = 'lost'),
                 min(s.state_at) FILTER (WHERE s.undecided), min(s.first_told_at)) AS since,
-       (array_agg(s.held_by ORDER BY s.last_told_at DESC, s.start_offset))[1] AS held_by,
+       ARRAY(SELECT DISTINCT h FROM tidegauge.loss_stretch o, unnest(o.held_by) AS h
+             WHERE o.loss_id = s.loss_id AND o.state NOT IN ('lost', 'back') ORDER BY 1) AS held_by,
        (array_agg(s.cause ORDER BY s.rank DESC, s.last_told_at DESC, s.start_offset))[1] AS cause,
        ARRAY(SELECT DISTINCT g FROM tidegauge.loss_stretch o, unnest(o.groups_affected) AS g
              WHERE o.loss_id = s.loss_id ORDER BY 1) AS groups_affected,

@@ -7,9 +7,6 @@ from tests.sim_engine.coordinator_logs import logs_of
 from tidegauge.kafka_log.coordinator_records import OtherCoordinatorRecord, decode_coordinator_record
 from tidegauge.sim_engine.coordinators.coordinator_effects import Answer, Write
 from tidegauge.sim_engine.coordinators.share_coordinator import (
-    ACKNOWLEDGED,
-    ARCHIVED,
-    AVAILABLE,
     ShareCoordinator,
     SharePartition,
     ShareSettings,
@@ -25,6 +22,8 @@ from tidegauge.sim_engine.coordinators.share_coordinator import (
 
 Golden = Callable[[str], Path]
 
+AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
+"""Delivery states (Kafka: RecordState)."""
 KEY = SharePartition("g", "AAAAAAAAAAAAAAAAAAAAAQ", 0)
 
 

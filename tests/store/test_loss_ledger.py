@@ -12,7 +12,7 @@ import pytest
 from tests.store.helpers import LOSS, START, broker, key, report, rows, table
 from tidegauge import sql, store
 from tidegauge.runs.errors import StoreError
-from tidegauge.store.loss_reading import headline
+from tidegauge.store.loss_reading import waiting_in
 
 BROKERS = (broker(1), broker(2), broker(3))
 AT_RISK = LOSS
@@ -100,7 +100,7 @@ def told(url: str, cluster: str) -> str | None:
     with store.connect(url, "look") as connection, connection.cursor() as cursor:
         cursor.execute("SELECT * FROM tidegauge.v_loss_total WHERE cluster = %s", (cluster,))
         (total,) = store.by_column(cursor)
-    return headline(total)
+    return waiting_in([total]).headline
 
 
 def loss_id(url: str, cluster: str) -> str:

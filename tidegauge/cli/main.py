@@ -25,6 +25,7 @@ from tidegauge.cli.audit_commands import VERIFY_KEY, audit_command, job_command
 from tidegauge.cli.breach_commands import explain_command, salvage_command
 from tidegauge.cli.console_command import console_command, up_command
 from tidegauge.cli.gx_commands import gx_group
+from tidegauge.cli.losses_command import losses_group
 from tidegauge.cli.metadata_command import metadata_command
 from tidegauge.cli.store_commands import store_group
 from tidegauge.cli.visibility_command import visibility_command
@@ -85,6 +86,7 @@ main.add_command(dev_group)
 main.add_command(explain_command)
 main.add_command(gx_group)
 main.add_command(job_command)
+main.add_command(losses_group)
 main.add_command(metadata_command)
 main.add_command(salvage_command)
 main.add_command(store_group)
