@@ -72,6 +72,14 @@ class Links:
         """Breaches, worst first, by the filters given."""
         return self.to("/breaches", **query)
 
+    def loss(self, cluster: str, loss_id: str, **query: object) -> str:
+        """A loss's page."""
+        return self.to(f"/clusters/{segment(cluster)}/losses/{segment(loss_id)}", **query)
+
+    def losses(self, cluster: str, **query: object) -> str:
+        """A cluster's losses, those that nobody has decided first."""
+        return self.to(f"/clusters/{segment(cluster)}/losses", **query)
+
     def acknowledgements(self, **query: object) -> str:
         """What people said of breaches, the latest first."""
         return self.to("/acknowledgements", **query)

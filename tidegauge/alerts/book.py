@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from tidegauge import store
-from tidegauge.alerts import contradictions, risks
+from tidegauge.alerts import contradictions, losses, risks
 from tidegauge.alerts.config import Alerting
 from tidegauge.alerts.model import NO_FRESH_AUDIT, Alert, AlertKey, Told, Word
 
@@ -21,8 +21,13 @@ _BREACHES: Final = """
 SELECT b.cluster, b.breach_id, b.times_opened, b.state, b.code, b.name, b.severity, b.subject, b.explanation, b.records,
        b.next, b.implied_by, b.opened_at, b.resolved_at,
        ARRAY(SELECT DISTINCT c.code FROM tidegauge.v_breach_open c
-             WHERE c.cluster = b.cluster AND c.implied_by = b.breach_id ORDER BY 1) AS consequences
+             WHERE c.cluster = b.cluster AND c.implied_by = b.breach_id ORDER BY 1) AS consequences,
+       lost.records_lost, lost.loss_ids
 FROM tidegauge.v_breach b
+LEFT JOIN LATERAL (SELECT sum(x.records_lost) AS records_lost,
+                          string_agg(x.loss_id, ', ' ORDER BY x.loss_id) AS loss_ids
+                   FROM tidegauge.v_breach_loss x
+                   WHERE b.state = 'resolved' AND x.cluster = b.cluster AND x.breach_id = b.breach_id) lost ON true
 WHERE (b.state <> 'resolved' AND b.implied_by IS NULL) OR (b.cluster, b.breach_id) IN (
     SELECT t.cluster, t.name FROM tidegauge.alert_told t WHERE t.word = 'firing' AND NOT EXISTS (
         SELECT FROM tidegauge.alert_told o
@@ -56,6 +61,7 @@ class Book:
         found = [_of_breach(row) for row in breaches] + list(_stale(newest, alerting, now))
         found += contradictions.alerts(self._rows)
         found += risks.alerts(self._rows)
+        found += losses.alerts(self._rows)
         return (*found, *_gone(found, told, newest, now))
 
     def write(self, channel: str, alerts: Iterable[Alert], now: datetime) -> None:
@@ -103,6 +109,7 @@ def _of_breach(row: Mapping[str, Any]) -> Alert:
         began_at=row["opened_at"],
         resolved_at=row["resolved_at"] if over else None,
         acknowledged=row["state"] == "acknowledged",
+        lost=f"its records were lost, {int(row['records_lost'])} of them: {row['loss_ids']}" if row["loss_ids"] else "",
     )
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from tidegauge.alerts.config import Alerting, Channel
 from tidegauge.alerts.message import digest, page, runbook, text, title
-from tidegauge.alerts.model import Alert, Word
+from tidegauge.alerts.model import LOSS, Alert, Word
 from tidegauge.terminal import plain
 
 TIMEOUT_SECONDS: Final = 15
@@ -58,9 +58,9 @@ def deliver(channel: Channel, alerts: Sequence[Alert], alerting: Alerting, now: 
             yield Delivery(together, _notified(channel.address, heading, body_text, together[0]))
 
 
-def _message(alert: Alert) -> tuple[str, bool]:
-    """What is told together: a cluster's breaches, and apart from them its risks."""
-    return alert.key.cluster, bool(alert.risk)
+def _message(alert: Alert) -> tuple[str, bool, bool]:
+    """What is told together: a cluster's losses, its breaches, and its risks, each apart from the others."""
+    return alert.key.cluster, alert.name != LOSS, bool(alert.risk)
 
 
 def test_message(channel: Channel, now: datetime) -> str | None:

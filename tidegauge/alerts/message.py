@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tidegauge.addresses import Links
-from tidegauge.alerts.model import DATED_AHEAD, NO_FRESH_AUDIT, OTHER_CLUSTER, REFUSALS, RISK, Alert, Word
+from tidegauge.alerts.model import DATED_AHEAD, LOSS, NO_FRESH_AUDIT, OTHER_CLUSTER, REFUSALS, RISK, Alert, Word
 from tidegauge.expectations.data_docs import runbook_path
 from tidegauge.expectations.registry import CATALOGUE
 from tidegauge.terminal import unlinked
@@ -18,12 +18,15 @@ _LINES_OF_AN_ARGUMENT: Final = 6
 _OF_NAMES: Final = "docs/guides/store.md#which-cluster-a-name-stands-for"
 _OF_DATES: Final = "docs/guides/store.md#snapshots-of-the-future"
 _OF_RISKS: Final = "docs/guides/alerts.md#risks"
+_OF_LOSSES: Final = "docs/guides/losses.md"
 _INVARIANTS: Final = "docs/invariants/README.md"
 
 
 def title(alert: Alert) -> str:
     """What, where, in which cluster, and whether it is over."""
-    state = "resolved" if alert.word is Word.RESOLVED else alert.severity
+    state = alert.severity
+    if alert.word is Word.RESOLVED:
+        state = "lost" if alert.lost else "decided" if alert.name == LOSS else "resolved"
     return unlinked(f"[{state}] {alert.title}")
 
 
@@ -33,6 +36,8 @@ def runbook(alert: Alert, console: str | None) -> str:
         return f"{console}/runs" if console else "docs/guides/schedule.md"
     if alert.name == RISK:
         return _OF_RISKS
+    if alert.name == LOSS:
+        return _OF_LOSSES
     if alert.name == OTHER_CLUSTER:
         return _OF_NAMES
     if alert.name == DATED_AHEAD:
@@ -51,6 +56,8 @@ def page(alert: Alert, console: str | None) -> str | None:
     links = Links(console)
     if alert.name in (NO_FRESH_AUDIT, RISK) or alert.name in REFUSALS:
         return links.cluster(alert.key.cluster)
+    if alert.name == LOSS:
+        return links.loss(alert.key.cluster, alert.key.name)
     return links.breach(alert.key.cluster, alert.key.name)
 
 
@@ -59,8 +66,7 @@ def text(alert: Alert, console: str | None) -> str:
     lines = [unlinked(line) for line in alert.explanation[:_LINES_OF_AN_ARGUMENT]]
     if alert.word is Word.RESOLVED:
         assert alert.resolved_at is not None
-        why = "somebody settled it" if alert.name in REFUSALS else "the audit of that instant no longer finds it"
-        lines = [f"Over since {alert.resolved_at:%Y-%m-%d %H:%M} UTC: {why}."]
+        lines = [unlinked(f"Over since {alert.resolved_at:%Y-%m-%d %H:%M} UTC: {_why_over(alert)}.")]
     elif alert.records:
         lines.append(f"Records {'at risk' if alert.risk else 'concerned'}: {alert.records}.")
     if alert.consequences and alert.word is Word.FIRING:
@@ -73,9 +79,17 @@ def text(alert: Alert, console: str | None) -> str:
     return "\n".join(lines)
 
 
+def _why_over(alert: Alert) -> str:
+    if alert.name == LOSS:
+        return alert.explanation[0]
+    if alert.name in REFUSALS:
+        return "somebody settled it"
+    return alert.lost or "the audit of that instant no longer finds it"
+
+
 def digest(alerts: Sequence[Alert], console: str | None) -> tuple[str, str]:
-    """Title and text of one message about breaches, or about risks, of one cluster; the first ones in full, the rest
-    counted.
+    """Title and text of one message about breaches, about risks, or about losses, of one cluster; the first ones in
+    full, the rest counted.
     """
     if len(alerts) == 1:
         return title(alerts[0]), text(alerts[0], console)
@@ -90,4 +104,6 @@ def digest(alerts: Sequence[Alert], console: str | None) -> tuple[str, str]:
     if len(alerts) > len(shown):
         more = f"and {len(alerts) - len(shown)} more"
         body += f"\n\n{more}: {Links(console).cluster(alerts[0].key.cluster)}" if console else f"\n\n{more}."
-    return unlinked(f"[{worst}] {alerts[0].key.cluster}: {', '.join(parts)}"), body
+    total = next((alert.cluster_headline for alert in alerts if alert.cluster_headline), "")
+    told = total or ", ".join(parts)
+    return unlinked(f"[{worst}] {alerts[0].key.cluster}: {told}"), body

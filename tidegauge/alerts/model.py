@@ -1,8 +1,8 @@
 """What an alert is, and what has been told of it.
 
 In: nothing. Out: `Alert`, one breach that is a root, one cluster without a fresh audit, one whose name snapshots of
-another one bear, one with snapshots of the future, or one risk; and `Told`. The rule that must hold: an alert has one
-identity for as long as it lasts, whatever the runs that see it say anew.
+another one bear, one with snapshots of the future, one risk, or one loss; and `Told`. The rule that must hold: an alert
+has one identity for as long as it lasts, whatever the runs that see it say anew.
 """
 
 from collections.abc import Mapping
@@ -17,6 +17,7 @@ DATED_AHEAD: Final = "SnapshotDatedAhead"
 REFUSALS: Final = frozenset({OTHER_CLUSTER, DATED_AHEAD})
 """Snapshots that were refused: such an alert lasts until somebody settles it."""
 RISK: Final = "Risk"
+LOSS: Final = "Loss"
 
 
 class Word(StrEnum):
@@ -32,9 +33,11 @@ class AlertKey:
 
     cluster: str
     name: str
-    """The breach's id, the risk's, the other cluster's, `dated-ahead`, or `NO_FRESH_AUDIT`."""
+    """The breach's id, the risk's, the loss's, the other cluster's, `dated-ahead`, or `NO_FRESH_AUDIT`."""
     opening: str
-    """The number of the opening; for a stale cluster the instant of its newest snapshot."""
+    """The number of the opening; for a stale cluster the instant of its newest snapshot; for a loss when it last grew
+    or got worse, and how often it was opened again.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +48,7 @@ class Alert:
     severity: str
     code: str
     name: str
-    """The invariant's name, `NO_FRESH_AUDIT`, one of `REFUSALS`, or `RISK`."""
+    """The invariant's name, `NO_FRESH_AUDIT`, one of `REFUSALS`, `RISK`, or `LOSS`."""
     subject: Mapping[str, str]
     explanation: tuple[str, ...]
     """The argument, a line each."""
@@ -58,6 +61,12 @@ class Alert:
     acknowledged: bool = False
     risk: str = ""
     """Of a risk: `now`, or how much has to fail for it, `single` or `double`."""
+    headline: str = ""
+    """Of a loss: how many records, since when."""
+    cluster_headline: str = ""
+    """The same of all losses of its cluster."""
+    lost: str = ""
+    """Of a breach that no audit finds any more: that its records were lost."""
 
     @property
     def word(self) -> Word:
@@ -76,7 +85,7 @@ class Alert:
     @property
     def title(self) -> str:
         """One line: what, where, in which cluster."""
-        what = f"{self.code} {self.name}" if self.code else self.name
+        what = self.headline or (f"{self.code} {self.name}" if self.code else self.name)
         where = f" {self.where}" if self.where else ""
         return f"{what}{where} ({self.key.cluster})"
 

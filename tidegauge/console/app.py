@@ -5,7 +5,7 @@ says what is wrong and what to do, never a traceback; no answer holds the store'
 """
 
 import logging
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -25,7 +25,7 @@ from tidegauge.console.database import Store
 from tidegauge.console.docs import Docs
 from tidegauge.console.limits import Limit
 from tidegauge.console.mounted import Mounted
-from tidegauge.console.pages import acknowledgements, breaches, cluster, fleet, invariants, partition, runs
+from tidegauge.console.pages import acknowledgements, breaches, cluster, fleet, invariants, losses, partition, runs
 from tidegauge.console.refusal import RefusalError, not_found
 from tidegauge.console.web import Page, asking, html_of
 from tidegauge.runs.errors import StoreError
@@ -82,9 +82,10 @@ def create_app(
     app.add_exception_handler(Exception, _our_fault)
     app.mount("/static", StaticFiles(directory=str(files("tidegauge.console") / "static")), name="static")
     router = APIRouter()
-    for kind in (fleet, cluster, partition, breaches, acknowledgements, invariants, runs):
+    for kind in (fleet, cluster, partition, breaches, losses, acknowledgements, invariants, runs):
         kind.add(router)
     router.add_api_route("/clusters/{cluster}/breaches/{breach}", _acknowledge, methods=["POST"])
+    router.add_api_route("/clusters/{cluster}/losses/{loss}", _decide, methods=["POST"])
     router.add_api_route("/data-docs/{cluster}/{date}/{run}/{file}", _docs_file, methods=["GET", "HEAD"])
     router.add_api_route("/data-docs/of/{folder}", _docs_of, methods=["GET", "HEAD"])
     router.add_api_route("/metrics", _metrics, methods=["GET"])
@@ -95,26 +96,44 @@ def create_app(
 
 
 async def _acknowledge(request: Request) -> Response:
-    """A form of the breach's page. Afterwards the browser is sent back there, so that reloading says nothing twice."""
+    """A form of the breach's page."""
+    return await _written(request, _acknowledged)
+
+
+async def _decide(request: Request) -> Response:
+    """A form of the loss's page."""
+    return await _written(request, _decided)
+
+
+async def _written(request: Request, write: Callable[[Request, dict[str, str], Caller], str]) -> Response:
+    """What a form says, from somebody who may say it. Afterwards the browser is sent to the page that `write` returns,
+    so that reloading says nothing twice.
+    """
     from starlette.concurrency import run_in_threadpool
 
     caller: Caller = request.app.state.door.caller(request)
     if wait := request.app.state.forms.take(caller.address):
         raise too_often("More forms came than anybody fills in.", wait)
     if int(request.headers.get("content-length") or _LONGEST_FORM + 1) > _LONGEST_FORM:
-        raise RefusalError(413, "Not acknowledged", "The form is too long.")
+        raise RefusalError(413, "Not understood", "The form is too long.")
     form = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
     if not (caller.verification == "token" and security.is_no_browser(request)):
         security.check_form(request, form)
     if caller.name is None and form.get("token"):
         caller = request.app.state.door.caller(request, token=form["token"])
-    return RedirectResponse(await run_in_threadpool(_acknowledged, request, form, caller), status_code=303)
+    return RedirectResponse(await run_in_threadpool(write, request, form, caller), status_code=303)
 
 
 def _acknowledged(request: Request, form: dict[str, str], caller: Caller) -> str:
     with asking(request) as asked:
         said = breaches.acknowledge(asked, request.app.state.store, form, caller)
         return asked.links.breach(asked.path["cluster"], asked.path["breach"], said=said) + "#acknowledgement"
+
+
+def _decided(request: Request, form: dict[str, str], caller: Caller) -> str:
+    with asking(request) as asked:
+        said = losses.decide(asked, request.app.state.store, form, caller)
+        return asked.links.loss(asked.path["cluster"], asked.path["loss"], said=said) + "#decision"
 
 
 def _docs_file(request: Request) -> Response:

@@ -15,6 +15,7 @@ from sqlalchemy.engine import URL, Connection, Engine
 from tidegauge import store
 from tidegauge.runs.store_address import normalised
 from tidegauge.store.connection import CONNECT_TIMEOUT_SECONDS, store_errors
+from tidegauge.store.loss_decision import Action
 
 Row = Mapping[str, Any]
 
@@ -93,7 +94,7 @@ class Store:
         verification: store.Verification,
         address: str | None,
     ) -> store.Acknowledgement:
-        """The one thing that is written from here, by a function of the store. Raises `StoreError`."""
+        """Written by a function of the store, as all that is written from here. Raises `StoreError`."""
         return store.acknowledge(
             self._url,
             cluster,
@@ -110,6 +111,29 @@ class Store:
     ) -> bool:
         """Takes an acknowledgement back. Raises `StoreError`."""
         return store.withdraw(self._url, cluster, breach_id, by=by, verification=verification, address=address)
+
+    def decide(
+        self,
+        loss_id: str,
+        action: Action,
+        *,
+        by: str,
+        note: str,
+        seen_records: int | None,
+        verification: store.Verification,
+        address: str | None,
+    ) -> store.Decision:
+        """Decides a loss, by a function of the store, too. Raises `StoreError`."""
+        return store.decide(
+            self._url,
+            loss_id,
+            action,
+            by=by,
+            note=note,
+            seen_records=seen_records,
+            verification=verification,
+            address=address,
+        )
 
     def close(self) -> None:
         """Lets go of every connection."""

@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from tidegauge.console.database import Reader, Row
-from tidegauge.console.reading import clusters
+from tidegauge.console.reading import clusters, losses
 
 __all__ = ["CONTENT_TYPE", "MOST_PARTITIONS", "exposition"]
 
@@ -52,6 +52,12 @@ _COSTS: Final = (
     ("losing", "lose committed records"), ("unavailable", "have no leader"),
     ("unclean", "get a leader that was not in sync"), ("refusing", "refuse acks=all"),
 )  # fmt: skip
+_UNDECIDED: Final = (
+    ("losses_undecided", "Losses that nobody has decided, over all runs"),
+    ("records_lost_undecided", "Records that are lost, over all runs, and that nobody has decided"),
+    ("records_at_risk_undecided", "Records that are at risk, over all runs, and that nobody has decided"),
+    ("records_possible_undecided", "Records that are possibly lost, over all runs, and that nobody has decided"),
+)
 _REASONS: Final = ("dated_ahead", "other_cluster")
 _RISKS: Final = "SELECT * FROM tidegauge.v_risk_count ORDER BY cluster, failures"
 """A cluster that no topic could be judged of has no row: nothing known is not the same as no risk."""
@@ -103,6 +109,7 @@ class _Latest(Collector):
         )
         yield _refusals([row["cluster"] for row in rows], clusters.refusals(self._store))
         yield from _risks(self._store.rows(_RISKS))
+        yield from _losses(list(losses.totals(self._store).values()))
         worst = self._store.rows(_PARTITIONS, limit=MOST_PARTITIONS)
         for column, name, words in _OF_PARTITION:
             values = [(_names(row), row[column]) for row in worst]
@@ -123,6 +130,19 @@ def _refusals(known: Sequence[str], rows: Sequence[Row]) -> Metric:
         "Refusals of snapshots that nobody has settled: another cluster.id than the name stands for, or a future date",
         ("cluster", "reason"),
         list(open_ones.items()),
+    )
+
+
+def _losses(totals: Sequence[Row]) -> Iterator[Metric]:
+    """What the loss ledger holds that nobody has decided, over all runs."""
+    for column, words in _UNDECIDED:
+        yield _gauge(column, words, ("cluster",), [((row["cluster"],), row[column]) for row in totals])
+    oldest = [((row["cluster"],), at.timestamp()) for row in totals if (at := row["oldest_undecided_at"]) is not None]
+    yield _gauge(
+        "oldest_undecided_loss_timestamp_seconds",
+        "Capture that first told of the oldest loss that nobody has decided",
+        ("cluster",),
+        oldest,
     )
 
 

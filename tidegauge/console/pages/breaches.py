@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from tidegauge.console.callers import LONGEST_NAME, Caller
 from tidegauge.console.database import Row, Store
 from tidegauge.console.figures import Figure, figure
-from tidegauge.console.reading import breaches
+from tidegauge.console.reading import breaches, losses
 from tidegauge.console.refusal import RefusalError, not_found
 from tidegauge.console.web import Asked, Page, add_page
 from tidegauge.expectations.causes import CAUSES
@@ -57,6 +57,7 @@ def listing(asked: Asked) -> Page:
         values={
             "filters": filters,
             "found": found,
+            "lost": losses.of_breaches(asked.store, found.rows) if filters.state == "resolved" else {},
             "next_page": next_page,
             "counts": breaches.counts(asked.store, filters.cluster),
             "states": breaches.STATES,
@@ -87,9 +88,15 @@ def breach(asked: Asked) -> Page:
         values={
             "breach": row,
             "root": root,
+            "lost": losses.of_breaches(asked.store, [row]).get((cluster, breach_id))
+            if row["found_state"] == "resolved"
+            else None,
             "cause": CAUSES.get(row["points_to"] or ""),
             "place_link": asked.links.subject(cluster, row["subject"]),
             "consequences": consequences,
+            "lost_consequences": losses.of_breaches(
+                asked.store, [c for c in consequences if c["found_state"] == "resolved"]
+            ),
             "sightings": sightings,
             "words": words,
             "periods": tuple(_PERIODS),

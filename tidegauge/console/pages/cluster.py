@@ -8,6 +8,7 @@ from tidegauge.console.pages.breaches import BREACH_COLUMNS
 from tidegauge.console.pages.charts import SEVERITY_SERIES, over_time
 from tidegauge.console.pages.fleet import AHEAD_COLUMNS, REFUSED_COLUMNS, TREND_COLUMNS
 from tidegauge.console.reading import breaches, clusters, partitions
+from tidegauge.console.reading import losses as ledger
 from tidegauge.console.refusal import not_found
 from tidegauge.console.web import Asked, Page, add_page
 
@@ -85,6 +86,7 @@ def cluster(asked: Asked) -> Page:
             "worst": worst.rows,
             "more": worst.after is not None,
             "losses": losses,
+            "total": ledger.totals(asked.store, name).get(name),
             "risks": risks[:_SIDE_SHOWN],
             "more_risks": len(risks) > _SIDE_SHOWN,
             "open_transactions": open_transactions[:_SIDE_SHOWN],

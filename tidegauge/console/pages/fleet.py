@@ -4,8 +4,9 @@ from fastapi import APIRouter
 
 from tidegauge.console.figures import figure
 from tidegauge.console.pages.charts import SEVERITY_SERIES, over_time
-from tidegauge.console.reading import breaches, clusters
+from tidegauge.console.reading import breaches, clusters, losses
 from tidegauge.console.web import Asked, Page, add_page
+from tidegauge.store.loss_reading import waiting_in
 
 _COLUMNS = (
     "cluster", "captured_at", "snapshot_id", "run_id", "consistency", "critical", "warning", "info", "acknowledged",
@@ -25,6 +26,10 @@ REFUSED_COLUMNS = (
 AHEAD_COLUMNS = (
     "cluster", "snapshot_id", "place", "claimed_at", "believed_at", "met_by", "began_at", "met_at", "times_met",
 )  # fmt: skip
+LOSS_TOTAL_COLUMNS = (
+    "cluster", "source", "losses_undecided", "records_lost_undecided", "records_at_risk_undecided",
+    "records_possible_undecided", "lost_since", "oldest_undecided_at", "records_decided", "records_back", "headline",
+)  # fmt: skip
 _WORST_SHOWN = 8
 
 
@@ -40,12 +45,17 @@ def fleet(asked: Asked) -> Page:
     worst = breaches.listed(asked.store, breaches.Filters(), after=None, size=_WORST_SHOWN)
     refused = clusters.refused(asked.store, asked.size)
     ahead = clusters.dated_ahead(asked.store, asked.size)
+    totals = losses.totals(asked.store)
+    real = [total for total in totals.values() if total["source"] != "simulated" and total["headline"]]
     return Page(
         template="fleet.html.j2",
         values={
             "clusters": rows,
             "refused": refused,
             "ahead": ahead,
+            "totals": totals,
+            "headline": waiting_in(map(dict, real)).headline,
+            "undecided_clusters": len(real),
             "counts": breaches.counts(asked.store),
             "worst": worst.rows,
             "more": worst.after is not None,
@@ -55,6 +65,7 @@ def fleet(asked: Asked) -> Page:
             "clusters": figure(rows, *_COLUMNS),
             "refused": figure(refused, *REFUSED_COLUMNS),
             "dated-ahead": figure(ahead, *AHEAD_COLUMNS),
+            "losses": figure(totals.values(), *LOSS_TOTAL_COLUMNS),
             "trend": figure((p for points in trends.values() for p in points), *TREND_COLUMNS),
         },
     )
