@@ -11,19 +11,18 @@ transaction was aborted in it.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from tidegauge.facts.cleanup.remote_tier import COPY_FINISHED, RemoteObject
+from tidegauge.facts.cleanup.remote_tier import COPY_FINISHED, DamagedFile, RemoteObject
 from tidegauge.facts.replicas.derived_files import SegmentIndexCheck
-from tidegauge.kafka_log.checkpoints import parse_leader_epoch_checkpoint
+from tidegauge.kafka_log.checkpoints import LeaderEpochCheckpoint, parse_leader_epoch_checkpoint
 from tidegauge.kafka_log.coordinator_records import RemoteSegment
-from tidegauge.kafka_log.corruption import Corruption
 from tidegauge.kafka_log.indexes import parse_offset_index, parse_time_index
-from tidegauge.kafka_log.producer_snapshot import parse_producer_snapshot
+from tidegauge.kafka_log.producer_snapshot import ProducerSnapshot, parse_producer_snapshot
 from tidegauge.kafka_log.scan import scan_batches
-from tidegauge.kafka_log.transaction_index import parse_transaction_index
+from tidegauge.kafka_log.transaction_index import TransactionIndex, parse_transaction_index
 from tidegauge.snapshots.holes import HoledFile
 from tidegauge.snapshots.location import Location, open_bytes
 
@@ -66,7 +65,7 @@ def _object(root: Location, segment: RemoteSegment, files: Mapping[str, str]) ->
     return RemoteObject(
         missing_files=tuple(kind for kind in REQUIRED if kind not in files),
         damages=tuple(
-            {"kind": kind, "path": path, "detail": detail} for kind, path, detail in _damages(root, segment, files)
+            DamagedFile(kind=kind, path=path, detail=detail) for kind, path, detail in _damages(root, segment, files)
         ),
     )
 
@@ -90,14 +89,14 @@ def _damages(root: Location, segment: RemoteSegment, files: Mapping[str, str]) -
         for facts in check.finish(sealed=True):
             if facts is not None and (facts.form_errors or facts.pointer_errors):
                 yield facts.kind, files[facts.kind], str(facts.damages[0]["detail"])
-    parsers: Mapping[str, Any] = {
+    parsers: Mapping[str, Callable[[bytes], ProducerSnapshot | LeaderEpochCheckpoint | TransactionIndex]] = {
         "snapshot": parse_producer_snapshot,
         "leader_epoch_checkpoint": parse_leader_epoch_checkpoint,
         "txnindex": parse_transaction_index,
     }
     for kind, parse in parsers.items():
         if kind in data:
-            corruptions: tuple[Corruption, ...] = parse(data[kind]).corruptions
+            corruptions = parse(data[kind]).corruptions
             if corruptions:
                 yield kind, files[kind], corruptions[0].detail
 

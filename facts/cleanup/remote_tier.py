@@ -9,9 +9,9 @@ RemoteLogManager#buildFilteredLeaderEpochMap.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from tidegauge.facts.context import PartitionContext
 from tidegauge.facts.metadata.upkeep_context import UpkeepContext
@@ -32,12 +32,20 @@ _NEXT: Final[Mapping[str | None, tuple[str, ...]]] = {
 Hole = tuple[int, int]
 
 
+class DamagedFile(TypedDict):
+    """A file of the remote store, and what is wrong with it."""
+
+    kind: str
+    path: str
+    detail: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteObject:
     """A segment's files in the remote store: which kinds are missing, and what is wrong with the others."""
 
     missing_files: tuple[str, ...] = ()
-    damages: tuple[Mapping[str, Any], ...] = field(default_factory=tuple)
+    damages: tuple[DamagedFile, ...] = ()
 
 
 RemoteObjects = Mapping[str, RemoteObject]

@@ -10,9 +10,9 @@ all such batches since the newest snapshot are the completed ones, whatever the 
 Sources: ShareCoordinatorShard#replay, #generateShareStateRecord; PersisterStateBatchCombiner; KIP-932, KIP-1226.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, Required, TypedDict, cast
 
 from tidegauge.kafka_log.coordinator_records import OtherCoordinatorRecord
 
@@ -25,6 +25,26 @@ ShareKey = tuple[str, str, int]
 """Group, topic id, partition."""
 Interval = tuple[int, int]
 """First and last offset."""
+
+
+class _StateBatch(TypedDict):
+    """Offsets of one delivery state, as a record lists them."""
+
+    first_offset: int
+    last_offset: int
+    delivery_state: int
+    delivery_count: int
+
+
+class _State(TypedDict, total=False):
+    """What a record says: an update has no state epoch, and older versions count nothing."""
+
+    snapshot_epoch: Required[int]
+    state_epoch: int
+    leader_epoch: Required[int]
+    start_offset: Required[int]
+    delivery_complete_count: int
+    state_batches: Required[list[_StateBatch]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +93,7 @@ class ShareHistory:
         if record.value is None:
             self._end()
             return
-        said: Mapping[str, Any] = record.value
+        said = cast(_State, record.value)
         snapshot = record.key_type == _SNAPSHOT
         epochs = (said["snapshot_epoch"], said.get("state_epoch") if snapshot else None, said["leader_epoch"])
         if self.last_epochs is not None:
@@ -93,7 +113,7 @@ class ShareHistory:
         self.start_offset = start if start >= 0 else self.start_offset
         count = said.get("delivery_complete_count", -1)
         self.delivery_complete_count = count if count >= 0 else None
-        batches: list[Mapping[str, Any]] = list(said["state_batches"])
+        batches = said["state_batches"]
         self._check(offset, batches, start if snapshot else None)
         self.completed += [(b["first_offset"], b["last_offset"]) for b in batches if b["delivery_state"] in _COMPLETED]
         self.largest_delivery_count = max([self.largest_delivery_count, *(b["delivery_count"] for b in batches)])
@@ -113,7 +133,7 @@ class ShareHistory:
         self.whole = False
         self.largest_delivery_count = 0
 
-    def _check(self, offset: int, batches: list[Mapping[str, Any]], start: int | None) -> None:
+    def _check(self, offset: int, batches: list[_StateBatch], start: int | None) -> None:
         """What a record's batches may not be: a snapshot's lie in order, apart, and above the start."""
         ordered = sorted(batches, key=lambda b: b["first_offset"])
         end = -1

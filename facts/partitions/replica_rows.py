@@ -196,7 +196,7 @@ def divergence_row(context: PartitionContext, divergence: Divergence, committed:
         "first_differing_undiverged_offset": divergence.undiverged_offset,
         "differs_without_epochs": divergence.parted_without_epochs,
         "identity_violation_offset": difference.same_epoch_offset,
-        "differing_batches": json_list(difference.quoted),
+        "differing_batches": json_list(q.named("leader_batch", "follower_batch") for q in difference.quoted),
         "compared_from_offset": divergence.compared_from_offset,
         "compared_to_end_offset": divergence.compared_to_end_offset,
         "comparable": divergence.incomparable_reason is None,

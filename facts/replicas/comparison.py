@@ -5,9 +5,9 @@ on demand. Out: a `Difference`. The rule that must hold: digests only say where 
 batches themselves.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +26,36 @@ _BUCKETS_LOOKED_AT: Final = 16
 _BATCHES_QUOTED: Final = 3
 
 
+class BatchQuote(TypedDict):
+    """A batch as an explanation quotes it."""
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    crc: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotedBatches:
+    """What two logs have at an offset; None where one has no batch there."""
+
+    offset: int
+    one: BatchQuote | None
+    other: BatchQuote | None
+
+    def named(self, one: str, other: str) -> Mapping[str, object]:
+        """As a column tells it, which names the two logs."""
+        return {"offset": self.offset, one: self.one, other: self.other}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """The first place where two logs hold different batches, and the first one within one leader epoch."""
 
     offset: int | None
     same_epoch_offset: int | None
-    quoted: tuple[dict[str, Any], ...]
+    quoted: tuple[QuotedBatches, ...]
     without_epochs: bool = False
     """What differs there first bears no leader epoch, on either side."""
 
@@ -82,17 +105,16 @@ def first_difference(
     end: int,
     *,
     read: tuple[ReadBatches, ReadBatches],
-    names: tuple[str, str],
     not_held: Sequence[BlindStretch] = (),
 ) -> Difference:
-    """Where two logs first differ in [start, end), all of which both hold. `names`: how their batches are quoted.
+    """Where two logs first differ in [start, end), all of which both hold.
 
     `not_held`: stretches of the first log whose batches nobody copied: what the other has there is no difference.
     """
     read_one, read_other = read
     first: int | None = None
     same_epoch: int | None = None
-    quoted: tuple[dict[str, Any], ...] = ()
+    quoted: tuple[QuotedBatches, ...] = ()
     without_epochs = False
     looked = 0
     blind = (*blind_stretches(one), *not_held), blind_stretches(other)
@@ -102,7 +124,7 @@ def first_difference(
         low, high = max(start, bucket * BUCKET_OFFSETS), min(end, (bucket + 1) * BUCKET_OFFSETS)
         ours, theirs = read_one(one, low, high), read_other(other, low, high)
         cleaned = one.ever_compacted or other.ever_compacted
-        found = _compare(ours, theirs, low, high, cleaned=cleaned, names=names, blind=blind)
+        found = _compare(ours, theirs, low, high, cleaned=cleaned, blind=blind)
         if found.offset is None:
             continue
         looked += 1
@@ -138,7 +160,6 @@ def _compare(
     high: int,
     *,
     cleaned: bool,
-    names: tuple[str, str],
     blind: tuple[Sequence[BlindStretch], Sequence[BlindStretch]],
 ) -> Difference:
     """Batch by batch. A batch that reaches over an edge of the stretch is compared where both have it.
@@ -150,7 +171,7 @@ def _compare(
     own = {int(row["base_offset"]): row for row in ours}
     first: int | None = None
     same_epoch: int | None = None
-    quoted: list[dict[str, Any]] = []
+    quoted: list[QuotedBatches] = []
     without_epochs = False
     for offset in sorted(own.keys() | by_offset.keys()):
         left, right = own.get(offset), by_offset.get(offset)
@@ -164,7 +185,7 @@ def _compare(
             first = offset
             without_epochs = all(row is None or int(row["partition_leader_epoch"]) < 0 for row in (left, right))
         if len(quoted) < _BATCHES_QUOTED:
-            quoted.append({"offset": offset, names[0]: _quote(left), names[1]: _quote(right)})
+            quoted.append(QuotedBatches(offset=offset, one=_quote(left), other=_quote(right)))
         if same_epoch is None:
             one = left if left is not None else _covering(ours, offset)
             other = right if right is not None else _covering(theirs, offset)
@@ -209,7 +230,7 @@ def rewritten(row: Any) -> bool:
     )
 
 
-def _quote(row: Any) -> dict[str, Any] | None:
+def _quote(row: Any) -> BatchQuote | None:
     if row is None:
         return None
     return {

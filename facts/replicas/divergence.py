@@ -132,7 +132,7 @@ def _newer_epoch(leader: ReplicaFacts, truncated_epoch: int | None, divergence_o
 def _difference(leader: ReplicaFacts, follower: ReplicaFacts, start: int, end: int, read: ReadBatches) -> Difference:
     if start >= end:
         return NO_DIFFERENCE
-    return first_difference(leader, follower, start, end, read=(read, read), names=("leader_batch", "follower_batch"))
+    return first_difference(leader, follower, start, end, read=(read, read))
 
 
 def _comparable_range(leader: ReplicaFacts, follower: ReplicaFacts) -> tuple[int, int, str | None]:

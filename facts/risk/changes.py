@@ -39,7 +39,6 @@ from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
 from tidegauge.relations import ChangeRow, LossRow
 
 SAME: Final = "same"
-_QUOTED: Final = ("previous_batch", "batch")
 _FAR: Final = 1 << 62
 
 
@@ -238,9 +237,7 @@ def _compared(
     if start >= then_end:
         return _nothing("compacted" if cleaned else "no common range")
     difference = (
-        first_difference(
-            then, now, start, end, read=(read_earlier, read), names=_QUOTED, not_held=segments_missing(then)
-        )
+        first_difference(then, now, start, end, read=(read_earlier, read), not_held=segments_missing(then))
         if start < end
         else NO_DIFFERENCE
     )
@@ -272,7 +269,7 @@ def _kind(difference: Difference) -> str | None:
     """What happened at the first offset that differs."""
     if difference.offset is None:
         return None
-    was, now = (difference.quoted[0][name] for name in _QUOTED)
+    was, now = difference.quoted[0].one, difference.quoted[0].other
     if was is None or now is None:
         return "missing" if now is None else "inserted"
     return "rewritten" if was["leader_epoch"] == now["leader_epoch"] else "replaced"
@@ -315,7 +312,7 @@ def _change_row(
         ),
         "identity_violation_offset": compared.difference.same_epoch_offset,
         "changed_without_epochs": compared.difference.offset is not None and compared.difference.without_epochs,
-        "changed_batches": json_list(compared.difference.quoted),
+        "changed_batches": json_list(q.named("previous_batch", "batch") for q in compared.difference.quoted),
         "elections_on_record": then is not None
         and succession(
             context, after_epoch=then.summary.last_leader_epoch, until_epoch=newest_epoch(present)

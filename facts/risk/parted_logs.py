@@ -60,7 +60,7 @@ def _lineages(replicas: Sequence[ReplicaFacts], read: ReadBatches) -> list[list[
 def _same(one: ReplicaFacts, other: ReplicaFacts, read: ReadBatches) -> bool:
     start = max(one.summary.first_offset, other.summary.first_offset)
     end = min(one.readable_end_offset, other.readable_end_offset)
-    return first_difference(one, other, start, end, read=(read, read), names=("one", "other")).offset is None
+    return first_difference(one, other, start, end, read=(read, read)).offset is None
 
 
 def _row(

@@ -62,7 +62,7 @@ def test_an_old_leaders_tail_differs_in_another_epoch() -> None:
     assert found.difference.same_epoch_offset is None
     assert (found.records_at_stake, committed(context(snapshot_quiet=True), found).records) == (50, 20)
     assert (found.truncated_leader_epoch, found.newer_epoch, found.newer_epoch_start_offset) == (0, 1, 50)
-    assert [q["offset"] for q in found.difference.quoted] == [50, 60, 70]
+    assert [q.offset for q in found.difference.quoted] == [50, 60, 70]
 
 
 @pytest.mark.parametrize(("high_watermark", "lost"), [(10, None), (15, (10, 20, 5)), (20, (10, 20, 10))])
@@ -117,7 +117,7 @@ def test_other_bytes_in_the_same_epoch_break_identity(field: str) -> None:
     assert (found.difference.offset, found.difference.same_epoch_offset) == (40, 40)
     assert found.divergence_offset == 100
     (quoted,) = found.difference.quoted
-    assert quoted["leader_batch"] != quoted["follower_batch"]
+    assert quoted.one != quoted.other
 
 
 def test_batches_cut_otherwise_in_one_epoch_break_identity_too() -> None:
