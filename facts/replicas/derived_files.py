@@ -90,19 +90,17 @@ class SegmentIndexCheck:
             elif self._offsets.offsets[at] > last_offsets[-1]:
                 still.append(at)
         self._pending = still
-        for at in range(low, high):
-            found = int(np.searchsorted(positions, self._offsets.positions[at]))
-            offset = int(self._offsets.offsets[at])
-            if found == len(positions) or positions[found] != self._offsets.positions[at]:
-                continue
-            if offset == last_offsets[found] or (
-                offset > last_offsets[found] and bool(np.any(last_offsets[found:] == offset))
-            ):
-                self._offset_state[at] = 1
-            elif not headers["crc_valid"][found]:
-                self._offset_state[at] = 1  # Where a batch with a wrong checksum ends is not known.
-            elif offset > last_offsets[-1]:
-                self._pending.append(at)
+        entries, offsets = self._offsets.positions[low:high], self._offsets.offsets[low:high]
+        found = np.searchsorted(positions, entries)
+        found[found == len(positions)] = 0
+        leads = positions[found] == entries
+        led, found, offsets = low + np.flatnonzero(leads), found[leads], offsets[leads]
+        # Where a batch with a wrong checksum ends is not known.
+        right = (offsets == last_offsets[found]) | (headers["crc_valid"][found] == 0)
+        above = np.flatnonzero(~right & (offsets > last_offsets[found]))
+        right[above] = [bool(np.any(last_offsets[found[n] :] == offsets[n])) for n in above]
+        self._offset_state[led[right]] = 1
+        self._pending += led[~right & (offsets > last_offsets[-1])].tolist()
 
     def _check_times(self, headers: NDArray[Any], last_offsets: NDArray[Any]) -> None:
         assert self._times is not None
@@ -115,13 +113,13 @@ class SegmentIndexCheck:
         self._timestamps_doubtful = bool(doubtful[-1])
         low = int(np.searchsorted(self._times.offsets, headers["base_offset"][0]))
         high = int(np.searchsorted(self._times.offsets, last_offsets[-1], side="right"))
-        for at in range(low, high):
-            found = int(np.searchsorted(last_offsets, self._times.offsets[at]))
-            if found < len(running) and (
-                running[found] == self._times.timestamps[at]
-                or (doubtful[found] and running[found] < self._times.timestamps[at])
-            ):
-                self._time_state[at] = 1
+        # Each offset is looked up once and alone: of a damaged log the batches' offsets may not rise.
+        offsets, places = np.unique(self._times.offsets[low:high], return_inverse=True)
+        found = np.array([np.searchsorted(last_offsets, offset) for offset in offsets], dtype=np.int64)[places]
+        at, found = low + np.flatnonzero(found < len(running)), found[found < len(running)]
+        timestamps = self._times.timestamps[at]
+        right = (running[found] == timestamps) | (doubtful[found] & (running[found] < timestamps))
+        self._time_state[at[right]] = 1
 
     def spacing(self) -> IndexSpacing:
         """How far the entries of .index lie apart, once all blocks have been added."""
@@ -144,8 +142,9 @@ class SegmentIndexCheck:
                 behind = (self._offsets.positions >= self._end_position) & (self._offsets.offsets > self._last_offset)
                 self._offset_state[behind] = 1
                 index.stale_tail = bool(behind.any())
-            for at in self._wrong(self._offset_state, index):
-                index.pointer_errors += 1
+            wrong = self._wrong(self._offset_state, index)
+            index.pointer_errors = len(wrong)
+            for at in wrong[: index.room]:
                 index.note(
                     "pointer",
                     at * 8,
@@ -157,8 +156,9 @@ class SegmentIndexCheck:
                 IndexFileFacts(kind="timeindex", entries=len(self._time_state)), self._times.corruptions
             )
             time_index.stale_tail = self._times.stale_entries > 0
-            for at in self._wrong(self._time_state, time_index):
-                time_index.pointer_errors += 1
+            wrong = self._wrong(self._time_state, time_index)
+            time_index.pointer_errors = len(wrong)
+            for at in wrong[: time_index.room]:
                 time_index.note(
                     "pointer",
                     at * 12,

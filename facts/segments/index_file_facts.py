@@ -45,9 +45,14 @@ class IndexFileFacts:
     """Producers that may be missing, or may have come back, because they had expired, and when each wrote last."""
     damages: list[FilePlace] = field(default_factory=list)
 
+    @property
+    def room(self) -> int:
+        """How many more places it keeps: what is wrong all over need not be put into words all over."""
+        return _DETAILS - len(self.damages)
+
     def note(self, kind: str, position: int | None, detail: str) -> None:
         """Keeps a place for the explanation, as long as there is room."""
-        if len(self.damages) < _DETAILS:
+        if self.room > 0:
             self.damages.append({"kind": kind, "position": position, "detail": detail})
 
 

@@ -106,6 +106,15 @@ def test_entries_left_over_from_before_a_truncation_are_stale_not_wrong() -> Non
     assert checked() == (None, None)
 
 
+def test_of_a_sealed_index_full_of_zeros_every_entry_is_counted_and_the_first_are_told() -> None:
+    zeros = [(0, 0)] * 1_000
+    index, times = checked(offset_index(*zeros), time_index(*zeros))
+    assert index is not None
+    assert times is not None
+    assert (index.pointer_errors, [place["position"] for place in index.damages]) == (1_000, [*range(0, 400, 8)])
+    assert (times.pointer_errors, [place["position"] for place in times.damages]) == (1_000, [*range(0, 600, 12)])
+
+
 def aborted(producer_id: int, first: int, marker: int, stable: int) -> Transaction:
     return Transaction(
         producer_id=producer_id,
