@@ -7,6 +7,7 @@ gives them; a worker that needs an S3 server starts one.
 import gc
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +24,10 @@ from tidegauge.embedded.archive import unpack
 
 if TYPE_CHECKING:
     from tests.derivation.judging import Judge
+
+# A machine that forbids Python to write bytecode would have every process of every run rewrite the assertions of all
+# test files, which takes longer than all else before the first test. They are kept beside the files, as elsewhere.
+sys.dont_write_bytecode = False
 
 GOLDEN = Path(__file__).parent / "golden"
 

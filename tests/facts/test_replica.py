@@ -20,11 +20,13 @@ def damage(kind: Damage, position: int, end_position: int) -> Corruption:
     return Corruption(kind=kind, position=position, end_position=end_position, detail="")
 
 
-FIRST = segment(headers(batch(0, 5), batch(5, 5)))
+def first() -> IndexedSegment:
+    """Made in a test: compiled kernels are loaded by tests, and not while they are collected."""
+    return segment(headers(batch(0, 5), batch(5, 5)))
 
 
 def test_a_sound_log_ends_after_its_last_batch() -> None:
-    found = facts(FIRST, segment(headers(batch(10, 5)), base_offset=10))
+    found = facts(first(), segment(headers(batch(10, 5)), base_offset=10))
     assert (found.log_start_offset, found.log_end_offset, found.readable_end_offset) == (0, 15, 15)
     assert [sum(row.counts.values()) for row in found.segments] == [0, 0]
     assert found.segments[1].previous_last_offset == 9
@@ -48,7 +50,7 @@ def test_a_torn_tail_is_cut_and_what_lies_behind_a_break_is_only_read() -> None:
     )
     assert (facts(broken).log_end_offset, facts(broken).readable_end_offset) == (5, 25)
     hopeless = segment(headers(), base_offset=10, corruptions=[damage(Damage.TORN_TAIL, 0, 9)], valid_end_offset=None)
-    assert facts(FIRST, hopeless).log_end_offset == 10
+    assert facts(first(), hopeless).log_end_offset == 10
 
 
 @pytest.mark.parametrize(("clean_shutdown", "end"), [(False, 5), (True, 10)])
@@ -70,11 +72,11 @@ def test_the_log_start(listed: int | None, tiered: bool, start: int) -> None:
 
 
 def test_the_seam_between_segments_shows_gaps_disorder_and_epochs_that_fall() -> None:
-    gap = facts(FIRST, segment(headers(batch(12, 3)), base_offset=12)).segments[1]
+    gap = facts(first(), segment(headers(batch(12, 3)), base_offset=12)).segments[1]
     assert (gap.counts["offset_gap"], gap.boundary_missing) == (1, 2)
     (told,) = gap.boundary_damages
     assert (told["kind"], told["start_offset"], told["end_offset"], told["records"]) == ("offset_gap", 10, 12, 2)
-    overlap = facts(FIRST, segment(headers(batch(8, 3)), base_offset=8)).segments[1]
+    overlap = facts(first(), segment(headers(batch(8, 3)), base_offset=8)).segments[1]
     assert (overlap.counts["offset_order"], overlap.boundary_missing) == (1, 0)
     newer = segment(headers(batch(0, 5, epoch=4)))
     fallen = facts(newer, segment(headers(batch(5, epoch=2)), base_offset=5)).segments[1]

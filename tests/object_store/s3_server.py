@@ -14,13 +14,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
-
-from s3fs import S3FileSystem
+from typing import TYPE_CHECKING, Final
 
 from tests.java.libraries import classpath
 from tests.processes import ended
 from tidegauge.spark_jobs.java import find_java
+
+if TYPE_CHECKING:
+    from s3fs import S3FileSystem
 
 ACCESS_KEY: Final = "tidegauge"
 SECRET_KEY: Final = "only-for-tests"
@@ -56,8 +57,11 @@ class S3Server:
             "NO_PROXY": "127.0.0.1,localhost",
         }
 
-    def file_system(self) -> S3FileSystem:
+    def file_system(self) -> "S3FileSystem":
         """The same bucket by another way than ours."""
+        # Every run of pytest reads this module, and few start the server: the library takes a third of a second.
+        from s3fs import S3FileSystem
+
         return S3FileSystem(
             key=ACCESS_KEY, secret=SECRET_KEY, endpoint_url=self.endpoint, use_listings_cache=False,
             client_kwargs={"region_name": "us-east-1"},
@@ -133,4 +137,6 @@ def reached_by(server: S3Server, environ: Mapping[str, str] = os.environ) -> dic
 
 def forget_connections() -> None:
     """Makes the next one be opened as the environment says then."""
+    from s3fs import S3FileSystem
+
     S3FileSystem.clear_instance_cache()
