@@ -11,6 +11,7 @@ from tidegauge import store
 from tidegauge.snapshots.errors import SnapshotError
 
 
+@pytest.mark.slow
 def test_a_refused_snapshot_is_told_on_the_fleet_and_on_its_cluster_until_somebody_settles_it(
     console: httpx.Client, filled_store: str
 ) -> None:

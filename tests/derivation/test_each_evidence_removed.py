@@ -106,7 +106,7 @@ def wrong_beside(whole: Audit, less: Audit) -> Iterator[str]:
         yield "exit code 0"
 
 
-@pytest.mark.parametrize("name", one_in(15, CAPTURES, CAPTURES))
+@pytest.mark.parametrize("name", one_in(40, CAPTURES, CAPTURES))
 def test_nothing_is_made_up_and_nothing_forgiven_where_evidence_is_removed(
     name: str, golden: Golden, judge: Judge, tmp_path: Path
 ) -> None:

@@ -116,6 +116,7 @@ def test_facts_of_headers_are_the_facts_of_the_logs(golden: Golden, copied: Copi
     assert headers.unread() == full.unread()
 
 
+@pytest.mark.slow
 def test_what_records_tell_is_not_known_of_headers(copied: Copied) -> None:
     facts = derived_once(copied("healthy", None))
     assert {r["record_batches_read"] for r in facts.all("segments", topic="compacted")} == {None}
@@ -301,6 +302,7 @@ def test_the_manifest_says_what_was_done(golden: Golden, copied: Copied) -> None
     assert sorted(f.log_size_bytes for f in logs) == sorted(sizes)
 
 
+@pytest.mark.slow
 def test_a_headers_snapshot_without_its_manifest_can_be_adopted(copied: Copied, tmp_path: Path) -> None:
     made = copied("healthy", None)
     plain = shutil.copytree(made, tmp_path / "plain", ignore=shutil.ignore_patterns(MANIFEST_NAME))

@@ -337,6 +337,7 @@ def test_what_a_limit_of_a_moment_ago_asks_for_is_not_overdue_yet(
     assert known_of(results["C05"]) == (overdue, {})
 
 
+@pytest.mark.slow
 def test_a_log_whose_head_is_gone_is_judged_from_its_snapshots_on(judge: Judge, golden: Golden, tmp_path: Path) -> None:
     copy = copy_of(golden("pair-clean-b2"), tmp_path / "copy", "__cluster_metadata-0", "plain-0")
     whole, _ = judged(judge, copy)

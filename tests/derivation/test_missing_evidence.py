@@ -13,6 +13,7 @@ from tests.derivation.judging import Judge, roots
 from tests.derivation.metadata_damage import head_forgotten, metadata_logs, records_of
 from tests.derivation.pipeline import Derived, derived
 from tests.derivation.storage_breaks import only_what_is_there
+from tests.sampling import one_in
 from tidegauge.expectations.evidence import Evidence
 from tidegauge.expectations.invariants.shared.lacking import OLDER_COPY
 from tidegauge.expectations.verdicts import Breach, InvariantResult
@@ -64,6 +65,7 @@ def without_second_segment(directory: Path, brokers: str, partition: str) -> tup
     return bases[1], bases[2]
 
 
+@pytest.mark.slow
 def test_segments_that_are_listed_and_cannot_be_read_are_unknown(judge: Judge, golden: Golden, tmp_path: Path) -> None:
     copy = copied(golden, "healthy", tmp_path)
     adopt(copy, cluster="kafka")
@@ -269,6 +271,7 @@ def test_a_metadata_log_whose_first_records_cannot_be_read_is_not_at_hand(
         assert (verdicts[code].verdict, "metadata_log" in verdicts[code].lacks) == ("unknown", True), code
 
 
+@pytest.mark.slow
 def test_a_replica_without_a_segment_is_one_whose_log_is_not_in_the_copy(
     judge: Judge, golden: Golden, tmp_path: Path
 ) -> None:
@@ -296,7 +299,7 @@ def test_what_is_in_the_copy_and_no_evidence_of_this_cluster_is_missing(golden: 
     assert missing[Evidence.BROKER].startswith("broker-1: no log dir of a broker")
 
 
-@pytest.mark.parametrize("left_out", ["broker-1", "broker-1/grow-0"])
+@pytest.mark.parametrize("left_out", one_in(2, ["broker-1", "broker-1/grow-0"]))
 def test_what_the_earlier_copy_lacked_is_not_held_to_have_been_sound(
     left_out: str, judge: Judge, golden: Golden, tmp_path: Path
 ) -> None:
@@ -311,7 +314,7 @@ def test_what_the_earlier_copy_lacked_is_not_held_to_have_been_sound(
         assert (verdicts[code].verdict, "earlier_snapshot" in verdicts[code].lacks) == ("unknown", True), code
 
 
-@pytest.mark.parametrize("brokers", ["broker-1", "broker-*"])
+@pytest.mark.parametrize("brokers", one_in(2, ["broker-1", "broker-*"]))
 def test_segments_that_the_earlier_copy_lacked_are_nothing_to_hold_a_log_to(
     brokers: str, judge: Judge, golden: Golden, tmp_path: Path
 ) -> None:
@@ -334,6 +337,7 @@ def test_an_earlier_copy_without_a_cluster_id_is_of_no_other_cluster(golden: Gol
     check_pair(now, then)
 
 
+@pytest.mark.slow
 def test_a_segment_that_was_there_and_is_on_no_replica_now_is_lost(
     judge: Judge, golden: Golden, tmp_path: Path
 ) -> None:
@@ -383,6 +387,7 @@ def test_a_transaction_index_that_is_missing_beside_its_offset_index_is(
     assert ("B06", "critical") in {(b.code, b.severity) for b in breaches}
 
 
+@pytest.mark.slow
 def test_a_disk_as_it_was_before_its_broker_led_proves_nothing_of_what_it_wrote_then(
     judge: Judge, golden: Golden, tmp_path: Path
 ) -> None:

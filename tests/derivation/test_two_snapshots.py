@@ -62,6 +62,7 @@ def of_history(breaches: list[Breach]) -> set[tuple[Any, ...]]:
 # ------------------------------------------------------------------------------------------------------- sound changes
 
 
+@pytest.mark.slow
 def test_a_clean_pair_of_captures_breaches_nothing_and_tells_what_changed(golden: Golden, judge: Judge) -> None:
     facts = derived(golden("pair-clean-b2"), previous=golden("pair-clean-b1"))
     results, breaches = judged(judge, facts)

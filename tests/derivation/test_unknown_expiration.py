@@ -91,6 +91,7 @@ def test_a_producer_that_goes_back_may_have_been_forgotten(
     assert (breaches, result.reasons.get("setting not known", 0)) == (breached, unknown)
 
 
+@pytest.mark.slow
 def test_thousands_of_producers_may_have_been_forgotten(golden: Golden, tmp_path: Path, judge: Judge) -> None:
     """They wrote two hours before the capture, a batch each."""
     copy = copied(golden, tmp_path / "copy", "live-0")

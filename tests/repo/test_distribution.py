@@ -50,6 +50,7 @@ def test_a_wheel_has_every_module_but_the_tests(wheel: Path) -> None:
     assert shipped == wanted
 
 
+@pytest.mark.slow
 def test_a_wheel_of_the_source_archive_is_the_same(wheel: Path, tmp_path: Path) -> None:
     archive = built(ROOT, "sdist", tmp_path / "archive")
     with tarfile.open(archive) as files:

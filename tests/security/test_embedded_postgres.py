@@ -19,6 +19,7 @@ from tidegauge.runs.errors import StoreError
 pytestmark = pytest.mark.postgres
 
 
+@pytest.mark.slow
 def test_a_private_tree_stays_private(private: Path) -> None:
     home = private / "home"
     home.mkdir(mode=0o700)
@@ -123,6 +124,7 @@ def test_what_a_server_says_of_itself_is_read_through_no_link(private: Path, lai
     assert "a secret" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_what_a_killed_initdb_left_is_made_anew(private: Path) -> None:
     with postgres.running(private / "postgres") as server:
         data = server.directory / "data"
@@ -132,6 +134,7 @@ def test_what_a_killed_initdb_left_is_made_anew(private: Path) -> None:
         assert server.ensure_database()
 
 
+@pytest.mark.slow
 def test_a_server_that_died_is_no_server_that_did_not_stop(private: Path) -> None:
     with postgres.running(private / "postgres") as server:
         use(server.ensure_database())

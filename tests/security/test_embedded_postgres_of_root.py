@@ -27,6 +27,7 @@ psycopg2.connect(host=sys.argv[1], port=5432, user="postgres", dbname="postgres"
 """
 
 
+@pytest.mark.slow
 def test_nobody_gets_in_even_where_the_way_is_open(private: Path) -> None:
     with postgres.running(private / "postgres") as server:
         assert "Permission denied" in _asked_as_nobody(server.socket_directory)
@@ -36,6 +37,7 @@ def test_nobody_gets_in_even_where_the_way_is_open(private: Path) -> None:
         assert "Peer authentication failed" in _asked_as_nobody(server.socket_directory)
 
 
+@pytest.mark.slow
 def test_a_server_has_no_group_of_roots(private: Path) -> None:
     with postgres.store(private / "postgres") as url, connected(url) as connection:
         connection.execute(sa.text("CREATE TEMPORARY TABLE said (line text)"))
@@ -45,6 +47,7 @@ def test_a_server_has_no_group_of_roots(private: Path) -> None:
     assert ids == f"{account.pw_uid} {account.pw_gid}"
 
 
+@pytest.mark.slow
 def test_programs_that_the_account_cannot_reach_are_copied(private: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server, package = programs().parent, programs().parent.parent
     closed = private / "venv" / package.name
@@ -62,6 +65,7 @@ def test_programs_that_the_account_cannot_reach_are_copied(private: Path, monkey
     assert list(settings.root_postgres().glob("programs-*")) == [copied]
 
 
+@pytest.mark.slow
 def test_data_of_before_are_used_where_the_account_reaches_them_and_never_opened(private: Path) -> None:
     with postgres.running(private / "postgres") as server:
         server.ensure_database("kept")
@@ -97,6 +101,7 @@ def test_data_that_a_link_leads_to_elsewhere_are_refused_and_kept(private: Path,
     assert (precious / "letters").read_text() == "kept"
 
 
+@pytest.mark.slow
 def test_data_of_another_user_below_roots_own_directory_are_refused(private: Path) -> None:
     with postgres.running(private / "postgres"):
         pass

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.derivation.small_cluster import small_world, taken, written
+from tests.sampling import one_in
 from tidegauge.cli.main import main
 from tidegauge.runs.run import Run, load, new_run
 from tidegauge.runs.run_places import folders
@@ -50,7 +51,7 @@ CLASHES = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), CLASHES, ids=lambda name: repr(name)[:12])
+@pytest.mark.parametrize(("one", "other"), one_in(5, CLASHES), ids=lambda name: repr(name)[:12])
 def test_two_clusters_never_share_a_folder(sound: Path, tmp_path: Path, one: str, other: str) -> None:
     given = [called(sound, tmp_path / str(n), cluster, "s") for n, cluster in enumerate((one, other))]
     run = a_run(tmp_path / "run", *given)
@@ -63,6 +64,7 @@ def test_two_clusters_never_share_a_folder(sound: Path, tmp_path: Path, one: str
     assert [snapshot.target for snapshot in load(tmp_path / "run").snapshots] == targets
 
 
+@pytest.mark.slow
 def test_ids_of_a_cluster_never_share_a_folder(sound: Path, tmp_path: Path) -> None:
     given = [called(sound, tmp_path / str(n), "prod", name) for n, name in enumerate(("a_b", "a/b", "x" * 5000))]
     targets = [snapshot.target for snapshot in a_run(tmp_path / "run", *given).snapshots]
@@ -94,6 +96,7 @@ def test_whatever_they_are_called(names: set[str]) -> None:
         assert len(folder.encode()) <= 255
 
 
+@pytest.mark.slow
 def test_one_that_is_there_twice_is_its_own_failure_and_the_others_go_on(sound: Path, tmp_path: Path) -> None:
     first, other, again = (
         called(sound, tmp_path / name, "prod", snapshot_id)
@@ -115,6 +118,7 @@ def test_a_path_that_reads_like_a_key_takes_nobody_along(
     assert [snapshot.key for snapshot in going_on(run).snapshots] == ["prod/one"]
 
 
+@pytest.mark.slow
 def test_an_earlier_one_under_the_name_of_another_fails_with_its_snapshot_alone(sound: Path, tmp_path: Path) -> None:
     first = called(sound, tmp_path / "first", "prod", "one")
     second = called(sound, tmp_path / "second", "prod", "two")
@@ -126,6 +130,7 @@ def test_an_earlier_one_under_the_name_of_another_fails_with_its_snapshot_alone(
     assert f"{forged} and {first} are both prod/one" in str(failed_error(run))
 
 
+@pytest.mark.slow
 def test_it_is_exit_two_in_the_end(sound: Path, tmp_path: Path) -> None:
     first, again = (called(sound, tmp_path / name, "prod", "one") for name in ("first", "again"))
     done = CliRunner().invoke(

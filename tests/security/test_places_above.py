@@ -55,6 +55,7 @@ def test_root_writes_nothing_below_a_directory_of_another_user(tmp_path: Path, b
     assert "chown root" in told
 
 
+@pytest.mark.slow
 def test_root_s_audit_below_another_user_s_home_ends_with_a_sentence_and_writes_nothing(tmp_path: Path) -> None:
     """The command as it is. Who is not root is only refused where everybody may write."""
     snapshot = taken(written(tmp_path / "copy", small_world()))

@@ -212,6 +212,7 @@ def test_a_log_behind_a_snapshot_begins_there() -> None:
     assert taken(cut, snapshot, now_ms=NOW_MS) == whole
 
 
+@pytest.mark.slow
 def test_large_images_are_cut_into_batches() -> None:
     records = [
         record("TopicRecord", 0, name="t" * 200 + str(i), topic_id="AAAAAAAAAAAAAAAAAAAAAQ") for i in range(50_000)

@@ -75,6 +75,7 @@ def test_more_hours_are_more_traffic() -> None:
     assert len(long.acknowledged) > 2 * len(short.acknowledged)
 
 
+@pytest.mark.slow
 def test_seeds_make_different_kinds_of_copies() -> None:
     found = [random_world(seed, hours=HOURS).moments for seed in range(8)]
     assert {m.kind for moments in found for m in moments} == {"running", "stopped", "live"}

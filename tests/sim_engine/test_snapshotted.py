@@ -59,6 +59,7 @@ def test_an_auditor_knows_as_much_by_a_snapshot_as_by_the_log(
     assert breaches(tmp_path / "s", store_url) == set()
 
 
+@pytest.mark.slow
 def test_an_auditor_knows_as_much_by_a_log_that_begins_inside(tmp_path: Path, store_url: str) -> None:
     found = []
     for cut in (False, True):

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.derivation.judging import Judge
 from tests.derivation.pipeline import derived
 from tests.sim_engine.clusters import ORDERS, cluster, leader, said
@@ -104,6 +106,7 @@ def compacted(seed: int) -> World:
     return world
 
 
+@pytest.mark.slow
 def test_a_death_in_the_middle_of_a_cleaning_leaves_its_files_and_harms_nothing(judge: Judge, tmp_path: Path) -> None:
     left: set[str] = set()
     for seed in range(8):

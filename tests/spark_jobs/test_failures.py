@@ -153,6 +153,7 @@ def test_a_segment_that_we_fail_of_counts_as_unread(inputs, tmp_path, monkeypatc
     assert broken in part.trace
 
 
+@pytest.mark.slow
 def test_a_partition_that_we_fail_of_counts_as_unread_and_the_rest_is_judged(
     inputs, tmp_path, monkeypatch, empty_store
 ):
@@ -242,6 +243,7 @@ def staged(url: str) -> int:
         ).scalar_one()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["explain", "_report"])
 def test_a_snapshot_that_cannot_be_judged_is_not_published_and_the_others_are(again, empty_store, monkeypatch, name):
     def concerns(first: Any, second: Any, *_: Any) -> bool:
@@ -264,6 +266,7 @@ def test_a_snapshot_that_cannot_be_judged_is_not_published_and_the_others_are(ag
     assert str(error) == expected
 
 
+@pytest.mark.slow
 def test_rows_that_the_store_refuses_are_one_snapshots_matter(again, empty_store, monkeypatch):
     inner = evaluate.batches_of
 
@@ -280,6 +283,7 @@ def test_rows_that_the_store_refuses_are_one_snapshots_matter(again, empty_store
     evaluate.discard(again, empty_store)
 
 
+@pytest.mark.slow
 def test_a_snapshot_that_cannot_be_published_is_given_up_and_the_others_are_published(again, empty_store, monkeypatch):
     evaluate.evaluate(again, empty_store)
     fails_for(monkeypatch, evaluate, "_publish", lambda snapshot, *_: snapshot.key.endswith(BROKEN))
@@ -289,6 +293,7 @@ def test_a_snapshot_that_cannot_be_published_is_given_up_and_the_others_are_publ
     assert staged(empty_store) == 0
 
 
+@pytest.mark.slow
 def test_where_all_fail_the_error_is_raised(again, empty_store, monkeypatch):
     fails_for(monkeypatch, evaluate, "explain", lambda *_: True)
     with pytest.raises(AuditError, match=r"3 of 3 snapshots .* none is left"):
@@ -303,6 +308,7 @@ def test_a_store_that_went_away_stops_the_run(again, monkeypatch, empty_store):
     assert json.loads((again.directory / "run.json").read_text())["snapshots"]
 
 
+@pytest.mark.slow
 def test_a_report_stands_where_the_store_has_its_run_and_nowhere_else(again, monkeypatch, empty_store):
     def reports() -> list[str]:
         return sorted(path.parent.name for path in again.directory.glob("alone/*/report.json"))
@@ -342,6 +348,7 @@ def audited(*arguments: str, monkeypatch: pytest.MonkeyPatch, store: str = "none
     return CliRunner().invoke(main, ["audit", *arguments, "--store", store, "--fail-on", "never", "--json"])
 
 
+@pytest.mark.slow
 def test_the_command_tells_the_others_and_ends_with_the_failure(inputs, tmp_path, monkeypatch, empty_store):
     fails_for(monkeypatch, evaluate, "explain", lambda _, row: row["snapshot_id"] == BROKEN)
     ended = audited(*inputs, "--out", str(tmp_path / "out"), monkeypatch=monkeypatch, store=empty_store)
@@ -352,6 +359,7 @@ def test_the_command_tells_the_others_and_ends_with_the_failure(inputs, tmp_path
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.slow
 def test_one_that_cannot_be_used_makes_it_exit_code_two(inputs, tmp_path, monkeypatch, empty_store):
     (tmp_path / "empty").mkdir()
     out = tmp_path / "out"
@@ -361,6 +369,7 @@ def test_one_that_cannot_be_used_makes_it_exit_code_two(inputs, tmp_path, monkey
     assert str(tmp_path / "empty") in ended.stderr
 
 
+@pytest.mark.slow
 def test_what_an_earlier_run_left_is_not_taken_for_this_ones(inputs, tmp_path, monkeypatch, empty_store):
     out = tmp_path / "out"
     assert audited(*inputs, "--out", str(out), monkeypatch=monkeypatch, store=empty_store).exit_code == 0

@@ -86,6 +86,7 @@ def larger(snapshot: AuditedSnapshot, size_bytes: int) -> AuditedSnapshot:
     return replace(snapshot, manifest=replace(snapshot.manifest, brokers=(changed, *brokers)))
 
 
+@pytest.mark.slow
 def test_only_many_are_taken_whole(run: Run) -> None:
     by_segment, whole = divided(run)
     assert (names(by_segment), names(whole)) == ([], names(run))

@@ -120,6 +120,7 @@ def test_a_reader_holds_nobody_up(url: str, cluster: str) -> None:
     assert size(url, f"replicas_{LEAF}") == 0
 
 
+@pytest.mark.slow
 def test_months_are_made_ahead_once_and_by_who_writes(own_server: EmbeddedPostgres, cluster: str) -> None:
     url = own_server.fresh_database("by_month")
     store.migrate(url)

@@ -111,6 +111,7 @@ def _killed(url: str, cluster: str, staged: Any) -> None:
     signal.pause()
 
 
+@pytest.mark.slow
 def test_a_killed_audit_leaves_nothing_visible_and_the_next_one_removes_what_it_staged(url: str, cluster: str) -> None:
     staged = SPAWN.Queue()
     process = SPAWN.Process(target=_killed, args=(url, cluster, staged))
@@ -140,6 +141,7 @@ def _publishing(url: str, run_id: str) -> None:
     store.publish(url, run_id, report(breach("b1"), losses=[LOSS]))
 
 
+@pytest.mark.slow
 def test_an_audit_that_is_killed_while_it_publishes_leaves_the_earlier_run(url: str, cluster: str) -> None:
     audit(url, cluster, "s1", losses=[LOSS])
     before = visible(url, cluster)

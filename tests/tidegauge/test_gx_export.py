@@ -57,6 +57,7 @@ def test_the_store_is_a_variable(tmp_path: Path) -> None:
     assert settings["analytics_enabled"] is False
 
 
+@pytest.mark.slow
 def test_an_export_is_renewed_and_what_others_put_beside_it_stays(tmp_path: Path) -> None:
     first = exported(tmp_path)
     mine = {
@@ -75,6 +76,7 @@ def test_an_export_is_renewed_and_what_others_put_beside_it_stays(tmp_path: Path
     assert exported(tmp_path) == first | {name: text.encode() for name, text in mine.items()}
 
 
+@pytest.mark.slow
 def test_of_an_earlier_export_s_note_no_file_elsewhere_is_removed(tmp_path: Path) -> None:
     project, outside = tmp_path / "project", tmp_path / "outside.json"
     outside.write_text("mine")
@@ -113,6 +115,7 @@ def test_a_note_that_is_none_is_refused(tmp_path: Path, note: str) -> None:
     assert "is not what an export wrote" in done.output
 
 
+@pytest.mark.slow
 def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
     exported(project)

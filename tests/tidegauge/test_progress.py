@@ -160,6 +160,7 @@ def test_a_terminal_that_cannot_rewrite_gets_lines() -> None:
     assert on_a_terminal("-c", LONG, TERM="dumb") == ""
 
 
+@pytest.mark.slow
 def test_quiet_leaves_standard_error_empty(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     Log.new(log_dir(copy / "broker-1") / "orders-0").append(5)

@@ -156,6 +156,7 @@ def test_snapshots_dated_in_the_future_let_no_other_go(
     assert any("forged is passed over: it is dated 9999-01-01 00:00:00 UTC, and here it is" in line for line in said)
 
 
+@pytest.mark.slow
 def test_a_snapshot_of_5000_levels_goes_and_one_with_links_in_a_circle_stays(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

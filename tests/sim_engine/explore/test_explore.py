@@ -78,6 +78,7 @@ def plain(layout: Layout, fields: NDArray[np.int64]) -> State:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("numbers", "states"),
     [
