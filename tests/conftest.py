@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
+from hypothesis import settings
 
 from tests import resources
 from tests.object_store import s3_server as s3_servers
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 # A machine that forbids Python to write bytecode would have every process of every run rewrite the assertions of all
 # test files, which takes longer than all else before the first test. They are kept beside the files, as elsewhere.
 sys.dont_write_bytecode = False
+
+# No test is held against a clock: on a busy machine a sound example takes as long as it takes.
+settings.register_profile("without a clock", deadline=None)
+settings.load_profile("without a clock")
 
 GOLDEN = Path(__file__).parent / "golden"
 

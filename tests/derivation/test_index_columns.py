@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegauge.derivation.index_columns import INDEX_SCHEMA, batch_of, rows_of
@@ -52,7 +52,6 @@ trees = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(given_trees=st.lists(st.none() | trees, max_size=4))
 def test_values_come_back_as_they_were(given_trees: list[Tree | None]) -> None:
     column = column_of(Tree)

@@ -77,7 +77,7 @@ def connection(store_url: str) -> Iterator[sa.Connection]:
     engine.dispose()
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     st.recursive(_NAMES | _NUMBERS, _larger, max_leaves=6),
     st.fixed_dictionaries({n: st.sampled_from(ENDS) for n in "abc"}),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kafka_log.writing import batch, marker, record
@@ -233,7 +233,6 @@ STEPS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(steps=STEPS, cuts=st.lists(st.integers(0, 12), max_size=3))
 def test_segments_may_roll_anywhere(steps: list[tuple[str, Any]], cuts: list[int]) -> None:
     batches = commits(*steps)
@@ -243,7 +242,6 @@ def test_segments_may_roll_anywhere(steps: list[tuple[str, Any]], cuts: list[int
     assert steps_of(*segments) == steps_of(b"".join(batches))
 
 
-@settings(deadline=None)
 @given(steps=STEPS, cut=st.integers(0, 12), other=st.integers(0, 12))
 def test_merging_is_associative(steps: list[tuple[str, Any]], cut: int, other: int) -> None:
     batches = commits(*steps)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.facts.metadata_logs import (
@@ -401,7 +401,6 @@ CHANGES = st.builds(
 RECORDS = st.one_of(CHANGES, st.sampled_from([BEGIN, END, ABORT, record("NoOpRecord"), record("ClearElrRecord")]))
 
 
-@settings(deadline=None)
 @given(records=st.lists(RECORDS, max_size=12), cut=st.integers(0, 12))
 def test_every_change_follows_from_the_one_before(records: list[Any], cut: int) -> None:
     history = replay(a_log([*orders(), *records]))

@@ -110,7 +110,7 @@ def expected(topic: list[PartitionPosture], racks: dict[int, str | None]) -> Ite
                 yield row(both, away, (one, other) if kind == "rack" else (), hit_by(away))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     topic=st.integers(1, 3).flatmap(lambda n: st.tuples(*(partitions(number) for number in range(n)))),
     racks=st.fixed_dictionaries({b: st.sampled_from(["a", "b", "c", None]) for b in BROKERS}),

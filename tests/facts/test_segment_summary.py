@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -92,7 +92,6 @@ def logs(draw: st.DrawFn) -> NDArray[Any]:
     return headers(*rows)
 
 
-@settings(deadline=None)
 @given(log=logs(), at=st.integers(0, 24), ignore=st.booleans())
 @example(log=headers(batch(0, epoch=1), batch(1, magic=1), batch(2)), at=1, ignore=False)
 def test_the_merge_of_two_parts_is_the_summary_of_the_whole(log: NDArray[Any], at: int, ignore: bool) -> None:
@@ -101,7 +100,6 @@ def test_the_merge_of_two_parts_is_the_summary_of_the_whole(log: NDArray[Any], a
     assert parts_of(merge(left, right, ignore_sequences=ignore)) == parts_of(whole)
 
 
-@settings(deadline=None)
 @given(log=logs(), cuts=st.tuples(st.integers(0, 24), st.integers(0, 24)))
 def test_merging_is_associative_and_the_empty_summary_is_neutral(log: NDArray[Any], cuts: tuple[int, int]) -> None:
     first, second = sorted(cuts)
@@ -110,7 +108,6 @@ def test_merging_is_associative_and_the_empty_summary_is_neutral(log: NDArray[An
     assert parts_of(merge(empty_summary(), a)) == parts_of(a) == parts_of(merge(a, empty_summary()))
 
 
-@settings(deadline=None)
 @given(log=logs(), at=st.integers(0, 24))
 def test_blocks_say_nothing_about_the_log(log: NDArray[Any], at: int) -> None:
     fold = SummaryFold()
@@ -119,7 +116,6 @@ def test_blocks_say_nothing_about_the_log(log: NDArray[Any], at: int) -> None:
     assert parts_of(fold.summary()) == parts_of(summarise([log]))
 
 
-@settings(deadline=None)
 @given(log=logs())
 def test_a_summary_survives_its_encoding(log: NDArray[Any]) -> None:
     summary = summarise([log])

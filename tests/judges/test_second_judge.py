@@ -92,7 +92,6 @@ def test_they_agree_on_rows_of_chance(first: FirstJudge, relation: str) -> None:
     # No shrinking: a difference says its columns, and each try asks a database.
     @settings(
         max_examples=20,
-        deadline=None,
         derandomize=True,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),

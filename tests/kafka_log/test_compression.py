@@ -32,7 +32,7 @@ PLAIN = b"".join(b"orders %d;" % number for number in range(500)) + random.Rando
 
 @pytest.mark.parametrize("shape", SHAPES)
 @given(data=st.binary(min_size=1, max_size=3000))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_what_was_packed_comes_back(shape: str, data: bytes) -> None:
     codec, pack = SHAPES[shape]
     assert decompress(codec, pack(data)) == data
@@ -55,7 +55,7 @@ def test_nothing_grows_past_the_limit(shape: str) -> None:
 
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape != "none"])
 @given(draw=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_damage_is_told_or_gives_bytes_but_never_raises(shape: str, draw: st.DataObject) -> None:
     codec, pack = SHAPES[shape]
     packed = bytearray(pack(PLAIN))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kafka_log.kafka_dump import dumped_files
@@ -136,7 +136,6 @@ def test_what_cannot_be_read_is_told(record: Record, why: str) -> None:
     assert why in result.detail
 
 
-@settings(deadline=None)
 @given(control_type=st.integers(0, 7), value=st.none() | st.binary(max_size=80))
 def test_any_value_is_read_without_an_exception(control_type: int, value: bytes | None) -> None:
     result = decode_control_record(control_record(control_type, value))

@@ -278,7 +278,7 @@ def test_states_have_the_names_that_kafka_gives_them(status: int, name: str) -> 
 KEY_TYPES = st.integers(-1, 30).map(lambda key_type: struct.pack(">h", key_type))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(
     key=st.none() | st.tuples(KEY_TYPES, st.binary(max_size=40)).map(b"".join), value=st.none() | st.binary(max_size=90)
 )
@@ -289,7 +289,7 @@ def test_any_bytes_are_a_record_or_damage(key: bytes | None, value: bytes | None
     assert decode_remote_log_record(value) is None or value is not None
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(which=st.sampled_from(sorted(OLD_COMMITS)), where=st.integers(0, 100), flip=st.integers(1, 255))
 def test_a_flipped_byte_is_another_value_or_damage(which: int, where: int, flip: int) -> None:
     value = bytearray(OLD_COMMITS[which])

@@ -4,7 +4,7 @@ import ctypes
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kafka_log.writing import batch
@@ -18,7 +18,6 @@ def test_the_check_value() -> None:
     assert crc32c(memoryview(b"")) == 0
 
 
-@settings(deadline=None)
 @given(data=st.binary(max_size=300))
 def test_the_library_for_compiled_code_computes_the_same(data: bytes) -> None:
     value = ctypes.CDLL(LIBRARY_PATH).crc32c_value

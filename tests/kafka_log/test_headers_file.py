@@ -65,7 +65,7 @@ def test_a_golden_log_and_its_headers_scan_alike(golden: Golden, capture: str) -
         assert same(path.read_bytes()), path
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_mutated_log_and_its_headers_scan_alike(golden: Golden, data: st.DataObject) -> None:
     logs = [p for p in sorted(golden("healthy").glob("broker-2/*/*.log")) if 0 < p.stat().st_size < 200_000]
@@ -86,7 +86,7 @@ def test_a_mutated_log_and_its_headers_scan_alike(golden: Golden, data: st.DataO
     assert same(bytes(log))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.binary(max_size=300) | st.lists(st.sampled_from([b"\0", b"\1", b"\2", b"\0\0\0\x3d"])).map(b"".join))
 def test_any_bytes_and_their_headers_scan_alike(log: bytes) -> None:
     assert same(log)
@@ -106,7 +106,7 @@ def test_fields_at_their_limits_come_back() -> None:
     assert same(log)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(st.integers(-1, 3), st.integers(-1, 2**31 - 1), st.integers(1, 5), st.integers(0, 2**40)), max_size=30
@@ -281,7 +281,7 @@ def sample() -> bytes:
     return headers_of(b"".join(batch(at, record(0, None, b"x"), 1) for at in range(4200)) + marker(4200) + b"\0" * 99)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(at=st.floats(0, 0.999), bit=st.integers(0, 7))
 def test_a_flipped_bit_is_found(at: float, bit: int) -> None:
     file = bytearray(sample())
@@ -291,7 +291,7 @@ def test_a_flipped_bit_is_found(at: float, bit: int) -> None:
     assert all(len(c.detail) < 300 for c in blocks[-1].corruptions)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(at=st.floats(0, 0.9999))
 def test_a_cut_file_is_found(at: float) -> None:
     file = sample()
@@ -312,7 +312,7 @@ def test_another_version_is_named() -> None:
     assert "version is 9" in block.corruptions[0].detail
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     kind=st.sampled_from([b"K", b"R", b"E", b"?"]), payload=st.binary(max_size=60), plain_size=st.integers(0, 2**32 - 1)
 )

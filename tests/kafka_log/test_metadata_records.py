@@ -93,7 +93,7 @@ def test_every_type_that_kafka_44_writes_is_known() -> None:
     assert set(METADATA_SCHEMAS) == set(range(30)) - {6, 13, 16}
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(type_id=st.sampled_from(sorted(METADATA_SCHEMAS)), version=st.integers(0, 4), fields=st.binary(max_size=120))
 def test_any_bytes_are_a_record_or_damage(type_id: int, version: int, fields: bytes) -> None:
     value = b"\x01" + write_unsigned(type_id) + write_unsigned(version) + fields
@@ -101,7 +101,6 @@ def test_any_bytes_are_a_record_or_damage(type_id: int, version: int, fields: by
     assert isinstance(found, Corruption) or (found.type_id, found.version) == (type_id, version)
 
 
-@settings(deadline=None)
 @given(value=st.binary(max_size=60))
 def test_any_value_is_read_without_an_exception(value: bytes) -> None:
     assert isinstance(decode_metadata_record(value), MetadataRecord | Corruption)

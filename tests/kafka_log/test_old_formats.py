@@ -238,7 +238,7 @@ def test_what_unpacks_to_more_than_the_limit_is_not_read() -> None:
     assert found.kind == Damage.NOT_READ
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(edits=st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(1, 255)), min_size=1, max_size=4))
 def test_no_changed_bytes_raise_or_hide_a_byte(golden: Golden, edits: list[tuple[int, int]]) -> None:
     for partition in ("ancient-0", "orders-0"):
@@ -253,7 +253,7 @@ def test_no_changed_bytes_raise_or_hide_a_byte(golden: Golden, edits: list[tuple
             assert isinstance(records, tuple | Corruption)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(magic=st.integers(0, 1), codec=st.integers(0, 7), packed=st.binary(max_size=200))
 def test_nothing_in_a_wrapper_raises(magic: int, codec: int, packed: bytes) -> None:
     log = wrapper(7, magic, codec, packed)

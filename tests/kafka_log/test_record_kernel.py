@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegauge.kafka_log import batch as layout
@@ -68,7 +68,6 @@ def checked(batch: RecordBatch, body: np.ndarray) -> int:
     )
 
 
-@settings(deadline=None)  # the first call may compile
 @given(RECORDS)
 def test_what_is_written_is_right_and_is_told_apart_by_keys_and_values(records: list[Record]) -> None:
     batch = batch_of(records)
@@ -88,7 +87,6 @@ def test_what_is_written_is_right_and_is_told_apart_by_keys_and_values(records: 
         assert len(digests) == len({getattr(r, name) for r in records} - {None})
 
 
-@settings(deadline=None)  # the first call may compile
 @given(RECORDS, st.binary(min_size=1, max_size=8), st.data())
 def test_no_bytes_are_read_past_the_end(records: list[Record], other: bytes, data: st.DataObject) -> None:
     batch = batch_of(records)

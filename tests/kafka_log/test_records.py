@@ -68,7 +68,7 @@ def test_keys_are_those_whose_writing_the_brokers_acknowledged(golden: Golden) -
     assert min(codecs.values()) > 250
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     fields=st.lists(
         st.tuples(
@@ -180,7 +180,7 @@ def test_rows_of_another_file_are_the_callers_mistake() -> None:
         list(records_in(bytes(10), rows))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(draw=st.data())
 def test_any_flip_gives_records_or_a_corruption(golden: Golden, draw: st.DataObject) -> None:
     path = golden("healthy") / "broker-1/__transaction_state-0/00000000000000000000.log"

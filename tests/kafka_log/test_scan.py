@@ -152,7 +152,7 @@ def test_what_the_file_raises_passes_through() -> None:
 
 
 @pytest.mark.parametrize("segment", SEGMENTS)
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(draw=st.data())
 def test_a_flipped_byte_is_told_and_touches_only_its_batch(golden: Golden, segment: str, draw: st.DataObject) -> None:
     sound = (golden("healthy") / segment).read_bytes()
@@ -198,7 +198,7 @@ def test_a_flipped_byte_is_told_and_touches_only_its_batch(golden: Golden, segme
 
 
 @pytest.mark.parametrize("segment", SEGMENTS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(draw=st.data())
 def test_a_cut_at_any_length_gives_the_whole_batches_and_a_torn_tail(
     golden: Golden, segment: str, draw: st.DataObject
@@ -221,7 +221,7 @@ def test_a_cut_at_any_length_gives_the_whole_batches_and_a_torn_tail(
 
 
 @pytest.mark.parametrize("segment", SEGMENTS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(draw=st.data())
 def test_overwritten_stretches_leave_the_other_batches_readable(
     golden: Golden, segment: str, draw: st.DataObject
@@ -241,7 +241,7 @@ def test_overwritten_stretches_leave_the_other_batches_readable(
     assert {row.tobytes() for row in untouched} <= {row.tobytes() for row in found}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     draw=st.data(),
     read_bytes=st.integers(1, 700),
@@ -287,7 +287,7 @@ def test_a_length_that_ends_amid_the_next_batch_does_not_cost_that_batch(golden:
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.binary(max_size=400) | st.lists(st.sampled_from([b"\0", b"\1", b"\2", b"\0\0\0\x3d"])).map(b"".join))
 def test_any_bytes_are_read_without_an_exception(data: bytes) -> None:
     rows, corruptions = scan_buffer(data)

@@ -94,7 +94,7 @@ def field_of(field: Field, version: int) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.name)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_any_values_come_back(schema: Schema, data: st.DataObject) -> None:
     version = data.draw(st.integers(schema.versions.low, schema.versions.high))

@@ -54,7 +54,7 @@ def test_every_first_part_of_a_message_is_damage_not_a_crash() -> None:
                 SCHEMAS[name].read(SchemaReader(data[:end]), version)
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(message=st.sampled_from(MESSAGES), where=st.integers(0, 10_000), flip=st.integers(1, 255))
 def test_a_flipped_byte_is_read_or_refused(message: tuple[str, int, bytes, str], where: int, flip: int) -> None:
     name, version, data, _ = message
@@ -69,7 +69,7 @@ def test_a_flipped_byte_is_read_or_refused(message: tuple[str, int, bytes, str],
     assert set(fields) == {field.name for field in SCHEMAS[name].fields}
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(name=st.sampled_from(sorted(SCHEMAS)), data=st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(name: str, data: bytes) -> None:
     schema = SCHEMAS[name]

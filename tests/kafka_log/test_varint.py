@@ -1,20 +1,18 @@
 """Variable-length numbers: round trips, Kafka's own bytes, damage."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegauge.kafka_log.varint import BROKEN, LONG_BYTES, read_signed, read_unsigned, write_signed, write_unsigned
 
 
-@settings(deadline=None)
 @given(value=st.integers(-(1 << 31), (1 << 31) - 1), before=st.binary(max_size=3), after=st.binary(max_size=3))
 def test_signed_numbers_come_back(value: int, before: bytes, after: bytes) -> None:
     written = write_signed(value)
     assert read_signed(before + written + after, len(before)) == (value, len(before) + len(written))
 
 
-@settings(deadline=None)
 @given(value=st.integers(-(1 << 63), (1 << 63) - 1))
 def test_signed_long_numbers_come_back(value: int) -> None:
     written = write_signed(value)
@@ -22,7 +20,6 @@ def test_signed_long_numbers_come_back(value: int) -> None:
     assert read_signed(written, 0, LONG_BYTES) == (value, len(written))
 
 
-@settings(deadline=None)
 @given(value=st.integers(0, (1 << 32) - 1))
 def test_unsigned_numbers_come_back(value: int) -> None:
     written = write_unsigned(value)
@@ -49,7 +46,6 @@ def test_an_index_outside_is_broken() -> None:
     assert read_unsigned(b"\1", BROKEN)[1] == BROKEN
 
 
-@settings(deadline=None)
 @given(data=st.binary(max_size=12), at=st.integers(0, 12))
 def test_any_bytes_are_read_without_an_exception(data: bytes, at: int) -> None:
     _, after = read_unsigned(data, at, LONG_BYTES)

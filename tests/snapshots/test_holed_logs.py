@@ -110,7 +110,7 @@ def test_a_log_with_holes_is_read_as_one_without(name: str, buffer_bytes: int, t
     assert found[:2] == (rows.tobytes(), list(damages))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     pieces=st.lists(
         st.tuples(

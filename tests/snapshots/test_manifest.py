@@ -136,7 +136,7 @@ def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [at, *(place for key, each in inner for place in places(each, (*at, key)))]
 
 
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=500)
 @given(data=st.data())
 def test_whatever_stands_in_a_manifest_it_is_read_or_refused(data: st.DataObject) -> None:
     value = {"": json.loads(to_json(MANIFEST))}

@@ -113,7 +113,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=json_values)
 def test_postgres_takes_any_json_and_changes_only_what_it_cannot_hold(scratch: Any, value: object) -> None:
     def shown(item: object) -> object:
@@ -131,7 +131,7 @@ def test_postgres_takes_any_json_and_changes_only_what_it_cannot_hold(scratch: A
     assert json.loads(json_text(value)) == shown(value)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=st.text(st.characters(codec=None)))
 def test_postgres_takes_any_text(scratch: Any, value: str) -> None:
     scratch.execute("SELECT %s::text", (text_value(value),))
