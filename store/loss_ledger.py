@@ -150,7 +150,7 @@ def carry_all_losses(cursor: Any) -> None:
 def _told(cursor: Any, cluster: str, moment: Moment) -> Iterator[tuple[LossKey, tuple[Stretch, ...]]]:
     """What one run tells, a loss at a time."""
     cursor.execute(_TOLD, {"cluster": cluster, "run_id": moment.run_id})
-    found: dict[LossKey, list[LossRow]] = {}
+    found: dict[LossKey, list[NamedValues]] = {}
     for row in list(by_column(cursor)):
         key = LossKey(
             cluster=cluster,
@@ -160,15 +160,22 @@ def _told(cursor: Any, cluster: str, moment: Moment) -> Iterator[tuple[LossKey, 
             leader_epoch=row["leader_epoch"],
         )
         if row["start_offset"] < row["end_offset"]:
-            found.setdefault(key, []).append(_loss_row(row))
-    epochs = {place: sight.leader_epoch for place, (_, sight) in _sights(cursor, moment.run_id, found).items()}
+            found.setdefault(key, []).append(row)
+    sights = _sights(cursor, moment.run_id, found)
     for key, rows in found.items():
-        epoch = epochs.get(_Place(key.topic, key.partition), -1)
-        yield key, told_stretches(rows, moment, leader_epoch=epoch)
+        _, sight = sights.get(_Place(key.topic, key.partition), (None, PartitionSight()))
+        told = [_loss_row(row, sight.spans) for row in rows]
+        yield key, told_stretches(told, moment, leader_epoch=sight.leader_epoch)
 
 
-def _loss_row(row: NamedValues) -> LossRow:
+def _loss_row(row: NamedValues, spans: Sequence[EpochSpan]) -> LossRow:
+    own = (
+        s.leader_epoch
+        for s in spans
+        if s.broker_id in row["held_by"] and s.start_offset < row["end_offset"] and row["start_offset"] < s.end_offset
+    )
     return LossRow(
+        lowest_epoch=min(own, default=None),
         start_offset=row["start_offset"],
         end_offset=row["end_offset"],
         records=row["records"],
@@ -272,6 +279,7 @@ def _stretch(row: NamedValues) -> Stretch:
         ),
         holders=frozenset(life["holders"]),
         first_word=FirstWord(moment=_moment(life["first"]["moment"]), leader_epoch=life["first"]["leader_epoch"]),
+        lowest_epoch=life["lowest_epoch"],
         seen={LossState(state): _seen(seen) for state, seen in life["seen"].items()},
         absent=None if absent is None else _seen(absent),
         back=None if back is None else _moment(back),
@@ -319,6 +327,7 @@ def _life(stretch: Stretch) -> dict[str, object]:
         "latest": {"moment": _plain_moment(stretch.latest.moment), "rank": stretch.latest.rank},
         "holders": sorted(stretch.holders),
         "first": {"moment": _plain_moment(first.moment), "leader_epoch": first.leader_epoch},
+        "lowest_epoch": stretch.lowest_epoch,
         "seen": {s.value: _plain_seen(stretch.seen[s]) for s in sorted(stretch.seen, key=lambda s: RANK[s])},
         "absent": None if stretch.absent is None else _plain_seen(stretch.absent),
         "back": None if stretch.back is None else _plain_moment(stretch.back),

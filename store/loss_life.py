@@ -143,6 +143,8 @@ class Stretch:
     holders: frozenset[int]
     """Every broker that ever held it."""
     first_word: FirstWord
+    lowest_epoch: int | None
+    """The oldest leader epoch that any of it was written in; None where no log that holds it tells."""
     seen: Mapping[LossState, Seen]
     """What runs told, by state; never BACK, and never empty."""
     absent: Seen | None = None
@@ -213,6 +215,8 @@ class LossRow:
     held_by: tuple[int, ...]
     cause: str
     groups: tuple[str, ...]
+    lowest_epoch: int | None = None
+    """The oldest leader epoch in it, by the logs of those that hold it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,6 +266,7 @@ def told_stretches(rows: Iterable[LossRow], moment: Moment, *, leader_epoch: int
             ),
             holders=frozenset(row.held_by),
             first_word=FirstWord(moment=moment, leader_epoch=leader_epoch),
+            lowest_epoch=row.lowest_epoch,
             seen={row.state: Seen(first=moment, last=moment)},
         )
         found = merged(found, (stretch,))
@@ -336,8 +341,8 @@ def _absent(sight: PartitionSight, leader_epoch: int, stretch: Stretch) -> list[
     start, end = max(stretch.start_offset, sight.log_start_offset), stretch.end_offset
     found = []
     for span in sorted(sight.spans, key=lambda s: s.start_offset):
-        # Of an older epoch, too: a range may begin in one, and is named by its last.
-        if span.leader_epoch > leader_epoch or span.end_offset <= start:
+        # Of an older epoch, too, where a range may begin in one: it is named by its last.
+        if not (stretch.lowest_epoch or 0) <= span.leader_epoch <= leader_epoch or span.end_offset <= start:
             continue
         if start < min(span.start_offset, end):
             found.append((start, min(span.start_offset, end)))
@@ -368,6 +373,7 @@ def _joined(one: Stretch, other: Stretch) -> Stretch:
         latest=max(one.latest, other.latest),
         holders=one.holders | other.holders,
         first_word=min(one.first_word, other.first_word),
+        lowest_epoch=min((e for e in (one.lowest_epoch, other.lowest_epoch) if e is not None), default=None),
         seen=seen,
         absent=absent,
         back=max((m for m in (one.back, other.back) if m is not None), default=None),

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tidegauge.store.loss_life import (
@@ -28,6 +28,7 @@ from tidegauge.store.loss_life import (
 START = datetime(2026, 11, 20, tzinfo=UTC)
 END = 24
 KEY = LossKey(cluster="c", topic="orders", topic_id="t", partition=0, leader_epoch=3)
+UNTIMED = [HealthCheck.too_slow]
 BROKERS = frozenset({1, 2, 3})
 POSSIBLE, AT_RISK, LOST, BACK = LossState.POSSIBLE, LossState.AT_RISK, LossState.LOST, LossState.BACK
 
@@ -162,7 +163,7 @@ def histories(draw: st.DrawFn) -> list[Run]:
     return made
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None, suppress_health_check=UNTIMED)
 @given(histories(), st.randoms(use_true_random=False))
 def test_the_order_in_which_runs_are_carried_changes_nothing(history: list[Run], chance: random.Random) -> None:
     in_order = carried(sorted(history, key=lambda r: r.moment))
@@ -171,13 +172,13 @@ def test_the_order_in_which_runs_are_carried_changes_nothing(history: list[Run],
     assert carried([*shuffled, *chance.sample(history, len(history))]) == in_order, "each of them twice"
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None, suppress_health_check=UNTIMED)
 @given(histories())
 def test_each_offset_is_in_the_state_that_the_rules_say(history: list[Run]) -> None:
     assert states(carried(history)) == by_the_book(history)
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None, suppress_health_check=UNTIMED)
 @given(histories())
 def test_nothing_that_was_told_is_ever_forgotten(history: list[Run]) -> None:
     told = {o for r in history for w in r.rows for o in range(w.start_offset, w.end_offset)}
@@ -186,7 +187,7 @@ def test_nothing_that_was_told_is_ever_forgotten(history: list[Run]) -> None:
     assert BACK not in states(carried(blind)).values(), "where nothing is left to see, nothing is over"
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None, suppress_health_check=UNTIMED)
 @given(histories())
 def test_stretches_are_disjoint_in_order_and_as_few_as_can_be(history: list[Run]) -> None:
     ledger = carried(history)
@@ -196,6 +197,7 @@ def test_stretches_are_disjoint_in_order_and_as_few_as_can_be(history: list[Run]
         assert not (same and one.end_offset == other.start_offset)
 
 
+@settings(deadline=None, suppress_health_check=UNTIMED)
 @given(st.integers(1, 40), st.data())
 def test_records_of_the_parts_add_up_to_those_of_the_whole(length: int, data: st.DataObject) -> None:
     records = data.draw(st.integers(0, length))
@@ -245,6 +247,14 @@ def test_what_was_lost_and_is_found_on_a_disk_is_at_risk_and_may_be_lost_again()
     history = [run(0, row(10, 20, AT_RISK)), run(1, row(10, 20, LOST)), run(2, row(10, 20, AT_RISK))]
     assert set(states(carried(history)).values()) == {AT_RISK}
     assert set(states(carried([*history, run(3, shows=sight((2, 4, 10, 24)))])).values()) == {LOST}
+
+
+def test_records_of_an_older_epoch_are_others_where_the_range_is_known_to_hold_none() -> None:
+    told = replace(row(10, 20, AT_RISK), lowest_epoch=3)
+    older = sight((2, 2, 0, 20), (3, 4, 20, 24))
+    assert set(states(carried([run(0, told), run(1, shows=older)])).values()) == {LOST}
+    begins = replace(told, lowest_epoch=2)
+    assert set(states(carried([run(0, told), run(0, begins, name="b"), run(1, shows=older)])).values()) == {AT_RISK}
 
 
 def test_without_leader_epochs_nothing_is_proven() -> None:

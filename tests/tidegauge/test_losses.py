@@ -17,6 +17,10 @@ from tests.tidegauge.alerts.test_send import hook, words
 from tidegauge.alerts.send import send
 from tidegauge.cli.main import main
 from tidegauge.console import server
+from tidegauge.sim_engine.scenarios.registry import SCENARIOS
+from tidegauge.sim_engine.scenarios.scenario import Moment
+from tidegauge.sim_engine.scenarios.stage import A, B, killed, started
+from tidegauge.sim_engine.scenarios.write_moment import write_moment
 
 BEFORE = datetime(2026, 11, 20, 6, tzinfo=UTC)
 SERIES = ("one-controller", "one-controller-unclean", "one-controller-rejoined", "one-controller-rejoined")
@@ -253,3 +257,39 @@ def test_who_and_why_are_asked_for(url: str, aged: dict[int, str], by: str, note
     result = losses(url, "reopen", found, "--by", by, "--note", note)
     assert result.exit_code == 2
     assert "Nothing was changed" in " ".join(result.output.split())
+
+
+@pytest.fixture(scope="module")
+def played(url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[object, ...]]:
+    """By moment of a simulated cluster, what its ledger holds: B was elected without what A had, and then A without
+    what B took in between.
+    """
+    found: dict[str, tuple[object, ...]] = {}
+    root = tmp_path_factory.mktemp("played")
+    alone, elected, _ = SCENARIOS["unclean-election"].play(1).moments
+    again = Moment(name="a-leads-again", what="", world=started(killed(elected.world, B), A))
+    rejoined = Moment(name="b-is-cut", what="", world=started(again.world, B))
+    for day, moment in enumerate((alone, elected, again, rejoined)):
+        directory = write_moment(moment, root / moment.name, cluster="played", seed=1)
+        at = BEFORE + timedelta(days=day)
+        publish_capture(url, directory, cluster="played", snapshot_id=moment.name, captured_at=at)
+        stretches = "SELECT start_offset, end_offset, state, undecided FROM tidegauge.v_loss_stretch WHERE cluster = %s"
+        found[moment.name] = tuple(rows(url, f"{stretches} AND topic = 'orders' ORDER BY 1, 2", "played"))
+    return found
+
+
+def test_records_that_come_back_are_closed_by_proof_and_what_they_cost_is_told(
+    url: str, played: dict[str, tuple[object, ...]], receiver: Web
+) -> None:
+    assert played["a-is-alone"] == ()
+    assert played["b-is-elected"] == ((100, 201, "at_risk", True),)
+    assert played["a-leads-again"] == ((100, 120, "at_risk", True), (100, 201, "back", False))
+    assert played["b-is-cut"] == ((100, 120, "lost", True), (100, 201, "back", False))
+    assert losses(url, "list", "--cluster", "played").output.startswith("played (simulated): 20 records lost since")
+    back = next(x for x in told(url, "--cluster", "played", "--all")["losses"] if x["state"] == "back")
+    refused = losses(url, "accept", str(back["loss_id"]), "--note", "x")
+    assert refused.exit_code == 2
+    assert "closed by proof: its records are back on the leader" in " ".join(refused.output.split())
+    receiver.posted.clear()
+    send(hook(receiver, "played"), url, say=lambda _: None, now=BEFORE + timedelta(days=4))
+    assert "nobody has decided" not in words(receiver), "nobody is called for a simulated cluster"
