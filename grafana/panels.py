@@ -95,12 +95,16 @@ FLEET: Final = Dashboard(
             sql="SELECT count(*) FROM tidegauge.v_breach_open WHERE severity = 'warning' AND implied_by IS NULL",
         ),
         Panel(
-            title="Records lost or at risk",
+            title="Records lost or at risk, undecided",
             kind="stat",
             width=5,
             height=4,
             bad_from=1,
-            sql="SELECT coalesce(sum(records), 0) FROM tidegauge.v_loss",
+            about="Over all runs, until somebody decides or the records are back. Simulated clusters are left out.",
+            sql="""
+SELECT coalesce(sum(records_lost_undecided + records_at_risk_undecided), 0) AS records
+FROM tidegauge.v_loss_total WHERE source <> 'simulated'
+""",
         ),
         Panel(
             title="Clusters, the worst first",
@@ -113,13 +117,13 @@ SELECT r.cluster, r.captured_at, round(extract(epoch FROM now() - r.captured_at)
        count(b.breach_id) FILTER (WHERE b.severity = 'critical') AS critical,
        count(b.breach_id) FILTER (WHERE b.severity = 'warning') AS warning,
        count(b.breach_id) FILTER (WHERE b.severity = 'info') AS info,
-       (SELECT coalesce(sum(l.records), 0) FROM tidegauge.v_loss l WHERE l.cluster = r.cluster AND l.state <> 'possible')
-           AS records_lost_or_at_risk,
-       c.brokers, c.replicas, c.unread_files
+       t.records_lost_undecided, t.records_at_risk_undecided, t.oldest_undecided_at, c.brokers, c.replicas, c.unread_files
 FROM tidegauge.v_run_latest r
 LEFT JOIN tidegauge.v_breach_open b ON b.cluster = r.cluster AND b.implied_by IS NULL
 LEFT JOIN tidegauge.v_coverage c ON c.cluster = r.cluster
-GROUP BY r.cluster, r.captured_at, r.consistency, c.brokers, c.replicas, c.unread_files
+LEFT JOIN tidegauge.v_loss_total t ON t.cluster = r.cluster
+GROUP BY r.cluster, r.captured_at, r.consistency, t.records_lost_undecided, t.records_at_risk_undecided,
+         t.oldest_undecided_at, c.brokers, c.replicas, c.unread_files
 ORDER BY critical DESC, warning DESC, r.cluster
 """,
         ),
@@ -201,7 +205,19 @@ LIMIT 500
 """,
         ),
         Panel(
-            title="Lost, or at risk",
+            title="Losses that nobody has decided",
+            kind="table",
+            width=24,
+            links=(_TO_PARTITION,),
+            about="Over all runs. A loss stays until somebody decides it, or its records are proven to be back.",
+            sql=f"""
+SELECT loss_id, topic, partition, leader_epoch, state, records, since, last_told_at, held_by, cause, groups_affected
+FROM tidegauge.v_loss_ledger WHERE {_HERE} AND undecided ORDER BY records_lost DESC, records_at_risk DESC, loss_id
+LIMIT 500
+""",
+        ),
+        Panel(
+            title="Lost, or at risk, by the latest audit",
             kind="table",
             links=(_TO_PARTITION,),
             sql=f"""
