@@ -127,7 +127,27 @@ def test_a_summary_survives_its_encoding(log: NDArray[Any]) -> None:
 def test_another_versions_summary_is_refused() -> None:
     data = encode_summary(summarise([headers(batch(0))]))
     with pytest.raises(ValueError, match="summary version 999"):
-        decode_summary(data.replace(b'"version": 6', b'"version": 999').replace(data[:4], _longer(data), 1))
+        decode_summary(data.replace(b'"version": 7', b'"version": 999').replace(data[:4], _longer(data), 1))
+
+
+def test_a_summary_that_was_cut_or_grew_is_refused() -> None:
+    data = encode_summary(summarise([headers(batch(0))]))
+    header, rows = data.index(b'"rows": {'), data.index(b'"epoch_runs": 1')
+    assert header < rows
+    for changed in (
+        data[:-1],
+        data.replace(b'"epoch_runs": 1', b'"epoch_runs": 0'),
+        data.replace(b'"epoch_runs": 1', b'"epoch_runs": 9'),
+    ):
+        with pytest.raises(ValueError, match="do not unpack to"):
+            decode_summary(changed)
+
+
+def test_producers_by_the_thousand_are_packed() -> None:
+    log = headers(*[batch(i, producer_id=i, sequence=0) for i in range(2_000)])
+    summary = summarise([log])
+    assert len(summary.events) == 2_000
+    assert len(encode_summary(summary)) < summary.events.nbytes / 4
 
 
 def _longer(data: bytes) -> bytes:
