@@ -1,8 +1,12 @@
-"""What few bytes that unpack to many, or claim to, cost: each in a process of its own.
+"""What few bytes that unpack to many, or claim to, cost: each in a process of its own; and what large inputs cost.
 
-    .venv/bin/python benchmarks/limits.py
+    PYTHONPATH=. .venv/bin/python benchmarks/limits.py [--large]
 
 Prints bytes, memory taken and seconds. The bar is that of docs/guides/limits.md: 256 MiB, and 1,100 bytes for each.
+
+With --large, whole audits on Spark of the inputs of `large_inputs`, each with the most memory that one process of each
+kind had. The bars are `growth.WORKER_BYTES` for a Python worker and `DRIVER_BYTES` for the driver. They take minutes,
+and 500 MB below the directory for temporary files.
 """
 
 import argparse
@@ -11,13 +15,16 @@ import os
 import resource
 import struct
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import cramjam
+from large_inputs import LARGE, cluster
 
+from benchmarks.growth import WORKER_BYTES, Cost, audited
 from tidegauge.derivation.files.segment_files import SegmentFile
 from tidegauge.derivation.key_reading import _Taker
 from tidegauge.facts.cleanup.key_table import KeyTableBuilder
@@ -122,9 +129,37 @@ def _resident() -> int:
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()
 
 
+DRIVER_BYTES: Final = 2 << 30
+_KINDS: Final = ("driver", "python", "java", "validation", "postgres")
+
+
+def large() -> int:
+    """Prints the table of whole audits; 1 where a bar is missed."""
+    missed = False
+    print(f"| input | {' | '.join(_KINDS)} | seconds | processor s |\n| --- |{' --- |' * (len(_KINDS) + 2)}")
+    with tempfile.TemporaryDirectory(prefix="tgl-") as scratch:
+        home = Path(scratch, "home")
+        audited(cluster(Path(scratch, "small")), Path(scratch, "first"), home)  # Makes the embedded Postgres.
+        for number, (name, make) in enumerate(LARGE.items()):
+            snapshot = cluster(Path(scratch, f"in-{number}"))
+            make(snapshot)
+            cost = audited(snapshot, Path(scratch, f"out-{number}"), home)
+            missed |= _over(cost)
+            most = " | ".join(f"{cost.bytes_at_most.get(kind, 0) >> 20} MB" for kind in _KINDS)
+            print(f"| {name} | {most} | {cost.whole_s:.0f} | {sum(cost.processor_s.values()):.0f} |", flush=True)
+    return int(missed)
+
+
+def _over(cost: Cost) -> bool:
+    return cost.bytes_at_most.get("python", 0) > WORKER_BYTES or cost.bytes_at_most.get("driver", 0) > DRIVER_BYTES
+
+
 def main() -> int:
-    """Prints the table; 1 where the bar is missed."""
-    argparse.ArgumentParser(description=__doc__).parse_args()
+    """Prints a table; 1 where the bar is missed."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--large", action="store_true", help="whole audits of large inputs")
+    if arguments.parse_args().large:
+        return large()
     sound = _batch(0, _KEYED, 1)
     for warm in (_checked, _digested, _internal):
         warm(sound)
