@@ -14,8 +14,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from tidegauge.runs.places_above import trusted, weakness_above
 from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.places_above import check_above, trusted
 
 _PLAIN: Final = re.compile(r"[^./\\~][^/\\~]*")
 _LONGEST: Final = 100
@@ -56,8 +56,7 @@ def check_own(directory: Path) -> None:
 
     The group of a directory of ours may write to it: Spark's workers on other machines do.
     """
-    if weakness := weakness_above(directory):
-        raise SnapshotError(f"The run directory {directory} is not safe there. {weakness}")
+    check_above(directory)
     try:
         found = (directory.lstat(), directory.stat())
     except FileNotFoundError:

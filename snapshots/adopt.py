@@ -41,6 +41,7 @@ from tidegauge.snapshots.manifest import (
     to_json,
 )
 from tidegauge.snapshots.other_directories import is_log_dir, is_metadata_log_dir, log_dirs_below, what_it_holds
+from tidegauge.snapshots.places_above import check_within
 from tidegauge.snapshots.settled import settled
 from tidegauge.snapshots.signing import Trusted, signature_name
 from tidegauge.snapshots.tree import DEEPEST, directories, is_directory
@@ -118,9 +119,12 @@ def adopt(
     snapshot_id: str | None = None,
     progress: Progress | None = None,
 ) -> Snapshot:
-    """Writes the manifest of a plain copy, with every file's digest, and refuses to overwrite one."""
+    """Writes the manifest of a plain copy, with every file's digest. Raises `SnapshotError` where there is one, or
+    where somebody else could exchange it.
+    """
     directory = local(directory)
     _must_be_directory(directory)
+    check_within(directory)
     target = directory / MANIFEST_NAME
     if target.exists():
         raise SnapshotError(

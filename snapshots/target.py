@@ -17,6 +17,7 @@ from typing import IO, Any, Final, Protocol
 from tidegauge.snapshots.copying import Sink
 from tidegauge.snapshots.errors import AuditError
 from tidegauge.snapshots.location import Location, ObjectPath, store_errors
+from tidegauge.snapshots.places_above import made_safe
 from tidegauge.snapshots.whole_files import write_whole
 
 _ZEROS: Final = bytes(1 << 20)
@@ -159,8 +160,7 @@ class LocalTarget:
 
     def put(self, path: str, text: str) -> None:
         """Written beside, forced to disk, then renamed."""
-        full = self._root / path
-        full.parent.mkdir(parents=True, exist_ok=True)
+        full = self._below(path)
         write_whole(full, text, synced=True)
         _sync_directory(full.parent)
 
@@ -194,8 +194,7 @@ class LocalTarget:
     @contextmanager
     def journal(self, name: str) -> Iterator[Callable[[str], None]]:
         """A function that appends a line; one process at a time."""
-        full = self._root / name
-        full.parent.mkdir(parents=True, exist_ok=True)
+        full = self._below(name)
         with full.open("a", encoding="utf-8") as file:
             _lock(file, full)
             text = self.text(name)
@@ -209,11 +208,18 @@ class LocalTarget:
             yield note
 
     def _ready(self, path: str) -> Path:
+        full = self._below(path)
+        full.unlink(missing_ok=True)
+        return full
+
+    def _below(self, path: str) -> Path:
+        """A path whose directory is there. Raises `SnapshotError` where somebody else could exchange the snapshot's."""
         full = self._root / path
         if full.parent not in self._made:
+            if not self._made:
+                made_safe(self._root)
             full.parent.mkdir(parents=True, exist_ok=True)
             self._made.add(full.parent)
-        full.unlink(missing_ok=True)
         return full
 
 

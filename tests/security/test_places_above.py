@@ -11,8 +11,9 @@ from tests.security.test_run_directories_that_attack import a_run
 from tidegauge.embedded import postgres_directory
 from tidegauge.runs import run as runs
 from tidegauge.runs.errors import SnapshotError, StoreError
-from tidegauge.runs.places_above import weakness_above
 from tidegauge.runs.run_places import check_own
+from tidegauge.snapshots import places_above
+from tidegauge.snapshots.places_above import weakness_above
 
 NOBODY = 65534
 OTHER = 65533
@@ -70,7 +71,7 @@ def test_root_s_audit_below_another_user_s_home_ends_with_a_sentence_and_writes_
         done = tidegauge("job", step, *given, "--run", home / "runs" / "x", "--store", "none", home=tmp_path / "home")
         assert done.returncode == 2, done.stderr
     words = " ".join(done.stderr.split())
-    assert f"The run directory {home / 'runs' / 'x'} is not safe there." in words
+    assert f"Nothing is written to {home / 'runs' / 'x'}: it is not safe there." in words
     assert ("belongs to user 65534" if os.geteuid() == 0 else "Everybody may write to") in words
     assert list(home.iterdir()) == []
 
@@ -90,6 +91,60 @@ def test_sudo_s_word_counts_for_root_alone(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("SUDO_UID", str(home.stat().st_uid))
     monkeypatch.setattr(os, "geteuid", lambda: OTHER)
     assert weakness_above(home / "result") is not None
+
+
+def _written_by(step: str, home: Path, snapshot: Path) -> list[object]:
+    """The command that writes below `home`. What it reads need not be there: it is refused before."""
+    out = home / "a" / "b"
+    commands: dict[str, list[object]] = {
+        "capture": ["capture", "--cluster", "small", "--broker", f"1={snapshot / 'broker-1'}", "--out", out],
+        "adopt": ["snapshot", "adopt", home, "--cluster", "small"],
+        "salvage": ["salvage", snapshot, "--topic", "orders", "--partition", 0, "--out", out],
+        "gx export": ["gx", "export", out],
+        "simulate": ["simulate", "leader-epoch-truncation", "--out", out],
+        "a random world": ["simulate", "--seed", 1, "--out", out],
+        "explore": ["explore", "Kip320", "--out", out],
+        "score": ["score", "--scenarios", "--out", out, "--store", "none"],
+        "dump": ["store", "dump", home / "x.dump"],
+    }
+    return commands[step]
+
+
+@pytest.mark.parametrize(
+    "step", ["capture", "adopt", "salvage", "gx export", "simulate", "a random world", "explore", "score", "dump"]
+)
+def test_no_command_writes_where_somebody_else_could_exchange_it(tmp_path: Path, step: str) -> None:
+    """Root's dump went where the directory's owner led it, by renaming root's directory beside the target."""
+    snapshot = taken(written(tmp_path / "copy", small_world()))
+    home = tmp_path / "eve"
+    home.mkdir()
+    if os.geteuid() == 0:
+        os.chown(home, NOBODY, NOBODY)
+    else:
+        home.chmod(0o777)
+    done = tidegauge(*_written_by(step, home, snapshot), home=tmp_path / "home")
+    words = " ".join(done.stderr.split())
+    assert done.returncode == 2, words
+    assert "it is not safe there" in words
+    assert f"{home} belongs to user 65534" in words or f"Everybody may write to {home}" in words
+    assert list(home.iterdir()) == []
+
+
+def test_a_directory_that_somebody_made_before_us_is_no_place_for_an_export(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In /tmp anybody may be quicker, between the look and the making."""
+    shared = of_mode(tmp_path / "shared", 0o1777)
+    looked = places_above.check_within
+
+    def and_somebody_is_quicker(directory: Path) -> None:
+        looked(directory)
+        if not directory.exists():
+            of_mode(directory, 0o777)
+
+    monkeypatch.setattr(places_above, "check_within", and_somebody_is_quicker)
+    with pytest.raises(SnapshotError, match="Everybody may write to"):
+        places_above.made_safe(shared / "export")
 
 
 # ------------------------------------------------------------------------------------------------------- whoever it is

@@ -19,6 +19,7 @@ from tidegauge.sim_engine.explore.story import portrait, tell
 from tidegauge.sim_engine.rendering.write_snapshot import write_snapshot
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.manifest import Consistency
+from tidegauge.snapshots.places_above import made_safe
 
 _PROGRESS_SECONDS: Final = 1.0
 
@@ -33,10 +34,13 @@ def explore(
 ) -> tuple[dict[str, Any], list[str]]:
     """Explores; returns the JSON result and the state in which the shortest violation ends, in words.
 
-    With `out`, that state's disks are written there. Raises `SnapshotError` if the directory is there already.
+    With `out`, that state's disks are written there. Raises `SnapshotError` if the directory is there already, or if
+    somebody else could exchange it.
     """
     if out is not None and out.exists():
         raise SnapshotError(f"{out} exists. Name a directory that does not, or remove it first.")
+    if out is not None:
+        made_safe(out.parent)
     # What is measured is the exploration, not the compilation of its kernels, which happens once on a machine.
     Explorer(Model[model], Constants(replicas=1, log_size=1, max_records=1, max_leader_epoch=0)).explore()
     explorer = Explorer(Model[model], constants)

@@ -16,6 +16,7 @@ import click
 
 from tidegauge import __version__
 from tidegauge.expectations.registry import CATALOGUE, RULESET_VERSION, by_relation
+from tidegauge.snapshots.places_above import check_within, made_safe
 from tidegauge.snapshots.whole_files import appearing
 
 _NOTE: Final = PurePosixPath("gx/TIDEGAUGE.json")
@@ -29,10 +30,12 @@ _OF_THE_USER: Final = frozenset({PurePosixPath("gx/uncommitted/config_variables.
 def export(directory: Path, *, clusters: Sequence[str] = ()) -> str:
     """Writes or renews the project below `directory`; `clusters`: those to judge, none for all. Returns what was done.
 
-    Raises `click.UsageError` if the directory holds anything else, and OSError.
+    Raises `click.UsageError` if the directory holds anything else, `SnapshotError` where somebody else could exchange
+    it, and OSError.
     """
     if any(not cluster.strip() for cluster in clusters) or len(set(clusters)) < len(clusters):
         raise click.UsageError("--cluster names a cluster, and each of them once.")
+    check_within(directory)
     earlier = _earlier_files(directory)
     from tidegauge.expectations.gx.project import write  # seconds, which a wrong directory need not take
 
@@ -74,11 +77,11 @@ def _place(made: Path, directory: Path, earlier: frozenset[PurePosixPath]) -> No
     # An id of a store of the library: it makes one where there is none.
     files = {place: path for place, path in files.items() if place.name != ".ge_store_backend_id"}
     ours = sorted(place for place in files if _is_kept(place))
-    directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+    made_safe(directory)
     for folder in sorted(path.relative_to(made) for path in made.rglob("*") if path.is_dir()):
         if (directory / folder).is_symlink():
             raise click.UsageError(f"{directory / folder} is a link, and nothing is written through it. Remove it.")
-        (directory / folder).mkdir(mode=0o750, exist_ok=True)
+        made_safe(directory / folder)
     note = {"written_by": f"tidegauge {__version__}", "ruleset_version": RULESET_VERSION, "files": [*map(str, ours)]}
     # The note first: what is broken off after it is renewed by the same command.
     _write(directory / _NOTE, json.dumps({**note, "files": sorted({*note["files"], *map(str, earlier)})}, indent=1))

@@ -16,6 +16,7 @@ from tidegauge.sim_engine.scenarios.scenario import Finding, LostRange, Moment, 
 from tidegauge.sim_engine.scenarios.write_moment import write_moment
 from tidegauge.sim_engine.truth import Truth
 from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.places_above import made_safe
 
 
 def listing() -> Iterator[str]:
@@ -28,7 +29,7 @@ def listing() -> Iterator[str]:
 def simulate(name: str, *, seed: int, out: Path) -> dict[str, Any]:
     """Plays and writes. Raises `SnapshotError` if the directory holds anything."""
     scenario = SCENARIOS[name]
-    empty_directory(out)
+    made_empty(out)
     played = scenario.play(seed)
     # Another seed is another cluster: results of both under one name would be one history.
     cluster = name if seed == 1 else f"{name}-{seed}"
@@ -37,10 +38,11 @@ def simulate(name: str, *, seed: int, out: Path) -> dict[str, Any]:
     return _result(scenario, seed, out, played.moments)
 
 
-def empty_directory(out: Path) -> None:
-    """Raises `SnapshotError` if something is there already."""
+def made_empty(out: Path) -> None:
+    """Makes it. Raises `SnapshotError` if something is there already, or if somebody else could exchange it."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise SnapshotError(f"{out} exists and holds something. Name a directory that does not exist, or empty it.")
+    made_safe(out)
 
 
 def report(result: dict[str, Any]) -> Iterator[str]:

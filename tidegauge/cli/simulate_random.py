@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from tidegauge.cli.simulate import chronicle, empty_directory, finding_lines, finding_plain, lost_plain, told_under
+from tidegauge.cli.simulate import chronicle, finding_lines, finding_plain, lost_plain, made_empty, told_under
 from tidegauge.progress import working
 from tidegauge.sim_engine.random_worlds.expected import Injected
 from tidegauge.sim_engine.random_worlds.fault_kinds import ABOUT, WorldFault, fault_kinds_named
@@ -37,7 +37,7 @@ def kinds_asked(text: str | None) -> tuple[WorldFault, ...]:
 
 def simulate_random(seed: int, *, faults: Sequence[WorldFault], hours: float | None, out: Path) -> dict[str, Any]:
     """Makes and writes the world. Raises `SnapshotError` if the directory holds anything."""
-    empty_directory(out)
+    made_empty(out)
     hours = DEFAULT_HOURS if hours is None else hours
     with working("simulate", "seconds of its life", parts=int(hours * 3600)) as advance:
         world = random_world(seed, faults=faults, hours=hours, heard=lambda lived_ms: advance(lived_ms // 1000))

@@ -189,7 +189,9 @@ def dump_command(file: Path, store: str | None) -> None:
     from tidegauge import settings
     from tidegauge.cli.store_dump import dump
     from tidegauge.embedded.store_in_use import store_at
+    from tidegauge.snapshots.places_above import check_above
 
+    check_above(file)
     with store_at(store or settings.store_url()) as url:
         dump(url, file)
     click.echo(f"{file}: {file.stat().st_size:,} bytes.")

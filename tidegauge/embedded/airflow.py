@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidegauge.runs.errors import UnavailableError
+from tidegauge.snapshots.places_above import made_safe
 from tidegauge.snapshots.whole_files import appearing, write_whole
 
 _COMPONENTS: Final = ("api-server", "dag-processor", "scheduler")
@@ -220,7 +221,7 @@ def migrate(home: Path, environ: Mapping[str, str], installed: str) -> bool:
     stamp = home / "migrated"
     if stamp.is_file() and stamp.read_text() == installed:
         return False
-    home.mkdir(parents=True, exist_ok=True)
+    made_safe(home)
     try:
         done = subprocess.run(
             [_command(), "db", "migrate"], env=dict(environ), stdin=subprocess.DEVNULL, capture_output=True
@@ -253,7 +254,7 @@ def _signal(process: "subprocess.Popen[bytes]", number: int) -> None:
 
 def _write_password(home: Path, password: str) -> None:
     """Where Airflow's simple auth manager looks for its users' passwords."""
-    home.mkdir(parents=True, exist_ok=True)
+    made_safe(home)
     with appearing(home / "simple_auth_manager_passwords.json.generated") as file:
         os.fchmod(file.fileno(), 0o600)
         file.write(json.dumps({"admin": password}).encode())

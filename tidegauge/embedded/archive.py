@@ -12,15 +12,18 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from tidegauge.snapshots.places_above import made_safe
+
 
 def unpack(archive: Path, directory: Path) -> Path:
     """The contents of `archive` as `directory`; what is already there is taken as it is.
 
-    Raises `OSError` or `tarfile.TarError` when the archive cannot be read or the disk is full.
+    Raises `SnapshotError` where somebody else could exchange it, and `OSError` or `tarfile.TarError` when the archive
+    cannot be read or the disk is full.
     """
     if directory.is_dir():
         return directory
-    directory.parent.mkdir(parents=True, exist_ok=True)
+    made_safe(directory.parent)
     partial = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
     try:
         with tarfile.open(archive) as tar:

@@ -5,7 +5,7 @@ In: the directory that a user of the server names. Out: descriptors of files in 
 it is opened, made or believed before it is known that nobody else can put files there, and no file is reached through
 a link or loses its bytes by being opened. A root that opens what somebody else laid opens any file of the machine.
 
-Sources: open(2), O_NOFOLLOW; sshd's StrictModes, which refuses the same modes. `runs.places_above` looks at
+Sources: open(2), O_NOFOLLOW; sshd's StrictModes, which refuses the same modes. `snapshots.places_above` looks at
 what is above the directory.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from tidegauge.runs.errors import StoreError
-from tidegauge.runs.places_above import weakness_above
+from tidegauge.snapshots.places_above import weakness_above
 
 _OF_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 _STATE: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

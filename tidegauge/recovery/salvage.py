@@ -36,6 +36,7 @@ from tidegauge.snapshots.adopt import Snapshot, open_snapshot
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.listing import listing
 from tidegauge.snapshots.location import Location
+from tidegauge.snapshots.places_above import check_within, made_safe
 from tidegauge.snapshots.whole_files import write_whole
 
 _UNREADABLE_NAMED: Final = 100
@@ -86,6 +87,7 @@ def salvage(
 
     Without `start` it begins with the first batch that no surviving copy holds.
     """
+    check_within(out)
     snapshot = open_snapshot(directory)
     name = f"{topic}-{partition}"
     copies = _copies(snapshot, topic, partition)
@@ -170,7 +172,8 @@ class _Writer:
 
     def write(self, copy: ReplicaBatches, staying: tuple[int, ...]) -> Salvaged:
         target = self.out / self.name
-        target.mkdir(parents=True)
+        made_safe(self.out)
+        target.mkdir()
         found: Counter[str] = Counter()
         epochs: dict[int, int] = {}
         offsets: list[int] = []

@@ -83,6 +83,9 @@ def score_command(
     Exit 1 where anything was missed, or an alarm was false.
     """
     from tidegauge.scoring import run as steps
+    from tidegauge.snapshots.places_above import made_safe
+
+    made_safe(out)
 
     if step in (None, "simulate"):
         steps.simulate(_batch(seeds, fault_free, scenarios, hours), out, progress=progress)

@@ -1,4 +1,5 @@
-"""Whose the directories above a place of ours are: a path in, what somebody else could exchange there out.
+"""Whose the directories above a place of ours are: a path in, what somebody else could exchange there out. All that a
+command writes where its user names a place goes through here.
 
 Who may write to a directory may rename what lies in it and lay something else there, whatever the modes of that are. So
 a place is only as safe as every directory on the way to it. The rules that must hold:
@@ -22,6 +23,9 @@ import stat
 from pathlib import Path
 from typing import Final
 
+from tidegauge.snapshots.errors import SnapshotError
+
+_ANY_NAME: Final = "any"
 _MOST_LINKS: Final = 40
 """As many as Linux follows (path_resolution(7))."""
 
@@ -59,6 +63,27 @@ def weakness_above(place: Path) -> str | None:
     except (NotADirectoryError, PermissionError):
         return None
     return None
+
+
+def check_above(place: Path) -> None:
+    """Raises `SnapshotError` where somebody else could exchange what is written at `place`."""
+    if weakness := weakness_above(place):
+        raise SnapshotError(f"Nothing is written to {place}: it is not safe there. {weakness}")
+
+
+def check_within(directory: Path) -> None:
+    """The same for what is written into a directory, which may not be there yet."""
+    check_above(directory / _ANY_NAME)
+
+
+def made_safe(directory: Path) -> None:
+    """Makes a directory to write into where there is none. Raises `SnapshotError` as `check_within`, and `OSError`.
+
+    In /tmp anybody may be quicker: what was not there when it was looked at is looked at again once it is made.
+    """
+    check_within(directory)
+    directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+    check_within(directory)
 
 
 def trusted() -> frozenset[int]:
