@@ -7,11 +7,11 @@ Importing this module therefore gives the name its address in this process, and 
 """
 
 import ctypes
-import ctypes.util
 import importlib.metadata
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import google_crc32c
 import llvmlite.binding
@@ -20,6 +20,7 @@ from numba import types
 _SYMBOL = "tidegauge_crc32c_value"
 _CHECK_INPUT, _CHECK_VALUE = b"123456789", 0xE3069283
 """The check value of CRC-32C (Castagnoli) from the catalogue of CRC algorithms."""
+_OF_THE_SYSTEM: Final = ("/usr/lib64", "/usr/lib", "/lib64", "/lib", "/usr/local/lib", "/opt/homebrew/lib")
 
 
 def crc32c(data: bytes | bytearray | memoryview) -> int:
@@ -58,7 +59,11 @@ def _product(one: int, other: int) -> int:
 
 
 def _candidates() -> Iterator[str]:
-    """Name the places where the library can be: inside the wheel as its RECORD says, beside it, then the system's."""
+    """Name the places where the library can be: inside the wheel as its RECORD says, beside it, then the system's.
+
+    The system's are looked for by name: `ctypes.util.find_library` runs a compiler and a linker, which read what lies
+    in the directory that the process stands in, and that may be a copy that somebody else made.
+    """
     package = Path(google_crc32c.__file__).parent
     try:
         recorded = importlib.metadata.files("google-crc32c") or []
@@ -73,9 +78,9 @@ def _candidates() -> Iterator[str]:
         (package / "extra-dll", "crc32c*.dll"),
     ):
         yield from sorted(map(str, folder.glob(pattern)))
-    system = ctypes.util.find_library("crc32c")
-    if system:
-        yield system
+    several = sysconfig.get_config_var("MULTIARCH")  # Debian's x86_64-linux-gnu; None elsewhere
+    for system in (*((f"/usr/lib/{several}",) if several else ()), *_OF_THE_SYSTEM):
+        yield from sorted(map(str, Path(system).glob("libcrc32c.*")))
 
 
 def _register() -> str:

@@ -5,7 +5,10 @@ limit of memory, so that an endless file does.
 """
 
 import json
+import os
 import resource
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -101,6 +104,38 @@ def test_adopting_writes_through_no_link(tmp_path: Path) -> None:
     adopt(directory, cluster="c")
     assert secret.read_bytes() == before
     assert not (directory / MANIFEST_NAME).is_symlink()
+
+
+def test_no_program_is_run_to_find_a_library(tmp_path: Path) -> None:
+    """A compiler that was asked for libcrc32c read what lay in the current directory, before every command."""
+    programs, here = tmp_path / "programs", tmp_path / "here"
+    here.mkdir()
+    programs.mkdir()
+    for name in ("gcc", "cc", "ld", "objdump", "ldconfig"):
+        (programs / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+        (programs / name).chmod(0o755)
+    environ = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", "import tidegauge.kafka_log.crc32c"], cwd=here, env=environ, check=False
+    )
+    assert done.returncode == 0
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("path", ["{}", "{}:.", ":{}", "bin:{}"])
+def test_no_program_is_taken_from_where_a_command_stands(tmp_path: Path, path: str) -> None:
+    """An empty or a relative entry of the PATH leads into a copy that somebody else made."""
+    (tmp_path / "bin").mkdir()
+    for place in (tmp_path, tmp_path / "bin"):
+        (place / "java-of-theirs").write_text("#!/bin/sh\n")
+        (place / "java-of-theirs").chmod(0o755)
+    at_the_end = "import atexit, os, shutil; atexit.register(lambda: print(shutil.which('java-of-theirs')))"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", f"{at_the_end}; from tidegauge.cli.main import run; run()", "--version"],
+        cwd=tmp_path, env={**os.environ, "PATH": path.format(os.environ["PATH"])}, text=True, capture_output=True,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "None"), done.stderr
 
 
 def test_a_manifest_that_is_a_link_is_not_read(tmp_path: Path) -> None:

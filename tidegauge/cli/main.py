@@ -47,7 +47,7 @@ from tidegauge.progress import display_for, show, working
 from tidegauge.scoring.command import score_command
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.manifest import Consistency, Mode
-from tidegauge.snapshots.safe_path import SAFE_PATH
+from tidegauge.snapshots.safe_path import SAFE_PATH, only_absolute
 from tidegauge.terminal import plain
 
 __all__ = ["EXIT_BREACHES", "EXIT_ENVIRONMENT", "EXIT_OUR_FAULT", "EXIT_UNUSABLE", "main", "run"]
@@ -59,6 +59,7 @@ _MODELS = ("TruncateToHighWatermark", "Kip101", "Kip279", "Kip320FirstTry", "Kip
 def run() -> None:
     """`tidegauge` as a process of its own: what is set here holds for all of it, and for those that it starts."""
     os.environ.update(SAFE_PATH)
+    os.environ["PATH"] = only_absolute(os.environ.get("PATH", os.defpath))
     os.umask(os.umask(0o027) | 0o027)  # Reports tell of users' topics and groups: nobody else need read them.
     ends_by_signal()
     atexit.register(gc.freeze)  # Python would look for garbage once more, a second among all that was imported.
