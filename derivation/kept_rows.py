@@ -1,8 +1,8 @@
 """Rows of the index step that an earlier audit made: found by what they were made from, given as the task's own.
 
 In: a file of rows (`kept_summaries`), tasks. Out: their rows, and the tasks that have to be read after all. The rule
-that must hold: a manifest's digest is believed only of a file that nobody has written to since the manifest was; and
-what cannot be used is read.
+that must hold: a manifest's digest is believed only of a file that nobody has written to since the manifest was, and
+that lies where it lay; and what cannot be used is read.
 """
 
 import hashlib
@@ -10,17 +10,23 @@ import json
 import logging
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidegauge.derivation.index_columns import INDEX_SCHEMA, array_of, values_of
+from tidegauge.derivation.index_columns import INDEX_SCHEMA, array_of, rows_of, values_of
 from tidegauge.derivation.segment_tasks import Digests, SegmentTask, identity
 from tidegauge.facts.replicas.replica_input import IndexedFile
-from tidegauge.snapshots.location import changed_at_ns, location, open_bytes
+from tidegauge.facts.segments.summary_codec import decode_summary
+from tidegauge.runs import own_pickles
+from tidegauge.snapshots.errors import AuditError
+from tidegauge.snapshots.location import Location, changed_at_ns, location, open_bytes
 
 _LOG: Final = logging.getLogger(__name__)
+_ALWAYS_TOLD: Final = ("valid_bytes", "bytes_read", "corruptions", "indexes", "index_spacing")
+"""What no row lacks that an index step keeps."""
 
 
 def content(task: SegmentTask) -> bytes:
@@ -36,16 +42,23 @@ def content(task: SegmentTask) -> bytes:
 def kept_rows(file: str, tasks: Iterable[SegmentTask]) -> Generator[pa.RecordBatch, None, list[SegmentTask]]:
     """The rows of tasks whose rows are in a file. Returns the tasks that have to be read after all."""
     left: list[SegmentTask] = []
+    moved_at_ns: dict[Path, int] = {}
     wanted: dict[bytes, list[SegmentTask]] = {}
     for task in tasks:
-        if _is_untouched(task):
+        if _is_untouched(task, moved_at_ns):
             wanted.setdefault(content(task), []).append(task)
         else:
             left.append(task)
     try:
         for rows, keys in row_groups(file, wanted):
-            found = [(at, task) for at, key in enumerate(keys) for task in wanted.pop(key, ())]
-            yield _as_read(rows.take([at for at, _ in found]), [task for _, task in found])
+            found = []
+            for at, key in enumerate(keys):
+                if key in wanted and (why := _unusable(rows.slice(at, 1), wanted[key][0])) is not None:
+                    _LOG.warning("a kept summary in %s is not used: %s", file, why)
+                    continue
+                found += [(at, task) for task in wanted.pop(key, ())]
+            if found:
+                yield _as_read(rows.take([at for at, _ in found]), [task for _, task in found])
     except (OSError, pa.ArrowException) as error:
         _LOG.warning("the kept summaries in %s are not used: %s", file, error)
     return [*left, *(task for of_content in wanted.values() for task in of_content)]
@@ -62,6 +75,31 @@ def row_groups(file: str, wanted: Collection[bytes]) -> Iterator[tuple[pa.Table,
             keys = parquet.read_row_group(group, columns=["content"]).column(0).to_pylist()
             if any(key in wanted for key in keys):
                 yield parquet.read_row_group(group), keys
+
+
+def _unusable(row: pa.Table, task: SegmentTask) -> str | None:
+    """Why a row cannot be what an index step made of this task; None if it can."""
+    try:
+        (told,) = rows_of(row)
+        for start, data in zip(told["range_offsets"], told["summaries"], strict=True):
+            decode_summary(data)
+            if start is None:
+                return "a summary without its first offset"
+        if len(told["indexes"]) != sum(path is not None for path in task.files[1:]):
+            return "it tells of other indexes"
+        if missing := [name for name in _ALWAYS_TOLD if told[name] is None or None in _items(told[name])]:
+            return f"it lacks {', '.join(missing)}"
+        if (told["coordinator_records"] is not None) is not task.with_records:
+            return "its records are not those of its topic"
+        if told["coordinator_records"] is not None:
+            own_pickles.loads(told["coordinator_records"], where=task.path)
+    except (TypeError, ValueError, AuditError) as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def _items(value: object) -> Collection[object]:
+    return value if isinstance(value, list | tuple) else ()
 
 
 def _as_read(rows: pa.Table, tasks: Sequence[SegmentTask]) -> pa.RecordBatch:
@@ -84,13 +122,33 @@ def _named(task: SegmentTask, told: Sequence[IndexedFile]) -> list[IndexedFile]:
     return [replace(file, path=path) for path, file in zip(paths, told, strict=True)]
 
 
-def _is_untouched(task: SegmentTask) -> bool:
-    """Whether the manifest's digests are still of the files: nobody has written to them since."""
+def _is_untouched(task: SegmentTask, moved_at_ns: dict[Path, int]) -> bool:
+    """Whether the manifest's digests are still of the files: nobody has written to them since, nor exchanged a
+    directory on the way to them, which moves no time of the files in it. `moved_at_ns` keeps what directories said.
+    """
     root, at_ns = location(task.root), _digests(task).at_ns
+    files = [root / path for path in task.files if path is not None]
     try:
-        return all(changed_at_ns(root / path) <= at_ns for path in task.files if path is not None)
+        return all(changed_at_ns(file) <= at_ns for file in files) and (
+            not isinstance(root, Path)
+            or all(_moved_at_ns(folder, moved_at_ns) <= at_ns for file in files for folder in _between(root, file))
+        )
     except OSError:
         return False  # The reading tells what is the matter.
+
+
+def _between(root: Path, file: Location) -> Iterator[Path]:
+    """The directories on the way, without the snapshot's own: the manifest lies in that, and moves with it."""
+    assert isinstance(file, Path), "it is below a directory"
+    yield from (folder for folder in file.parents if root in folder.parents)
+
+
+def _moved_at_ns(folder: Path, known: dict[Path, int]) -> int:
+    """When a directory was last renamed (its ctime), or anything put into it or out of it (both)."""
+    if folder not in known:
+        status = folder.stat()
+        known[folder] = max(status.st_ctime_ns, status.st_mtime_ns)
+    return known[folder]
 
 
 def _digests(task: SegmentTask) -> Digests:

@@ -2,7 +2,7 @@
 
 In: values of our own types. Out: bytes, and the values again. The rule that must hold: reading them runs nobody's code.
 A pickle may name any function of any module to be called, and a run directory may be one that others can write to; so
-only our own value types are found, and the containers that they are made of.
+only our own value types are found, and the containers that they are made of; none of these takes room for a number.
 """
 
 import io
@@ -23,7 +23,7 @@ _OURS: Final = tuple(
 _CONTAINERS: Final = {
     (kind.__module__, kind.__qualname__): kind
     for kind in (
-        bytearray, Counter, defaultdict, deque, dict, frozenset, list, MappingProxyType, OrderedDict, Path, PosixPath,
+        Counter, defaultdict, deque, dict, frozenset, list, MappingProxyType, OrderedDict, Path, PosixPath,
         PurePosixPath, set, tuple,
     )
 }  # fmt: skip
@@ -40,7 +40,10 @@ def loads(data: bytes, *, where: object) -> Any:
     """The value again. `where`: the file, for the words of an `UnavailableError`, if it is none that `dumps` made."""
     try:
         return _Values(io.BytesIO(data)).load()
-    except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, IndexError, TypeError, ValueError) as error:
+    except (
+        pickle.UnpicklingError, EOFError, AttributeError, ImportError, LookupError, MemoryError, OverflowError,
+        TypeError, ValueError,
+    ) as error:  # fmt: skip
         raise UnavailableError(
             f"{where} is not what an earlier step of this run wrote there ({error}). See that nobody else writes to "
             "the run directory, and run the audit again."

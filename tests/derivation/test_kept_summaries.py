@@ -139,6 +139,32 @@ def test_a_log_that_somebody_wrote_to_is_read_whatever_its_size_and_time_say(tmp
     assert told(snapshot, made) == told(snapshot, derive_here(snapshot))
 
 
+@pytest.mark.parametrize("level", ["partition", "broker"])
+def test_a_directory_that_was_exchanged_is_read(tmp_path: Path, level: str) -> None:
+    """A rename moves no time of the files in a directory: a damaged replica went for the sound one, and was green."""
+    kept = tmp_path / "kept"
+    root = world(tmp_path, 12)[-1][0]
+    derive_here(snapshot_of(root), kept_summaries=str(kept))
+    log = sealed_log(snapshot_of(root), kept)
+    own = log.parent if level == "partition" else root / log.relative_to(root).parts[0]
+    other = shutil.copytree(own, tmp_path / "other")
+    damaged = other / log.relative_to(own)
+    data = bytearray(damaged.read_bytes())
+    data[-1] ^= 1
+    damaged.write_bytes(data)
+    manifest = (root / MANIFEST_NAME).read_bytes()
+    (root / MANIFEST_NAME).unlink()
+    (root / MANIFEST_NAME).write_bytes(manifest)  # younger than both
+    snapshot = snapshot_of(root)
+    path = log.relative_to(root).as_posix()
+    assert derive_here(snapshot, kept_summaries=str(kept)).index[path]["reused"]
+    own.rename(tmp_path / "sound")
+    other.rename(own)
+    made = derive_here(snapshot, kept_summaries=str(kept))
+    assert not made.index[path]["reused"]
+    assert told(snapshot, made) == told(snapshot, derive_here(snapshot))
+
+
 @pytest.mark.slow
 def test_what_is_read_otherwise_than_the_manifest_tells_is_not_kept(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
@@ -174,6 +200,36 @@ def test_a_damaged_file_of_summaries_is_not_used(tmp_path: Path, harm: str) -> N
                 file.unlink()
             case _:
                 parquet.write_table(pa.table({"content": pa.array([b""], pa.binary())}), file)
+    made = derive_here(snapshot, kept_summaries=str(kept))
+    assert reused(made) == 0
+    assert told(snapshot, made) == whole
+
+
+def _column(name: str, value: object) -> Callable[[pa.Table], pa.Table]:
+    def changed(table: pa.Table) -> pa.Table:
+        at = table.schema.get_field_index(name)
+        field = table.schema.field(at)
+        return table.set_column(at, field, pa.array([value] * table.num_rows, field.type))
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("summaries", [b"garbage"]), ("summaries", []), ("summaries", None), ("range_offsets", None),
+        ("range_offsets", [None]), ("indexes", []), ("indexes", None), ("bytes_read", None), ("valid_bytes", None),
+        ("coordinator_records", b"garbage"), ("corruptions", [None]), ("index_spacing", None),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_row_that_cannot_be_used_is_read(tmp_path: Path, column: str, value: object) -> None:
+    """Whole as a file, and no row of the index step: an audit ended with 70."""
+    kept = tmp_path / "kept"
+    snapshot = snapshot_of(world(tmp_path, 12)[-1][0])
+    whole = told(snapshot, derive_here(snapshot, kept_summaries=str(kept)))
+    for file in kept.rglob("*.parquet"):
+        parquet.write_table(_column(column, value)(parquet.read_table(file)), file, write_page_checksum=True)
     made = derive_here(snapshot, kept_summaries=str(kept))
     assert reused(made) == 0
     assert told(snapshot, made) == whole
