@@ -48,6 +48,19 @@ def test_a_server_has_no_group_of_roots(private: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_server_and_what_it_starts_know_no_secret_of_roots(private: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = ("AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "TIDEGAUGE_CONSOLE_TOKENS", "TIDEGAUGE_STORE_URL", "OF_ANOTHER")
+    for name in secrets:
+        monkeypatch.setenv(name, "a-secret-of-roots")
+    with postgres.store(private / "postgres") as url, connected(url) as connection:
+        connection.execute(sa.text("CREATE TEMPORARY TABLE said (line text)"))
+        connection.execute(sa.text("COPY said FROM PROGRAM 'env'"))
+        told = list(connection.scalars(sa.text("SELECT line FROM said")))
+    assert any(line.startswith("PATH=") for line in told)
+    assert [line for line in told if line.endswith("a-secret-of-roots") or line.partition("=")[0] in secrets] == []
+
+
+@pytest.mark.slow
 def test_programs_that_the_account_cannot_reach_are_copied(private: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server, package = programs().parent, programs().parent.parent
     closed = private / "venv" / package.name

@@ -5,7 +5,6 @@ brings. The rules that must hold: a dump that was not finished has not the name 
 whole or not at all, with every right that roles had and no other; no password is an argument of a process.
 """
 
-import os
 import re
 import shutil
 import subprocess
@@ -18,6 +17,7 @@ from typing import Final
 from sqlalchemy.dialects.postgresql import psycopg2 as dialect
 
 from tidegauge import sql
+from tidegauge.runs.child_environment import only
 from tidegauge.runs.errors import StoreError
 from tidegauge.runs.store_address import normalised
 from tidegauge.store import connect, knows, migrate
@@ -26,6 +26,8 @@ OURS: Final = ("tidegauge_reader", "tidegauge_console", "tidegauge_writer")
 """Roles that a restored store may need, and that nobody logs in as: they are made where they are missing."""
 
 _SERVICE: Final = "tidegauge"
+_OF_LIBPQ: Final = ("PG", "KRB5")
+"""How names begin that say how a store is reached where its address does not."""
 _GRANT: Final = re.compile(r'^GRANT .* TO ("(?:[^"]|"")+"|\S+?)( WITH GRANT OPTION)?;$', re.MULTILINE)
 _REVISION: Final = re.compile(r"^COPY tidegauge\.alembic_version .*\n(\w+)$", re.MULTILINE)
 _VERSION: Final = re.compile(r"\(PostgreSQL\) (\d+)")
@@ -141,7 +143,9 @@ def _candidates(name: str) -> list[Path]:
 
 def _major(program: Path) -> int | None:
     try:
-        done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, check=False, timeout=60, env=only()
+        )
     except OSError:
         return None
     said = _VERSION.search(done.stdout)
@@ -168,10 +172,10 @@ def _run(url: str | None, program: Path, *arguments: str, doing: str) -> str:
 def _service(url: str | None) -> Iterator[dict[str, str]]:
     """An environment in which libpq knows the address: arguments of a process can be read by everybody."""
     if url is None:
-        yield dict(os.environ)
+        yield only()
         return
     _, named = dialect.dialect().create_connect_args(normalised(url))  # type: ignore[no-untyped-call]
     with tempfile.TemporaryDirectory(prefix="tidegauge-") as directory:
         file = Path(directory) / "service.conf"  # the directory is this user's alone
         file.write_text(f"[{_SERVICE}]\n" + "".join(f"{key}={value}\n" for key, value in named.items()))
-        yield {**os.environ, "PGSERVICEFILE": str(file)}
+        yield {**only(*_OF_LIBPQ), "PGSERVICEFILE": str(file)}

@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from tidegauge import settings
 from tidegauge.embedded.postgres_directory import check_owner, folder
+from tidegauge.runs.child_environment import only
 from tidegauge.runs.errors import StoreError
 
 ACCOUNT_FOR_ROOT: Final = "pgserver"
@@ -59,7 +60,7 @@ class Place:
             if self.account is not None:
                 options |= {"user": self.account.pw_uid, "group": self.account.pw_gid, "extra_groups": ()}
             done = subprocess.run(
-                [str(self.programs / program), *arguments], cwd="/", stdin=subprocess.DEVNULL, stdout=said,
+                [str(self.programs / program), *arguments], env=only(), cwd="/", stdin=subprocess.DEVNULL, stdout=said,
                 stderr=subprocess.STDOUT, check=False, timeout=_SECONDS, umask=0o077, **options,
             )  # fmt: skip
             if done.returncode:
@@ -215,7 +216,7 @@ def _account() -> pwd.struct_passwd:
         subprocess.run(
             ["useradd", "--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin",
              ACCOUNT_FOR_ROOT],
-            check=True, capture_output=True, text=True, timeout=_SECONDS,
+            env=only(), check=True, capture_output=True, text=True, timeout=_SECONDS,
         )  # fmt: skip
         return pwd.getpwnam(ACCOUNT_FOR_ROOT)
     except (OSError, subprocess.SubprocessError, KeyError) as error:
@@ -263,7 +264,7 @@ def _runs(account: pwd.struct_passwd, program: str | Path, *arguments: str | Pat
     try:
         done = subprocess.run(
             [program, *(arguments or ("--version",))], user=account.pw_uid, group=account.pw_gid, extra_groups=(),
-            cwd="/", capture_output=True, check=False, timeout=_SECONDS,
+            env=only(), cwd="/", capture_output=True, check=False, timeout=_SECONDS,
         )  # fmt: skip
     except PermissionError:
         return False
