@@ -265,6 +265,9 @@ def location(text: str) -> Location:
             f"{text} is no object store's URL: {scheme}:// is not among {', '.join(sorted(OBJECT_STORES))}. Name a "
             "directory, or a URL of one of these."
         )
+    if "::" in text:
+        # fsspec's chains: what stands behind is another URL, of any kind, and it is asked first.
+        raise SnapshotError(f"{text} is no URL that can be used: '::' names a place behind the place. Name one place.")
     if not below.strip("/"):
         raise SnapshotError(f"{text} names no bucket. Name a place in one: {scheme}://BUCKET/PREFIX")
     with store_errors(text):

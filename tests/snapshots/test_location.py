@@ -1,6 +1,7 @@
 """Where a snapshot lies, and what becomes of a store's refusals; a real store is in tests/object_store."""
 
 import errno
+import socket
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,18 @@ def test_a_path_is_not_a_url(text):
 def test_a_path_becomes_absolute_also_as_a_file_url(tmp_path):
     assert location("x") == Path.cwd() / "x"
     assert location(f"file://{tmp_path}") == tmp_path
+
+
+def test_a_url_behind_a_url_is_asked_for_nothing():
+    """Fsspec's chains lead to stores of any kind, whatever scheme stands first."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0)
+        port = server.getsockname()[1]
+        for text in (f"s3://bucket/x::http://127.0.0.1:{port}/y", "s3a://b/x::file:///etc", "S3://b::memory://x"):
+            with pytest.raises(SnapshotError, match="'::' names a place behind the place"):
+                location(text)
+        with pytest.raises(BlockingIOError):
+            server.accept()
 
 
 @pytest.mark.parametrize("text", ["s3://", "nosuch://bucket/x", "gs://bucket/x"])
