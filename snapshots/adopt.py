@@ -130,6 +130,9 @@ def adopt(
         raise SnapshotError(
             f"{directory} is a snapshot already ({MANIFEST_NAME} is there). To adopt it anew, remove {target} first."
         )
+    for option, name in (("--cluster", cluster), ("--id", snapshot_id)):
+        if name is not None and not (name.strip() and name.isprintable()):
+            raise SnapshotError(f"{option} {name!r} is no name: it is blank, or holds what steers a terminal.")
     manifest = survey(
         directory, cluster=cluster, consistency=consistency, snapshot_id=snapshot_id, digests=True, progress=progress
     )

@@ -30,7 +30,7 @@ import click
 from tidegauge.progress import show
 from tidegauge.runs.errors import AddressError, OwnError
 from tidegauge.snapshots.errors import AuditError, SnapshotError
-from tidegauge.terminal import paragraph
+from tidegauge.terminal import paragraph, plain
 
 EXIT_BREACHES: Final = 1
 EXIT_UNUSABLE: Final = 2
@@ -135,10 +135,10 @@ def warning(text: str) -> None:
 
 
 def progress(text: str) -> None:
-    """A line on standard error, unless somebody wants quiet."""
+    """A line on standard error, unless somebody wants quiet: one line, whatever the names in it hold."""
     context = click.get_current_context(silent=True)
     if context is None or not (context.find_root().obj or {}).get("quiet"):
-        warning(text)
+        click.echo(plain(text), err=True)
 
 
 def _be_quiet(context: click.Context, _: click.Parameter, wanted: bool) -> None:

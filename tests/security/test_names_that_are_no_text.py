@@ -3,11 +3,13 @@
 import os
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 from tests.derivation.small_cluster import small_world, taken, written
 from tidegauge.cli.main import main
+from tidegauge.endings import progress
 from tidegauge.runs.run import Run, load, new_run
 from tidegauge.runs.survivors import failed_error
 from tidegauge.snapshots.adopt import adopt, open_snapshot, survey
@@ -130,6 +132,25 @@ def test_a_cluster_s_name_that_is_no_text_is_refused_before_anything_is_written(
     done = run("snapshot", "adopt", copy, "--cluster", "\udcff")
     assert done.exit_code == 2, done.output
     assert not (copy / MANIFEST_NAME).exists()
+
+
+@pytest.mark.parametrize("name", ["a\x1b[31mb", "a\nb", "a\u202eb", "a\rb", " "])
+@pytest.mark.parametrize("option", ["--cluster", "--id"])
+def test_a_name_that_steers_a_terminal_is_refused_and_shown(copy: Path, option: str, name: str) -> None:
+    given = {"--cluster": "c", "--id": "i"} | {option: name}
+    done = run("snapshot", "adopt", copy, *(word for pair in given.items() for word in pair))
+    assert done.exit_code == 2, done.output
+    assert f"{option} " in done.output
+    assert name == " " or name not in done.output
+    assert not (copy / MANIFEST_NAME).exists()
+
+
+def test_a_line_of_progress_is_one_line_whatever_is_named_in_it() -> None:
+    @click.command()
+    def telling() -> None:
+        progress("publish: a\nb\x1b[31m\u202e")
+
+    assert CliRunner().invoke(telling).output == "publish: a\\x0ab\\x1b[31m\\x202e\n"
 
 
 def test_a_file_larger_than_any_of_kafka_s_is_left_out(copy: Path, sound: str, tmp_path: Path) -> None:

@@ -140,8 +140,10 @@ def adopt_command(given: str, cluster: str, consistency: str, snapshot_id: str |
         _warning(f"Warning: {foreign.path}: {foreign.reason}. An audit will not count it.")
     files = sum(len(b.files) for b in manifest.brokers)
     click.echo(
-        f"{manifest.cluster}/{manifest.snapshot_id}: {counted(manifest)}, {files} files, "
-        f"{len(manifest.left_out)} left out. Next: tidegauge audit {directory} --out OUT"
+        plain(
+            f"{manifest.cluster}/{manifest.snapshot_id}: {counted(manifest)}, {files} files, "
+            f"{len(manifest.left_out)} left out. Next: tidegauge audit {directory} --out OUT"
+        )
     )
 
 
@@ -220,7 +222,7 @@ def capture_command(as_json: bool, **options: Any) -> None:
     from tidegauge.cli.capture import Options, run, summary
 
     result = run(Options(**options), say=_progress, warn=_warning)
-    click.echo(json.dumps(result, indent=1) if as_json else summary(result))
+    click.echo(json.dumps(result, indent=1) if as_json else plain(summary(result)))
 
 
 @main.command("explore")
@@ -251,7 +253,7 @@ def explore_command(model: str, max_states: int | None, out: Path | None, as_jso
         click.echo(json.dumps(result, indent=1))
     else:
         for line in report(result, end):
-            click.echo(line)
+            click.echo(plain(line))
 
 
 @main.command("simulate")
@@ -284,7 +286,7 @@ def simulate_command(
 
     if list_only:
         for line in ("Scenarios:", *listing(), "", "Kinds of faults for random worlds (--faults):", *fault_listing()):
-            click.echo(line)
+            click.echo(plain(line))
         return
     if name is None and seed is None:
         raise click.UsageError(
@@ -307,7 +309,7 @@ def simulate_command(
         click.echo(json.dumps(result, indent=1))
     else:
         for line in lines:
-            click.echo(line)
+            click.echo(plain(line))
 
 
 main.add_command(score_command)

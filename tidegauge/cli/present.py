@@ -38,9 +38,9 @@ def print_report(report_path: Path, data_docs_path: Path | None) -> None:
     report = json.loads(report_path.read_text(encoding="utf-8"))
     for line in lines(report):
         click.echo(line)
-    click.echo(f"Report     {report_path}")
+    click.echo(plain(f"Report     {report_path}"))
     if data_docs_path is not None:
-        click.echo(f"Data docs  {data_docs_path}")
+        click.echo(plain(f"Data docs  {data_docs_path}"))
 
 
 def lines(report: Report) -> Iterator[str]:

@@ -194,7 +194,7 @@ def dump_command(file: Path, store: str | None) -> None:
     check_above(file)
     with store_at(store or settings.store_url()) as url:
         dump(url, file)
-    click.echo(f"{file}: {file.stat().st_size:,} bytes.")
+    click.echo(plain(f"{file}: {file.stat().st_size:,} bytes."))
 
 
 @store_group.command("restore")
