@@ -201,10 +201,6 @@ class _IndexFile:
         """Of the file at hand."""
         return sha256_with_zeros(self.data, self.hole)
 
-    def whole(self) -> bytes:
-        """With its zeros."""
-        return self.data.ljust(self.size_bytes, b"\0")
-
 
 def _index_check(task: SegmentTask, found: Sequence[_IndexFile | None]) -> tuple[SegmentIndexCheck, bool]:
     """What the segment's indexes are held against its batches by, and whether they are preallocated."""
@@ -212,24 +208,19 @@ def _index_check(task: SegmentTask, found: Sequence[_IndexFile | None]) -> tuple
     trimmed = task.indexes_open and not preallocated
     offsets = times = None
     if found[0] is not None:
-        data, zeros = _to_parse(found[0], preallocated=preallocated)
         offsets = parse_offset_index(
-            data,
+            found[0].data,
             base_offset=task.base_offset,
             log_size_bytes=None if trimmed else task.size_bytes,
             active=preallocated,
-            zeros_behind=zeros,
+            zeros_behind=found[0].zeros,
         )
     if found[1] is not None:
-        data, zeros = _to_parse(found[1], preallocated=preallocated)
-        times = parse_time_index(data, base_offset=task.base_offset, active=preallocated, zeros_behind=zeros)
+        times = parse_time_index(
+            found[1].data, base_offset=task.base_offset, active=preallocated, zeros_behind=found[1].zeros
+        )
     check = SegmentIndexCheck(offsets, times, tail_may_be_stale=preallocated, log_may_be_cut=trimmed)
     return check, preallocated
-
-
-def _to_parse(file: _IndexFile, *, preallocated: bool) -> tuple[bytes, int]:
-    """Of an index that was closed zeros are entries."""
-    return (file.data, file.zeros) if preallocated else (file.whole(), 0)
 
 
 def _preallocated(task: SegmentTask, found: Iterable[_IndexFile | None]) -> bool:
@@ -254,7 +245,7 @@ def _index_file(root: Location, path: str | None, *, zeros_behind: int, may_have
         return None
     file = root / path
     try:
-        data, hole = read_written(file) if may_have_room and isinstance(file, Path) else (file.read_bytes(), 0)
+        data, hole = read_written(file) if isinstance(file, Path) else (file.read_bytes(), 0)
         found = _IndexFile(data=data, hole=hole, zeros_behind=zeros_behind)
         if not may_have_room:
             must_be_readable(found.size_bytes)

@@ -18,29 +18,35 @@ from numpy.typing import ArrayLike, NDArray
 from tidegauge.kafka_log.corruption import PLACES_KEPT, Corruption, Damage
 
 _OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
+_PERHAPS_IN_ORDER: Final = 2
+"""Zero entries at the end of a sealed file that may be right: the first of all, or behind a time before 1970."""
 _TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OffsetIndex:
-    """Entries in use: absolute offsets and positions in the log. Stale entries and padding are counted, not kept."""
+    """Entries in use: absolute offsets and positions in the log. Stale entries and padding are counted, not kept; so
+    are `blank_entries`, zeros at the end of a sealed file that are each out of order: they may be none of its bytes.
+    """
 
     offsets: NDArray[np.int64]
     positions: NDArray[np.int64]
     stale_entries: int
     padding_bytes: int
     corruptions: tuple[Corruption, ...]
+    blank_entries: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TimeIndex:
-    """Entries in use: timestamps (ms) and absolute offsets."""
+    """Entries in use: timestamps (ms) and absolute offsets. `blank_entries`: as of an offset index."""
 
     timestamps: NDArray[np.int64]
     offsets: NDArray[np.int64]
     stale_entries: int
     padding_bytes: int
     corruptions: tuple[Corruption, ...]
+    blank_entries: int = 0
 
 
 def parse_offset_index(
@@ -48,9 +54,9 @@ def parse_offset_index(
 ) -> OffsetIndex:
     """Reads an offset index of a log of `log_size_bytes`; None: where the log ends says nothing of its entries.
 
-    `active`: nobody has trimmed the file. `zeros_behind`: how many follow `data` in such a file.
+    `active`: nobody has trimmed the file. `zeros_behind`: how many follow `data` in the file.
     """
-    entries, padding, corruptions = _entries(data, _OFFSET_ENTRY, active=active, zeros_behind=zeros_behind)
+    entries, padding, blank, corruptions = _entries(data, _OFFSET_ENTRY, active=active, zeros_behind=zeros_behind)
     offsets = entries["offset"].astype(np.int64)
     positions = entries["position"].astype(np.int64)
     good = (offsets >= 0) & (positions >= 0)
@@ -59,32 +65,34 @@ def parse_offset_index(
     good[1:] &= (offsets[1:] > offsets[:-1]) & (positions[1:] > positions[:-1])
     used, stale = _used(good, active=active)
     if not active:
-        corruptions += _disordered(good, _OFFSET_ENTRY.itemsize, "does not rise, or leads beyond the log")
+        corruptions += _disordered(good, blank, _OFFSET_ENTRY.itemsize, "does not rise, or leads beyond the log")
     return OffsetIndex(
         offsets=offsets[:used] + base_offset,
         positions=positions[:used],
         stale_entries=stale,
         padding_bytes=padding,
         corruptions=tuple(corruptions),
+        blank_entries=blank,
     )
 
 
 def parse_time_index(data: bytes, *, base_offset: int, active: bool, zeros_behind: int = 0) -> TimeIndex:
     """Reads a time index. `active`, `zeros_behind`: as of an offset index."""
-    entries, padding, corruptions = _entries(data, _TIME_ENTRY, active=active, zeros_behind=zeros_behind)
+    entries, padding, blank, corruptions = _entries(data, _TIME_ENTRY, active=active, zeros_behind=zeros_behind)
     timestamps = entries["timestamp"].astype(np.int64)
     offsets = entries["offset"].astype(np.int64)
     good = offsets >= 0
     good[1:] &= (timestamps[1:] > timestamps[:-1]) & (offsets[1:] >= offsets[:-1])
     used, stale = _used(good, active=active)
     if not active:
-        corruptions += _disordered(good, _TIME_ENTRY.itemsize, "does not rise")
+        corruptions += _disordered(good, blank, _TIME_ENTRY.itemsize, "does not rise")
     return TimeIndex(
         timestamps=timestamps[:used],
         offsets=offsets[:used] + base_offset,
         stale_entries=stale,
         padding_bytes=padding,
         corruptions=tuple(corruptions),
+        blank_entries=blank,
     )
 
 
@@ -106,9 +114,10 @@ def write_time_index(timestamps: ArrayLike, offsets: ArrayLike, *, base_offset: 
 
 def _entries(
     data: bytes, dtype: np.dtype[Any], *, active: bool, zeros_behind: int
-) -> tuple[NDArray[Any], int, list[Corruption]]:
-    """All whole entries but the zero ones at the end of an active file; and the bytes of those."""
-    assert active or not zeros_behind, "a sealed index is read whole: its zeros are entries"
+) -> tuple[NDArray[Any], int, int, list[Corruption]]:
+    """All whole entries but the zero ones at the end, of which a sealed file's first two are given: they may be in
+    order. Of an active file's the bytes, of a sealed one's the number. What it takes goes by `data` alone.
+    """
     size = dtype.itemsize
     total = len(data) + zeros_behind
     whole = total // size
@@ -122,12 +131,13 @@ def _entries(
                 detail=f"{total - whole * size} bytes behind the last whole entry",
             )
         )
-    used = whole
-    if active:
-        filled = np.flatnonzero(np.frombuffer(data, dtype=np.uint8, count=min(len(data), whole * size)))
-        used = int(filled[-1]) // size + 1 if len(filled) else 0
-        data = data.ljust(used * size, b"\0")  # the last entry may reach into the zeros
-    return np.frombuffer(data, dtype=dtype, count=used), (whole - used) * size, corruptions
+    filled = np.flatnonzero(np.frombuffer(data, dtype=np.uint8, count=min(len(data), whole * size)))
+    used = int(filled[-1]) // size + 1 if len(filled) else 0
+    if not active:
+        used = min(whole, used + _PERHAPS_IN_ORDER)
+    data = data.ljust(used * size, b"\0")  # the last entry may reach into the zeros
+    entries = np.frombuffer(data, dtype=dtype, count=used)
+    return entries, (whole - used) * size if active else 0, 0 if active else whole - used, corruptions
 
 
 def _used(good: NDArray[np.bool_], *, active: bool) -> tuple[int, int]:
@@ -138,17 +148,20 @@ def _used(good: NDArray[np.bool_], *, active: bool) -> tuple[int, int]:
     return first_bad, len(good) - first_bad
 
 
-def _disordered(good: NDArray[np.bool_], size: int, what: str) -> list[Corruption]:
-    """A place for each wrong entry, and beyond `PLACES_KEPT` one for all others: a page of zeros is wrong all over."""
+def _disordered(good: NDArray[np.bool_], blank: int, size: int, what: str) -> list[Corruption]:
+    """A place for each wrong entry, the blank ones behind them, and beyond `PLACES_KEPT` one for all others: a page of
+    zeros is wrong all over.
+    """
     wrong = np.flatnonzero(~good)
+    told = [*map(int, wrong[: PLACES_KEPT + 1]), *range(len(good), len(good) + min(blank, PLACES_KEPT + 1))]
     found = [
-        Corruption(
-            kind=Damage.ORDER, position=int(at) * size, end_position=(int(at) + 1) * size, detail=f"entry {at} {what}"
-        )
-        for at in wrong[:PLACES_KEPT]
+        Corruption(kind=Damage.ORDER, position=at * size, end_position=(at + 1) * size, detail=f"entry {at} {what}")
+        for at in told[:PLACES_KEPT]
     ]
-    if len(rest := wrong[PLACES_KEPT:]):
-        detail = f"{len(rest)} more entries from entry {rest[0]} on: each {what}"
-        end = (int(rest[-1]) + 1) * size
-        found.append(Corruption(kind=Damage.ORDER, position=int(rest[0]) * size, end_position=end, detail=detail))
+    if (rest := len(wrong) + blank - PLACES_KEPT) > 0:
+        first, last = told[PLACES_KEPT], len(good) + blank - 1 if blank else int(wrong[-1])
+        detail = f"{rest} more entries from entry {first} on: each {what}"
+        found.append(
+            Corruption(kind=Damage.ORDER, position=first * size, end_position=(last + 1) * size, detail=detail)
+        )
     return found

@@ -127,7 +127,7 @@ class SegmentIndexCheck:
         inside = positions[positions < self._end_position]
         places = np.concatenate([[0], inside, [self._end_position]])
         return IndexSpacing(
-            entries=len(positions) if self._offsets is not None else None,
+            entries=len(positions) + self._offsets.blank_entries if self._offsets is not None else None,
             widest_gap_bytes=int(np.max(np.diff(places))),
             largest_batch_bytes=self._largest_batch,
         )
@@ -137,6 +137,7 @@ class SegmentIndexCheck:
         index = time_index = None
         if self._offsets is not None:
             index = with_form(IndexFileFacts(kind="index", entries=len(self._offset_state)), self._offsets.corruptions)
+            index.entries += self._offsets.blank_entries
             index.stale_tail = self._offsets.stale_entries > 0
             if self._log_may_be_cut:
                 behind = (self._offsets.positions >= self._end_position) & (self._offsets.offsets > self._last_offset)
@@ -151,10 +152,12 @@ class SegmentIndexCheck:
                     f"entry {at} says offset {self._offsets.offsets[at]} is reached from position "
                     f"{self._offsets.positions[at]}; no batch there leads to it",
                 )
+            index.pointer_errors += self._offsets.blank_entries  # Each has a place as out of order.
         if self._times is not None:
             time_index = with_form(
                 IndexFileFacts(kind="timeindex", entries=len(self._time_state)), self._times.corruptions
             )
+            time_index.entries += self._times.blank_entries
             time_index.stale_tail = self._times.stale_entries > 0
             wrong = self._wrong(self._time_state, time_index)
             time_index.pointer_errors = len(wrong)
@@ -165,6 +168,7 @@ class SegmentIndexCheck:
                     f"entry {at} says {self._times.timestamps[at]} is the largest timestamp up to offset "
                     f"{self._times.offsets[at]}; the batches say otherwise",
                 )
+            time_index.pointer_errors += self._times.blank_entries
             if (
                 sealed
                 and len(self._time_state)

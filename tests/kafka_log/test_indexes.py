@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegauge.facts.replicas.derived_files import SegmentIndexCheck
 from tidegauge.kafka_log.corruption import Damage
 from tidegauge.kafka_log.indexes import parse_offset_index, parse_time_index
 from tidegauge.kafka_log.log_dir import parse_segment_file
@@ -128,6 +129,25 @@ def test_a_sealed_file_of_zeros_is_told_of_in_as_many_places_as_fit() -> None:
     assert index.corruptions[-1].end_position == 8 * 1_000_000
 
 
+@pytest.mark.parametrize("before", [b"", offset_entries((9, 100))], ids=["nothing", "an entry"])
+def test_zeros_that_are_only_claimed_are_counted_and_not_made(before: bytes) -> None:
+    """Twenty bytes of a manifest claimed 64 MiB of them, and cost half a gigabyte."""
+    claimed = 8 * 1_000_000
+    there = parse_offset_index(before + bytes(claimed), base_offset=0, log_size_bytes=300, active=False)
+    told = parse_offset_index(before, base_offset=0, log_size_bytes=300, active=False, zeros_behind=claimed)
+    assert told.corruptions == there.corruptions
+    assert told.blank_entries == there.blank_entries > 999_990
+    assert told.offsets.tolist() == there.offsets.tolist()
+    assert len(told.offsets) <= 3
+    times = parse_time_index(b"", base_offset=0, active=False, zeros_behind=12 * 1_000_000)
+    assert len(times.offsets) + times.blank_entries == 1_000_000
+    assert len(times.offsets) == 2
+    facts, _ = SegmentIndexCheck(told, None, tail_may_be_stale=False).finish(sealed=True)
+    assert facts is not None
+    assert facts.entries == len(before) // 8 + 1_000_000
+    assert facts.pointer_errors == facts.entries
+
+
 def test_time_entries_may_share_an_offset_but_not_a_timestamp() -> None:
     good = parse_time_index(time_entries((5, 1), (6, 1)), base_offset=10, active=False)
     assert (good.timestamps.tolist(), good.offsets.tolist(), good.corruptions) == ([5, 6], [11, 11], ())
@@ -157,7 +177,7 @@ def test_any_bytes_are_entries_and_damage(data: bytes, active: bool, base: int, 
     offsets = parse_offset_index(data, base_offset=base, log_size_bytes=size, active=active)
     times = parse_time_index(data, base_offset=base, active=active)
     for index, width in ((offsets, 8), (times, 12)):
-        counted = len(index.offsets) + index.stale_entries
+        counted = len(index.offsets) + index.stale_entries + index.blank_entries
         assert counted * width + index.padding_bytes + len(data) % width == len(data)
         assert all(0 <= c.position < c.end_position <= len(data) for c in index.corruptions)
     if not any(c.kind is Damage.ORDER for c in offsets.corruptions):
