@@ -87,7 +87,7 @@ def partition_rows(
         for change in rows["changes"]:
             if reference is not None and change["broker_id"] == reference.broker_id:
                 change |= stability_columns(present, earlier.replicas)
-    rows["losses"] = [*loss_rows, *unheld_losses(present, loss_rows)]
+    rows["losses"] = [*loss_rows, *unheld_losses(present, loss_rows, stored.objects)]
     rows |= storage_rows(
         present, stored, earlier=earlier.replicas if earlier is not None else None, changes=rows.get("changes", [])
     )

@@ -9,8 +9,9 @@ Sources: KIP-320 (a commit bears the leader epoch of the last record read), KIP-
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
-from tidegauge.facts.cleanup.remote_tier import holes
+from tidegauge.facts.cleanup.remote_tier import Hole, RemoteObject, RemoteObjects, holes
 from tidegauge.facts.metadata.upkeep_context import UpkeepContext
 from tidegauge.facts.replicas.epochs import EpochVector
 from tidegauge.facts.replicas.readers import read_to, readers_of
@@ -19,15 +20,21 @@ from tidegauge.facts.replicas.replica_set import ReplicaSet
 from tidegauge.facts.risk.losses import loss_row
 from tidegauge.relations import LossRow
 
+_LOG: Final = "log"
+_FILES: Final = 5
+"""Kinds of file that a copied segment has in the store (RemoteLogManager.RLMCopyTask#copyLogSegment)."""
 
-def unheld_losses(present: ReplicaSet, told: Sequence[LossRow]) -> list[LossRow]:
-    """Losses beside those that the replicas themselves tell of (`told`)."""
+
+def unheld_losses(present: ReplicaSet, told: Sequence[LossRow], objects: RemoteObjects | None) -> list[LossRow]:
+    """Losses beside those that the replicas themselves tell of (`told`). `objects` None: the snapshot holds no remote
+    store.
+    """
     if present.reference is None or present.context.assignment.topic_deleted:
         return []
     return [
         *_read_and_gone(present, present.reference, told),
         *_read_without_epochs(present),
-        *_holes_in_the_tier(present, present.reference),
+        *_holes_in_the_tier(present, present.reference, objects or {}),
     ]
 
 
@@ -108,8 +115,10 @@ def _end_of(vector: EpochVector, epoch: int) -> int:
     return int(end) if end is not None else 0
 
 
-def _holes_in_the_tier(present: ReplicaSet, reference: ReplicaFacts) -> Iterable[LossRow]:
-    """What the remote tier does not hold, and no replica's local log either."""
+def _holes_in_the_tier(present: ReplicaSet, reference: ReplicaFacts, objects: RemoteObjects) -> Iterable[LossRow]:
+    """What the remote tier does not hold, and no replica's local log either: no segment is listed there, or the log
+    file of the one that is listed is not in the store.
+    """
     context, known = present.context, present.context.upkeep or UpkeepContext()
     logs = [f for f in present.live if f.segments]
     if not context.settings.remote_storage_enable or not known.remote_known or not logs:
@@ -117,14 +126,35 @@ def _holes_in_the_tier(present: ReplicaSet, reference: ReplicaFacts) -> Iterable
     if reference.checkpointed.log_start_offset is None:
         return  # Where the log starts is written once a minute, and not at all before the first.
     local_start = min(f.segments[0].segment.base_offset for f in logs)
-    for start, end in holes(
-        known.remote, reference.vector, log_start_offset=reference.log_start_offset, local_start_offset=local_start
-    ):
+    unlisted, gone = (
+        list(holes(s, reference.vector, log_start_offset=reference.log_start_offset, local_start_offset=local_start))
+        for s in (known.remote, [s for s in known.remote if not _has_lost_its_log(present, objects.get(s.segment_id))])
+    )
+    neither = "neither the remote tier nor the local log of any replica has these offsets above the log start"
+    listed = f"{neither}: the tier's metadata list a segment of them, and its log file is not in the remote store"
+    found = [(start, end, neither) for start, end in unlisted]
+    found += [(start, end, listed) for start, end in _beyond(gone, unlisted)]
+    for start, end, cause in sorted(found):
         if end == local_start and not context.cluster.snapshot_quiet:
             continue  # The tier's metadata may have been read before the segment was copied there.
         epoch = reference.vector.epoch_at(start)
-        cause = "neither the remote tier nor the local log of any replica has these offsets above the log start"
         yield _row(present, start, end, int(epoch) if epoch is not None else None, cause)
+
+
+def _has_lost_its_log(present: ReplicaSet, stored: RemoteObject | None) -> bool:
+    """A segment of which nothing is left may have been deleted while the rest was copied."""
+    if stored is None or _LOG not in stored.missing_files:
+        return False
+    return present.context.cluster.snapshot_quiet or len(stored.missing_files) < _FILES
+
+
+def _beyond(holes_found: Iterable[Hole], told: Sequence[Hole]) -> Iterable[Hole]:
+    """What of some stretches, in order, is not in others."""
+    for start, end in holes_found:
+        for low, high in (*told, (end, end)):
+            if start < min(low, end):
+                yield start, min(low, end)
+            start = max(start, high)
 
 
 def _row(present: ReplicaSet, start: int, end: int, epoch: int | None, cause: str) -> LossRow:

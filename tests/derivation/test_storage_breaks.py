@@ -201,6 +201,15 @@ def an_index_is_wrong_in_the_store(d: Path) -> None:
     edit(object_file(d, "timeindex"), lambda data: data.__setitem__(7, data[7] ^ 1))
 
 
+def a_log_is_missing_in_the_store(d: Path) -> None:
+    (log,) = (d / STORE).rglob(f"{187:020d}-*.log")
+    log.unlink()
+
+
+def a_log_is_missing_that_a_broker_still_has(d: Path) -> None:
+    max((d / STORE).rglob("*.log"), key=lambda path: path.name).unlink()
+
+
 def epochs_are_garbage_in_the_store(d: Path) -> None:
     object_file(d, "leader_epoch_checkpoint").write_bytes(b"garbage")
 
@@ -228,10 +237,15 @@ def test_one_break_in_the_remote_tier_is_one_root(
 
 
 @pytest.mark.parametrize(
-    ("break_it", "start", "end"), [(a_hole_in_the_tier, 187, 379), (local_segments_that_went_too_early, 379, 571)]
+    ("break_it", "start", "end", "word"),
+    [
+        (a_hole_in_the_tier, 187, 379, ""),
+        (local_segments_that_went_too_early, 379, 571, ""),
+        (a_log_is_missing_in_the_store, 187, 379, "its log file is not in the remote store"),
+    ],
 )
 def test_what_neither_the_tier_nor_a_disk_holds_is_a_loss(
-    break_it: Break, start: int, end: int, golden: Golden, tmp_path: Path
+    break_it: Break, start: int, end: int, word: str, golden: Golden, tmp_path: Path
 ) -> None:
     """Group g-tier has committed 800."""
     copy = tiered(golden, tmp_path / "copy", *(f"__consumer_offsets-{n}" for n in range(3)))
@@ -246,6 +260,14 @@ def test_what_neither_the_tier_nor_a_disk_holds_is_a_loss(
     )
     assert (loss["state"], loss["held_by"], loss["groups_affected"]) == ("lost", [], ["g-tier"])
     assert "neither the remote tier nor the local log of any replica has these offsets" in loss["cause"]
+    assert word in loss["cause"]
+
+
+def test_what_a_disk_still_holds_is_no_loss_though_the_tier_lost_it(golden: Golden, tmp_path: Path) -> None:
+    copy = tiered(golden, tmp_path / "copy", *(f"__consumer_offsets-{n}" for n in range(3)))
+    a_log_is_missing_that_a_broker_still_has(copy)
+    adopt(copy, cluster="tiered", consistency=Consistency.QUIESCED)
+    assert derived(copy).rows["losses"] == []
 
 
 def test_without_the_store_nothing_is_said_of_it(golden: Golden, tmp_path: Path, judge: Judge) -> None:

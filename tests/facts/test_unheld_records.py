@@ -18,7 +18,7 @@ def present(reached: dict[int, int], **known: Any) -> ReplicaSet:
 
 
 def told(replicas: ReplicaSet, *others: dict[str, Any]) -> list[tuple[Any, ...]]:
-    rows = unheld_losses(replicas, others)
+    rows = unheld_losses(replicas, others, None)
     return [(r["start_offset"], r["end_offset"], r["leader_epoch"], r["state"]) for r in rows]
 
 
