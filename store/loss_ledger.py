@@ -152,13 +152,7 @@ def _told(cursor: Any, cluster: str, moment: Moment) -> Iterator[tuple[LossKey, 
     cursor.execute(_TOLD, {"cluster": cluster, "run_id": moment.run_id})
     found: dict[LossKey, list[NamedValues]] = {}
     for row in list(by_column(cursor)):
-        key = LossKey(
-            cluster=cluster,
-            topic=row["topic"],
-            topic_id=row["topic_id"],
-            partition=row["partition"],
-            leader_epoch=row["leader_epoch"],
-        )
+        key = _key(cluster, row)
         if row["start_offset"] < row["end_offset"]:
             found.setdefault(key, []).append(row)
     sights = _sights(cursor, moment.run_id, found)
@@ -166,6 +160,16 @@ def _told(cursor: Any, cluster: str, moment: Moment) -> Iterator[tuple[LossKey, 
         _, sight = sights.get(_Place(key.topic, key.partition), (None, PartitionSight()))
         told = [_loss_row(row, sight.spans) for row in rows]
         yield key, told_stretches(told, moment, leader_epoch=sight.leader_epoch)
+
+
+def _key(cluster: str, row: NamedValues) -> LossKey:
+    return LossKey(
+        cluster=cluster,
+        topic=row["topic"],
+        topic_id=row["topic_id"],
+        partition=row["partition"],
+        leader_epoch=row["leader_epoch"],
+    )
 
 
 def _loss_row(row: NamedValues, spans: Sequence[EpochSpan]) -> LossRow:
@@ -252,13 +256,7 @@ def _known(cursor: Any, cluster: str) -> Ledger:
     cursor.execute(_KNOWN, (cluster,))
     found: dict[LossKey, list[Stretch]] = {}
     for row in by_column(cursor):
-        key = LossKey(
-            cluster=cluster,
-            topic=row["topic"],
-            topic_id=row["topic_id"],
-            partition=row["partition"],
-            leader_epoch=row["leader_epoch"],
-        )
+        key = _key(cluster, row)
         found.setdefault(key, []).append(_stretch(row))
     return {key: tuple(stretches) for key, stretches in found.items()}
 
