@@ -41,6 +41,8 @@ def filled(own_server: EmbeddedPostgres) -> Iterator[str]:
     audit(url, "c", "s1", breach("b1"), breach("b2"), losses=[LOSS])
     audit(url, "c", "s2", breach("b1"), day=1)
     store.acknowledge(url, "c", "b1", by="ada", until=TOMORROW, note='a "name"; DROP')
+    ((loss,),) = rows(url, "SELECT loss_id FROM tidegauge.loss_ledger")
+    store.decide(url, loss, "accepted", by="ada", note='a "name"; DROP')
     unfinished = opened(url, key("c", "s3"))
     yield url
     store.discard(url, unfinished)
@@ -70,6 +72,7 @@ def test_every_view_says_the_same_afterwards(filled: str, restored: str) -> None
     before = seen(filled)
     assert len(before["v_breach"]) == 2
     assert len(before["v_loss"]) == 0, "the loss is of the first snapshot, and the second no longer has it"
+    assert (len(before["v_loss_ledger"]), len(before["v_loss_decision"])) == (1, 1), "the ledger still has it"
     assert seen(restored) == before
 
 
