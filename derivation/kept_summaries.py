@@ -53,7 +53,7 @@ _MOST_FILES: Final = 64
 """Above so many the next audit brings together what it used itself, and removes the rest."""
 _KEY_BYTES: Final = 32
 _MADE_BY: Final = (
-    "kafka_log", "facts", "derivation/index.py", "derivation/index_columns.py",
+    "kafka_log", "facts", "derivation/index.py", "derivation/index_columns.py", "derivation/index_row.py",
     "derivation/segment_tasks.py", "derivation/value_columns.py",
     "derivation/files/segment_files.py",
     "snapshots/holes.py",
