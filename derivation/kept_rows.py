@@ -81,7 +81,8 @@ def _unusable(row: pa.Table, task: SegmentTask) -> str | None:
     """Why a row cannot be what an index step made of this task; None if it can."""
     try:
         (told,) = rows_of(row)
-        for start, data in zip(told["range_offsets"], told["summaries"], strict=True):
+        starts: Sequence[int | None] = told["range_offsets"]  # Whoever wrote the file may have left one out.
+        for start, data in zip(starts, told["summaries"], strict=True):
             decode_summary(data)
             if start is None:
                 return "a summary without its first offset"
