@@ -5,13 +5,14 @@ again. The rule that must hold: what is written by another version of these type
 misread.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 import pyarrow as pa
 
 from tidegauge.derivation.index_row import IndexRow
-from tidegauge.derivation.value_columns import column_of
+from tidegauge.derivation.value_columns import ValueColumn, column_of
 from tidegauge.facts.replicas.derived_files import IndexSpacing
 from tidegauge.facts.replicas.replica_input import IndexedFile
 from tidegauge.facts.segments.record_check import RecordCheck
@@ -71,18 +72,25 @@ def batch_of(rows: Iterable[IndexRow]) -> pa.RecordBatch:
 def array_of(name: str, values: list[Any]) -> pa.Array:
     """Values of one column as its array."""
     column = _VALUES.get(name)
-    plain = values if column is None else [column.plain(value) for value in values]
-    return pa.array(plain, type=INDEX_SCHEMA.field(name).type)
+    return pa.array(values, type=INDEX_SCHEMA.field(name).type) if column is None else column.array(values)
 
 
 def values_of(name: str, array: pa.Array | pa.ChunkedArray) -> list[Any]:
     """The values of one column."""
-    column = _VALUES.get(name)
-    return array.to_pylist() if column is None else [column.value(value) for value in array.to_pylist()]
+    return _values(_VALUES.get(name), array)
 
 
-def rows_of(batch: pa.RecordBatch | pa.Table) -> list[IndexRow]:
-    """The rows of a batch or a table, which may lack columns, or have others."""
-    columns = {name: values_of(name, batch.column(name)) for name in batch.schema.names}
+def _values(column: ValueColumn | None, array: pa.Array | pa.ChunkedArray) -> list[Any]:
+    whole = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    values: list[Any] = whole.to_pylist() if column is None else column.values(whole)
+    return values
+
+
+def rows_of(
+    batch: pa.RecordBatch | pa.Table, others: Mapping[str, ValueColumn] = MappingProxyType({})
+) -> list[IndexRow]:
+    """The rows of a batch or a table, which may lack columns, or have others: `others` are those of our values."""
+    known = {**_VALUES, **others}
+    columns = {name: _values(known.get(name), batch.column(name)) for name in batch.schema.names}
     rows = zip(*columns.values(), strict=True)
     return [cast(IndexRow, dict(zip(columns, row, strict=True))) for row in rows]

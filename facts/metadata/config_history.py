@@ -65,25 +65,18 @@ class SettingCourse:
     """A setting's values in order, oldest first; there is always one.
 
     `from_offset` and `from_ms`: since when it is known. It is `whole` where that is as long as its topic exists.
-    `beside` are the courses of brokers that have the setting each for itself.
+    `beside` are the values in order of each broker that has the setting for itself.
     """
 
     steps: tuple[SettingStep, ...]
     from_offset: int
     from_ms: int | None
     whole: bool
-    beside: tuple["SettingCourse", ...] = ()
+    beside: tuple[tuple[SettingStep, ...], ...] = ()
 
     def in_force(self, since: Since = EVER) -> tuple[SettingStep, ...]:
         """The values that were in force at some time since then, the one that was when it began among them."""
-        first = 0
-        for at, step in enumerate(self.steps[1:] if since != EVER else (), 1):
-            over_by_offset = since.offset is None or step.since_offset < since.offset
-            over_by_clock = since.at_ms is None or step.since_ms is None or step.since_ms < since.at_ms
-            if not (over_by_offset and over_by_clock):
-                break
-            first = at
-        return self.steps[first:] + tuple(step for other in self.beside for step in other.in_force(since))
+        return tuple(step for steps in (self.steps, *self.beside) for step in _in_force(steps, since))
 
     def reaches(self, since: Since = EVER) -> bool:
         """Whether all values are known that were in force since then."""
@@ -104,6 +97,17 @@ class SettingCourse:
     def numbers(self, since: Since = EVER) -> tuple[int, ...]:
         """These values as whole numbers; what is none is without limit."""
         return tuple(_number(step.value) for step in self.in_force(since))
+
+
+def _in_force(steps: tuple[SettingStep, ...], since: Since) -> tuple[SettingStep, ...]:
+    first = 0
+    for at, step in enumerate(steps[1:] if since != EVER else (), 1):
+        over_by_offset = since.offset is None or step.since_offset < since.offset
+        over_by_clock = since.at_ms is None or step.since_ms is None or step.since_ms < since.at_ms
+        if not (over_by_offset and over_by_clock):
+            break
+        first = at
+    return steps[first:]
 
 
 def _number(text: str) -> int:
@@ -130,7 +134,7 @@ def course(
     *,
     static: str,
     static_assumed: bool,
-    beside: tuple[SettingCourse, ...] = (),
+    beside: tuple[tuple[SettingStep, ...], ...] = (),
 ) -> SettingCourse:
     """One setting's course. `layers`: the changes of each config that may say it, the one that goes first, first.
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from tidegauge.facts.metadata.config_history import ConfigChange, SettingCourse, course
+from tidegauge.facts.metadata.config_history import ConfigChange, SettingCourse, SettingStep, course
 from tidegauge.facts.metadata.expiration import Expiration
 from tidegauge.facts.metadata.history import (
     BROKER_RESOURCE,
@@ -95,7 +95,7 @@ class Settings:
             birth,
             static=static,
             static_assumed=assumed,
-            beside=tuple(course(layers, birth, static=static, static_assumed=assumed) for layers in beside),
+            beside=tuple(course(layers, birth, static=static, static_assumed=assumed).steps for layers in beside),
         )
 
     def of_group(self, group: str, name: str, default: str) -> SettingCourse:
@@ -138,10 +138,12 @@ class Settings:
             known = [value for value in answered if value is not None]
             return Expiration(milliseconds=min(known, default=None))
 
-        def course_of(layers: Sequence[Sequence[ConfigChange]], *beside: SettingCourse) -> SettingCourse:
+        def course_of(layers: Sequence[Sequence[ConfigChange]], *beside: tuple[SettingStep, ...]) -> SettingCourse:
             return course(layers, self._history.beginning, static="", static_assumed=True, beside=beside)
 
-        each = [course_of([changes[BROKER_RESOURCE, broker, _PRODUCER_EXPIRATION], shared]) for broker in sorted(own)]
+        each = [
+            course_of([changes[BROKER_RESOURCE, broker, _PRODUCER_EXPIRATION], shared]).steps for broker in sorted(own)
+        ]
         return Expiration(course=course_of([shared], *each))
 
     def _answered(self, topic: str, name: str) -> str | None:

@@ -52,11 +52,20 @@ trees = st.builds(
 )
 
 
-@given(given_trees=st.lists(st.none() | trees, max_size=4))
-def test_values_come_back_as_they_were(given_trees: list[Tree | None]) -> None:
+@given(given_trees=st.lists(st.none() | trees, max_size=4), start=st.integers(0, 4))
+def test_values_come_back_as_they_were(given_trees: list[Tree | None], start: int) -> None:
     column = column_of(Tree)
-    array = pa.array([column.plain(tree) for tree in given_trees], type=column.type)
-    assert [column.value(value) for value in array.to_pylist()] == given_trees
+    array = column.array(given_trees)
+    array.validate(full=True)
+    assert array.type == column.type
+    assert column.values(array) == given_trees
+    assert column.values(array.slice(start)) == given_trees[start:]
+    assert column.values(pa.array(array.to_pylist(), type=column.type)) == given_trees
+
+
+def test_a_value_of_none_of_the_types_is_refused() -> None:
+    with pytest.raises(TypeError, match="are none of"):
+        column_of(int | str).array([1.5])
 
 
 @pytest.mark.parametrize("kind", [Any, dict[str, Any], object, list[int] | list[str]])
