@@ -7,8 +7,9 @@ then comes what takes every partition (`facts_of_all`). `derive` does it all in 
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -51,33 +52,44 @@ class PartitionWork:
     """One partition to derive: what is known beside its logs, and its replicas' files."""
 
     context: PartitionContext
-    replicas: tuple[ReplicaWork, ...]
+    replicas: tuple[ReplicaWork, ...] = ()
     stored: Stored | None = None
     """Its segments' files in the remote store; None if the snapshot does not have that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KnownPartition:
+    """All that is known of a partition beside its logs: `now`, or that it is `gone`, and what it was `earlier`.
+
+    `earlier` is None without an earlier snapshot, and where that does not have the partition.
+    """
+
+    now: PartitionWork | None = None
+    gone: PartitionContext | None = None
+    earlier: PartitionWork | None = None
+
+
+NOT_ASKED_FOR: Final = KnownPartition()
+"""Of a partition that is read for what it says of others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierWork:
-    """The snapshot that another one is compared with."""
+    """The snapshot that another one is compared with. `metadata_known`: it has a metadata log."""
 
     root: str
     pairing: Pairing
-    partitions: Mapping[TopicPartition, PartitionWork]
     metadata_known: bool
-    """It has a metadata log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotWork:
-    """One snapshot as the tasks need it. `gone`: what is known of partitions that only the earlier one has."""
+    """What is the same for every partition of a snapshot. `key`: the snapshot's among those audited together."""
 
     root: str
     key: str
-    """The snapshot's among those audited together."""
     cluster: str
     snapshot_id: str
-    partitions: Mapping[TopicPartition, PartitionWork]
-    gone: Mapping[TopicPartition, PartitionContext] = field(default_factory=dict)
     earlier: EarlierWork | None = None
 
     def table(self, relation: str, rows: Iterable[AnyRow]) -> pa.Table:
@@ -87,16 +99,11 @@ class SnapshotWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A snapshot of which all is known but what its user topics' logs tell."""
+    """A snapshot of which all is known but what its user topics' logs tell. The partitions that are gone come last."""
 
     context: SnapshotContext
     work: SnapshotWork
-
-    @property
-    def keys(self) -> Iterator[TopicPartition]:
-        """Every partition to derive, the ones that are gone last."""
-        yield from self.work.partitions
-        yield from self.work.gone
+    partitions: Mapping[TopicPartition, KnownPartition]
 
 
 def prepare(snapshot: AuditedSnapshot, summaries: ds.Dataset, look: Look = EVERYTHING) -> Prepared:
@@ -104,14 +111,15 @@ def prepare(snapshot: AuditedSnapshot, summaries: ds.Dataset, look: Look = EVERY
     earlier = gather(snapshot.previous, summaries) if snapshot.previous is not None else None
     context = gather(snapshot, summaries, also=earlier.replicas.keys() if earlier is not None else ())
     context = restricted(context, look)
-    return Prepared(context=context, work=snapshot_work(snapshot, context, earlier))
+    return Prepared(
+        context=context, work=snapshot_work(snapshot, context, earlier), partitions=known_partitions(context, earlier)
+    )
 
 
 def derive(prepared: Prepared, rows_of: RowsOf, failures: Failures | None = None) -> RelationTables:
     """The facts of a snapshot, a table a relation. `failures`: where to note a part that makes us fail."""
-    partitions = len(prepared.work.partitions) + len(prepared.work.gone)
-    with working("derive", "partitions", parts=partitions) as advance:
-        tables = dict(cluster_facts(prepared, each(advance, prepared.keys), rows_of, failures))
+    with working("derive", "partitions", parts=len(prepared.partitions)) as advance:
+        tables = dict(cluster_facts(prepared, each(advance, prepared.partitions), rows_of, failures))
     yield from tables.items()
     yield from facts_of_all(
         lambda name: tables[name] if name in tables else prepared.work.table(name, ()),
@@ -133,7 +141,8 @@ def cluster_facts(
     """
     rows: dict[str, list[AnyRow]] = {name: list(of_all) for name, of_all in by_relation(prepared.context.rows)}
     for key in keys:
-        for name, of_relation in by_relation(partition_facts(prepared.work, key, *rows_of(key), failures)):
+        told = partition_facts(prepared.work, key, prepared.partitions[key], *rows_of(key), failures)
+        for name, of_relation in by_relation(told):
             rows.setdefault(name, []).extend(of_relation)
     return ((name, prepared.work.table(name, of_all)) for name, of_all in rows.items())
 
@@ -167,9 +176,7 @@ def restricted(context: SnapshotContext, look: Look) -> SnapshotContext:
 
 
 def snapshot_work(snapshot: AuditedSnapshot, context: SnapshotContext, earlier: SnapshotContext | None) -> SnapshotWork:
-    """What the tasks must know of one snapshot. Raises `SnapshotError` if the earlier one is none of its past, or if
-    itself is of the future.
-    """
+    """Raises `SnapshotError` if the earlier snapshot is none of this one's past, or if itself is of the future."""
     now_ms = time.time_ns() // 1_000_000
     check_clock(snapshot.manifest, str(snapshot.root), context.captured_at_ms, now_ms=now_ms)
     return SnapshotWork(
@@ -177,21 +184,25 @@ def snapshot_work(snapshot: AuditedSnapshot, context: SnapshotContext, earlier: 
         key=snapshot.key,
         cluster=snapshot.manifest.cluster,
         snapshot_id=snapshot.manifest.snapshot_id,
-        partitions=_partitions(context),
-        gone=context.gone,
         earlier=_earlier_work(snapshot, context, snapshot.previous, earlier),
     )
 
 
-def _partitions(context: SnapshotContext) -> Mapping[TopicPartition, PartitionWork]:
-    return {
-        key: PartitionWork(
-            context=context.partitions[key],
-            replicas=context.replicas.get(key, ()),
-            stored=_stored_of(context, key),
-        )
-        for key in context.partitions
-    }
+def known_partitions(
+    context: SnapshotContext, earlier: SnapshotContext | None
+) -> Mapping[TopicPartition, KnownPartition]:
+    """Every partition to derive, the ones that are gone last."""
+    now = {key: KnownPartition(now=_work(context, key), earlier=_work(earlier, key)) for key in context.partitions}
+    gone = {key: KnownPartition(gone=context.gone[key], earlier=_work(earlier, key)) for key in context.gone}
+    return now | gone
+
+
+def _work(context: SnapshotContext | None, key: TopicPartition) -> PartitionWork | None:
+    if context is None or key not in context.partitions:
+        return None
+    return PartitionWork(
+        context=context.partitions[key], replicas=context.replicas.get(key, ()), stored=_stored_of(context, key)
+    )
 
 
 def _stored_of(context: SnapshotContext, key: TopicPartition) -> Stored | None:
@@ -231,7 +242,6 @@ def _earlier_work(
     return EarlierWork(
         root=str(previous.root),
         pairing=pairing,
-        partitions=_partitions(earlier),
         metadata_known=_metadata_known(earlier),
     )
 
@@ -245,40 +255,51 @@ def _topic_names(context: SnapshotContext) -> dict[str, str]:
 
 
 def partition_facts(
-    work: SnapshotWork, key: TopicPartition, own: IndexRows, earlier: IndexRows, failures: Failures | None
+    work: SnapshotWork,
+    key: TopicPartition,
+    known: KnownPartition,
+    own: IndexRows,
+    earlier: IndexRows,
+    failures: Failures | None,
 ) -> Rows:
     """The facts of one partition; where it makes us fail, those that are left when none of its segments was read.
 
     `failures`: where that is noted; without it, what is raised is the caller's.
     """
     try:
-        return _facts(work, key, own, earlier)
+        return _facts(work, known, own, earlier)
     except Exception as error:
         if failures is None:
             raise
         reason = failures.take_part("derive", work.key, str(key), own, error, root=work.root)
-        return _facts(work, key, _unread(own, reason), _unread(earlier, reason))
+        return _facts(work, known, _unread(own, reason), _unread(earlier, reason))
 
 
 def _unread(rows: IndexRows, reason: str) -> IndexRows:
     return {path: {**row, "error": reason} for path, row in rows.items()}
 
 
-def _facts(work: SnapshotWork, key: TopicPartition, own: IndexRows, earlier: IndexRows) -> Rows:
-    if key in work.partitions:
-        return derive_partition(work, work.partitions[key], own, earlier)
-    if key in work.gone:
-        return derive_gone(work, key, earlier)
+def _facts(work: SnapshotWork, known: KnownPartition, own: IndexRows, earlier: IndexRows) -> Rows:
+    if known.now is not None:
+        return derive_partition(work, known.now, own, known.earlier, earlier)
+    if known.gone is not None:
+        return derive_gone(work, known.gone, known.earlier, earlier)
     return {}  # Read for what it says of others, and not asked for.
 
 
 def derive_partition(
-    work: SnapshotWork, partition: PartitionWork, rows: IndexRows, earlier_rows: IndexRows = MappingProxyType({})
+    work: SnapshotWork,
+    partition: PartitionWork,
+    rows: IndexRows,
+    before: PartitionWork | None = None,
+    earlier_rows: IndexRows = MappingProxyType({}),
 ) -> Rows:
-    """The facts of one partition; `rows` are its segments' rows of the index step, by path."""
+    """The facts of one partition; `rows` are its segments' rows of the index step, by path. `before`: what it was in
+    the earlier snapshot.
+    """
     root = seen(work.root)
     inputs = [replica_input(root, replica, rows) for replica in partition.replicas]
-    earlier = _earlier(work.earlier, partition.context, earlier_rows) if work.earlier is not None else None
+    earlier = _earlier(work.earlier, partition.context, before, earlier_rows) if work.earlier is not None else None
     stored = StoredBytes(
         keys=key_reader(root),
         earlier_keys=key_reader(seen(work.earlier.root)) if work.earlier is not None else no_keys,
@@ -293,17 +314,20 @@ def _remote_objects(root: Location, partition: PartitionWork) -> RemoteObjects |
     return remote_objects(root, partition.context.upkeep.remote, partition.stored)
 
 
-def derive_gone(work: SnapshotWork, key: TopicPartition, earlier_rows: IndexRows) -> Rows:
+def derive_gone(
+    work: SnapshotWork, gone: PartitionContext, before: PartitionWork | None, earlier_rows: IndexRows
+) -> Rows:
     """What can be told of a partition that only the earlier snapshot has."""
     assert work.earlier is not None, "nothing is gone without an earlier snapshot"
-    return gone_rows(work.gone[key], _earlier(work.earlier, work.gone[key], earlier_rows))
+    return gone_rows(gone, _earlier(work.earlier, gone, before, earlier_rows))
 
 
-def _earlier(earlier: EarlierWork, context: PartitionContext, rows: IndexRows) -> Earlier:
+def _earlier(
+    earlier: EarlierWork, context: PartitionContext, partition: PartitionWork | None, rows: IndexRows
+) -> Earlier:
     root = seen(earlier.root)
-    partition = earlier.partitions.get(TopicPartition(context.topic, context.partition))
     if partition is None:  # It did not exist then, or was not copied.
-        partition = PartitionWork(context=before_it_was(context, metadata_known=earlier.metadata_known), replicas=())
+        partition = PartitionWork(context=before_it_was(context, metadata_known=earlier.metadata_known))
     inputs = [replica_input(root, replica, rows) for replica in partition.replicas]
     read = batch_reader(root)
     return Earlier(replicas=replica_set(partition.context, inputs, read=read), pairing=earlier.pairing, read=read)

@@ -145,7 +145,7 @@ def derive_here(
     def rows_of_partition(key: TopicPartition) -> tuple[IndexRows, IndexRows]:
         return own.get(key, {}), of_earlier.get(key, {})
 
-    told = cluster_facts(prepared, prepared.keys, rows_of_partition, failures) if look.partitions else None
+    told = cluster_facts(prepared, prepared.partitions, rows_of_partition, failures) if look.partitions else None
     tables = dict(derive(prepared, rows_of_partition, failures) if told is None else told)
     return Derived(context=prepared.context, index=index, tables=tables)
 

@@ -5,7 +5,8 @@ and back. The rule that must hold: a column's type is that of the values, so tha
 bytes that only we can read; and what comes back is equal to what went in. Field by field, not value by value: a call a
 field of a hundred values costs as much as of one.
 
-    dataclass, `TypedDict`      struct of its fields
+    dataclass, `NamedTuple`,    struct of its fields
+    `TypedDict`
     `tuple[A, B]`               struct `f0`, `f1`
     `tuple[A, ...]`, list, set  list
     mapping                     list of structs `key`, `value`, in its order
@@ -53,15 +54,15 @@ def column_of(kind: Any) -> ValueColumn:
     if origin in (Union, UnionType):
         return _union([each for each in get_args(kind) if each is not NoneType])
     if isinstance(origin, type):
-        if is_dataclass(origin) or is_typeddict(origin):
+        if is_dataclass(origin) or is_typeddict(origin) or hasattr(origin, "_fields"):
             return _of_fields(origin)
         if issubclass(origin, Enum):
             return _of_enum(origin)
-        if issubclass(origin, tuple) and get_args(kind)[-1:] != (...,):
+        if issubclass(origin, tuple) and get_args(kind) and get_args(kind)[-1] is not ...:
             return _of_places(get_args(kind))
-        if issubclass(origin, Mapping):
+        if issubclass(origin, Mapping) and get_args(kind):
             return _of_mapping(*get_args(kind))
-        if issubclass(origin, Collection):
+        if issubclass(origin, Collection) and get_args(kind):
             return _of_items(origin, get_args(kind)[0])
     raise TypeError(f"{kind} has no column: it does not say what its values are")
 
@@ -84,7 +85,7 @@ def _of_enum(kind: type[Enum]) -> ValueColumn:
 def _of_fields(kind: Any) -> ValueColumn:
     hints = get_type_hints(kind)
     names = [each.name for each in fields(kind)] if is_dataclass(kind) else list(hints)
-    get: Callable[[Any, str], Any] = getattr if is_dataclass(kind) else dict.__getitem__
+    get: Callable[[Any, str], Any] = dict.__getitem__ if is_typeddict(kind) else getattr
     return _struct(
         {name: column_of(hints[name]) for name in names},
         parts=lambda values: [[get(value, name) for value in values] for name in names],

@@ -6,7 +6,7 @@ rule that must hold: a step reads only what the steps before it wrote here, so t
 
     RUN/run.json            options and snapshots, written by the snapshot step: of each what its MANIFEST.json says,
                             its parts' digests too, and files themselves where no part tells of them
-    RUN/work/               plan and segment summaries; removed when the run is published
+    RUN/work/               plan, segment summaries, what is known beside them; removed when the run is published
     RUN/failed/<step>/      a note for each snapshot that could not be audited
     RUN/[<cluster>/<snapshot id>/]facts/<relation>/*.parquet, coverage.json, report.json, data_docs/
 """
@@ -118,6 +118,11 @@ class Run:
     def summaries(self) -> Path:
         """Segment summaries, Parquet."""
         return self.work / "summaries"
+
+    @property
+    def known(self) -> Path:
+        """What is known of partitions beside their logs, Parquet."""
+        return self.work / "known"
 
 
 def new_run(

@@ -2,39 +2,38 @@
 
 In: `RUN/work/summaries`, the small files of the snapshots, the metadata log. Out: `facts/<relation>/*.parquet` and
 `coverage.json` per snapshot. What is derived, and how, `derivation.derive` says; here it is handed over and written.
+What the driver knows of a partition beside its logs meets the partition's summaries in the shuffle; what holds for the
+whole snapshot is broadcast.
 """
 
-import hashlib
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 from tidegauge.derivation.coverage import coverage_of, write_coverage
-from tidegauge.derivation.derive import SnapshotWork, cluster_facts, facts_of_all, partition_facts, prepare
+from tidegauge.derivation.derive import Prepared, SnapshotWork, cluster_facts, facts_of_all, partition_facts, prepare
 from tidegauge.derivation.fact_files import PartWriter, read_relation, write_empty_relations, write_part
 from tidegauge.derivation.index_columns import rows_of
 from tidegauge.derivation.index_row import IndexRow
+from tidegauge.derivation.known_rows import KNOWN_SCHEMA, KNOWN_VALUES, Common, KnownRow, KnownRows, known_of
 from tidegauge.derivation.summaries_at_hand import by_snapshot, keys_of
 from tidegauge.facts.risk.posture_rows import PostureContext
 from tidegauge.facts.rows import AnyRow, by_relation
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.relations import Rows, TransactionalIdRow
-from tidegauge.runs import own_pickles
 from tidegauge.runs.failures import Failures
-from tidegauge.runs.look import Look
-from tidegauge.runs.mounts import handed_over
 from tidegauge.runs.run import AuditedSnapshot, Run
 from tidegauge.runs.survivors import surviving
-from tidegauge.snapshots.whole_files import write_whole
 from tidegauge.spark_jobs.watch import watched
 
 if TYPE_CHECKING:
@@ -54,25 +53,34 @@ much as one of a hundred, and rows take more memory than tables."""
 
 def derive_by_partition(spark: "SparkSession", run: Run) -> None:
     """Derives the facts of every snapshot of a run whose segments were read; one that fails is noted."""
-    works = Works(directory=str(run.work / "gathered"))
+    shutil.rmtree(run.known, ignore_errors=True)
+    run.known.mkdir(parents=True)
     failures = run.failures
     told: dict[str, _Told] = {}
+    shared: dict[str, Shared] = {}
     for snapshot, summaries in by_snapshot(run):
         with failures.of("derive", snapshot.key, root=snapshot.root):
-            told[snapshot.key] = _prepared(snapshot, summaries, works, run.look)
+            told[snapshot.key], shared[snapshot.key] = _prepared(snapshot, summaries, run)
     # An earlier snapshot may be audited itself, and be compared with by many.
     audits = [(read, s.key) for s in surviving(run).snapshots for read in keys_of(s)]
     if not audits:
         return
-    written = (
+    summaries = (
         spark.read.parquet(str(run.summaries))
         .drop("coordinator_records")
         .join(_broadcast(spark.createDataFrame(audits, "snapshot string, audited string")), "snapshot")
+    )
+    broadcasts = {key: spark.sparkContext.broadcast(of_snapshot) for key, of_snapshot in shared.items()}
+    written = (
+        summaries.unionByName(spark.read.parquet(str(run.known)), allowMissingColumns=True)
         # Sorted, the rows of a partition follow each other, and the partitions of a snapshot.
         .repartition(tasks(sum(t.partitions for t in told.values()), spark.sparkContext.defaultParallelism), *_KEY)
         .sortWithinPartitions(*_KEY)
         .mapInArrow(
-            _derive_and_write(works, failures, {s.key: str(s.target / "facts") for s in run.snapshots}), _WRITTEN_DDL
+            _derive_and_write(
+                lambda key: broadcasts[key].value, failures, {s.key: str(s.target / "facts") for s in run.snapshots}
+            ),
+            _WRITTEN_DDL,
         )
     )
     with watched(spark, "derive", "partitions", parts=sum(t.partitions for t in told.values())):
@@ -112,57 +120,48 @@ class _Told:
     """Of which segments were read."""
 
 
-def _prepared(snapshot: AuditedSnapshot, summaries: ds.Dataset, works: "Works", look: Look) -> _Told:
-    """Reads what is small of a snapshot, keeps the work for the tasks, and writes what none of them will."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What the tasks know of a snapshot, whichever of its partitions they have."""
+
+    work: SnapshotWork
+    common: tuple[Common, ...]
+
+
+def _prepared(snapshot: AuditedSnapshot, summaries: ds.Dataset, run: Run) -> tuple[_Told, Shared]:
+    """Reads what is small of a snapshot, keeps the rows for the tasks, and writes what none of them will."""
     facts = snapshot.target / "facts"
     shutil.rmtree(facts, ignore_errors=True)
-    prepared = prepare(snapshot, summaries, look)
-    works.keep(prepared.work)
+    prepared = prepare(snapshot, summaries, run.look)
     rows = summaries.to_table(
         columns=["snapshot", "topic", "partition", "directory", "path", "bytes_read", "reused", "error"],
         filter=ds.field("snapshot").isin(keys_of(snapshot)),
     ).to_pylist()
     with_segments = {TopicPartition(row["topic"], row["partition"]) for row in rows}
-    write_part(facts, "cluster", cluster_facts(prepared, [key for key in prepared.keys if key not in with_segments]))
-    return _Told(
+    without = [key for key in prepared.partitions if key not in with_segments]
+    write_part(facts, "cluster", cluster_facts(prepared, without))
+    told = _Told(
         coverage=coverage_of(snapshot, prepared.context, (row for row in rows if row["snapshot"] == snapshot.key)),
         posture=prepared.context.posture,
         transactional_ids=prepared.context.transactional_ids,
         partitions=len(with_segments),
     )
+    # Last: of a snapshot that fails here the tasks hear nothing.
+    return told, _handed_over(prepared, with_segments, run.known / f"{run.snapshots.index(snapshot):05d}.parquet")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Works:
-    """The work of each snapshot of a run, kept in the run directory: a task reads that of its snapshot when it comes
-    to it, so that nothing holds the work of a thousand snapshots at once.
-    """
-
-    directory: str
-
-    def keep(self, work: SnapshotWork) -> None:
-        """Writes one snapshot's."""
-        path = self._path(work.key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, own_pickles.dumps(work))
-
-    def of(self, key: str) -> SnapshotWork:
-        """Reads one snapshot's; those last asked for are at hand."""
-        path = self._path(key)
-        written_ns = path.stat().st_mtime_ns if path.exists() else 0
-        return _work_at(str(path), written_ns)
-
-    def _path(self, key: str) -> Path:
-        return Path(self.directory, f"{hashlib.sha256(key.encode()).hexdigest()}.pickle")
+def _handed_over(prepared: Prepared, keys: set[TopicPartition], path: Path) -> Shared:
+    """Writes what is known of the partitions of these keys as rows for the tasks."""
+    rows = KnownRows(audited=prepared.work.key)
+    with pq.ParquetWriter(path, KNOWN_SCHEMA, compression="zstd") as writer:
+        for batch in rows.batches({key: known for key, known in prepared.partitions.items() if key in keys}):
+            writer.write_batch(batch)
+    return Shared(work=prepared.work, common=tuple(rows.common))
 
 
-@lru_cache(maxsize=4)
-def _work_at(path: str, written_ns: int) -> SnapshotWork:
-    work: SnapshotWork = own_pickles.loads(handed_over(Path(path)), where=path)
-    return work
-
-
-def _derive_and_write(works: Works, failures: Failures, folders: Mapping[str, str]) -> "ArrowMapIterFunction":
+def _derive_and_write(
+    shared: Callable[[str], Shared], failures: Failures, folders: Mapping[str, str]
+) -> "ArrowMapIterFunction":
     """`folders`: of each snapshot's facts."""
 
     def derive_and_write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -171,12 +170,11 @@ def _derive_and_write(works: Works, failures: Failures, folders: Mapping[str, st
         task = TaskContext.get()
         part = f"{task.partitionId():05d}" if task is not None else "00000"
         counts: Counter[str] = Counter()
-        rows = (row for batch in batches for row in rows_of(batch))
+        rows = (row for batch in batches for row in rows_of(batch, KNOWN_VALUES))
         # One snapshot's files are open at a time.
         for audited, of_snapshot in groupby(rows, key=itemgetter("audited")):
-            work = works.of(audited)
             writer = PartWriter(Path(folders[audited]), part)
-            for name, table in _tables(work, of_snapshot, failures):
+            for name, table in _tables(shared(audited), of_snapshot, failures):
                 writer.write(name, table)
                 counts[name] += table.num_rows
             writer.close()
@@ -191,26 +189,34 @@ def _derive_and_write(works: Works, failures: Failures, folders: Mapping[str, st
     return derive_and_write
 
 
-def _tables(work: SnapshotWork, rows: Iterable[IndexRow], failures: Failures) -> Iterator[tuple[str, pa.Table]]:
+def _tables(shared: Shared, rows: Iterable[IndexRow], failures: Failures) -> Iterator[tuple[str, pa.Table]]:
     """The facts of a task's partitions of one snapshot; none of one that makes us fail, which is noted."""
     waiting: dict[str, list[AnyRow]] = {}
     for key, of_partition in groupby(rows, key=itemgetter("topic", "partition")):
-        for name, facts in by_relation(_facts(work, TopicPartition(*key), list(of_partition), failures)):
+        for name, facts in by_relation(_facts(shared, TopicPartition(*key), list(of_partition), failures)):
             waiting.setdefault(name, []).extend(facts)
             if len(waiting[name]) >= ROWS_TOGETHER:
-                yield from _table(work, name, waiting.pop(name), failures)
+                yield from _table(shared.work, name, waiting.pop(name), failures)
     for name, facts in waiting.items():
         if facts:
-            yield from _table(work, name, facts, failures)
+            yield from _table(shared.work, name, facts, failures)
 
 
-def _facts(work: SnapshotWork, key: TopicPartition, rows: Sequence[IndexRow], failures: Failures) -> Rows:
+def _facts(shared: Shared, key: TopicPartition, rows: Sequence[IndexRow], failures: Failures) -> Rows:
+    work = shared.work
     own = {row["path"]: row for row in rows if row["snapshot"] == work.key}
-    earlier = {row["path"]: row for row in rows if row["snapshot"] != work.key}
+    earlier = {row["path"]: row for row in rows if row["snapshot"] not in (work.key, None)}
     facts: Rows = {}
     with failures.of("derive", work.key, root=work.root):
-        facts.update(partition_facts(work, key, own, earlier, failures))
+        known = known_of(_known_rows(rows), shared.common)
+        facts.update(partition_facts(work, key, known, own, earlier, failures))
     return facts
+
+
+def _known_rows(rows: Iterable[IndexRow]) -> Iterator[KnownRow]:
+    """Those rows of one partition that tell what is known beside its logs. In the shuffle every row has all columns."""
+    both = (cast(dict[str, object], row) for row in rows)
+    return (cast(KnownRow, row) for row in both if row["role"] is not None)
 
 
 def _table(work: SnapshotWork, name: str, rows: Sequence[AnyRow], failures: Failures) -> list[tuple[str, pa.Table]]:

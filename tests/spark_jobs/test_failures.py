@@ -157,7 +157,7 @@ def test_a_segment_that_we_fail_of_counts_as_unread(inputs, tmp_path, monkeypatc
 def test_a_partition_that_we_fail_of_counts_as_unread_and_the_rest_is_judged(
     inputs, tmp_path, monkeypatch, empty_store
 ):
-    def readable(_work: Any, key: tuple[str, int], own: Any, _earlier: Any) -> bool:
+    def readable(_work: Any, key: tuple[str, int], _known: Any, own: Any, _earlier: Any) -> bool:
         return key == ("compacted", 0) and not any(row["error"] for row in own.values())
 
     fails_for(monkeypatch, derivation, "_facts", readable)
@@ -200,14 +200,18 @@ def derive_whole(run: Run, monkeypatch: pytest.MonkeyPatch | None) -> None:
 
 def test_a_partition_that_we_fail_of_even_unread_takes_its_snapshot_and_no_other(inputs, tmp_path, monkeypatch):
     run = a_run(inputs, tmp_path / "run")
-    works = derive.Works(directory=str(tmp_path / "works"))
-    for name in ("one", BROKEN):
-        key = f"alone/{name}"
-        works.keep(derivation.SnapshotWork(root="", key=key, cluster="alone", snapshot_id=name, partitions={}))
+    shared = {
+        f"alone/{name}": derive.Shared(
+            work=derivation.SnapshotWork(root="", key=f"alone/{name}", cluster="alone", snapshot_id=name), common=()
+        )
+        for name in ("one", BROKEN)
+    }
     fails_for(monkeypatch, derivation, "_facts", lambda work, *_: work.snapshot_id == BROKEN)
-    keys = [f"alone/{name}" for name in ("one", BROKEN)]
-    derived = derive._derive_and_write(works, run.failures, {key: str(tmp_path / key) for key in keys})
-    rows = [{"audited": key, "snapshot": key, "topic": "t", "partition": 0, "path": "p"} for key in keys]
+    folders = {key: str(tmp_path / key) for key in shared}
+    derived = derive._derive_and_write(shared.__getitem__, run.failures, folders)
+    rows = [
+        {"audited": key, "snapshot": key, "topic": "t", "partition": 0, "path": "p", "role": None} for key in shared
+    ]
     (written,) = derived(iter(pa.Table.from_pylist(rows).to_batches()))
     assert written.num_rows == 0
     assert [(f.snapshot, f.step) for f in run.failures.all()] == [(f"alone/{BROKEN}", "derive")]

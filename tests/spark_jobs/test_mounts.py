@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import Golden
 from tests.derivation.apart import whole_copy
 from tests.derivation.pipeline import derived
-from tidegauge.derivation.derive import derive_partition, snapshot_work
+from tidegauge.derivation.derive import derive_partition, known_partitions, snapshot_work
 from tidegauge.derivation.index import index_rows
 from tidegauge.derivation.plan import segment_tasks
 from tidegauge.derivation.segment_tasks import SegmentTask
@@ -63,10 +63,12 @@ def test_one_file_or_one_broker_that_is_missing_is_named_and_stops_nobody(copy: 
 def test_small_files_that_a_worker_does_not_see_are_not_taken_for_missing(copy: Path, tmp_path: Path) -> None:
     facts = derived(copy)
     work = snapshot_work(audited(copy), facts.context, None)
+    orders = known_partitions(facts.context, None)["orders", 0].now
+    assert orders is not None
     seen.cache_clear()
     copy.rename(tmp_path / "moved")
     with pytest.raises(UnavailableError, match="cannot be seen on"):
-        derive_partition(work, work.partitions["orders", 0], facts.index)
+        derive_partition(work, orders, facts.index)
 
 
 def test_a_run_directory_that_workers_do_not_share_is_said(tmp_path: Path) -> None:
