@@ -13,15 +13,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
-import pyarrow.parquet as pq
+import pyarrow.dataset as ds
 from psycopg2.errors import NumericValueOutOfRange
 
 from tidegauge import store
 from tidegauge.audit.validate_apart import Validate
-from tidegauge.derivation.fact_files import batches_of, read_relation
+from tidegauge.derivation.fact_files import batches_of, read_relation, relation_at
 from tidegauge.expectations import errors as expectation_errors
 from tidegauge.expectations.agreement import Validation, confirm
 from tidegauge.expectations.data_docs import pages_of
@@ -48,7 +47,9 @@ from tidegauge.runs.missing_evidence import missing_in, told_coverage
 from tidegauge.runs.run import AuditedSnapshot, Run
 from tidegauge.runs.survivors import going_on
 from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.location import Location
 from tidegauge.snapshots.manifest import Source
+from tidegauge.snapshots.places import absolute, made
 from tidegauge.snapshots.whole_files import write_whole
 
 SCHEMA_VERSION: Final = 1
@@ -139,10 +140,9 @@ def _evaluate(snapshots: Sequence[AuditedSnapshot], run: Run, url: str, validate
         raise
 
 
-def _write_pages(folder: Path, pages: Iterable[tuple[str, str]]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+def _write_pages(folder: Location, pages: Iterable[tuple[str, str]]) -> None:
     for name, page in pages:
-        write_whole(folder / name, page)
+        write_whole(made(folder) / name, page)
 
 
 def _forget_earlier_try(snapshots: Sequence[AuditedSnapshot], url: str) -> None:
@@ -165,7 +165,7 @@ def _new_run(snapshot: AuditedSnapshot, run: Run) -> store.NewRun:
         started_at=datetime.fromtimestamp(run.started_at_ms / 1000, UTC),
         captured_at=datetime.fromtimestamp(captured / 1000, UTC) if captured is not None else None,
         previous_snapshot_id=_previous_id(snapshot),
-        place=str(snapshot.root.absolute() if isinstance(snapshot.root, Path) else snapshot.root),
+        place=absolute(snapshot.root),
         cluster_id=manifest.cluster_id or None,
     )
 
@@ -322,7 +322,7 @@ def _restriction(look: Look) -> dict[str, Any]:
     return {"restricted_to": {"partitions": partitions, "invariants": list(look.invariants)}}
 
 
-def _told(facts: Path, relation: str) -> list[dict[str, Any]]:
+def _told(facts: Location, relation: str) -> list[dict[str, Any]]:
     """A relation's rows as a report has them."""
     common = {"cluster", "snapshot_id"}
     return [
@@ -331,7 +331,7 @@ def _told(facts: Path, relation: str) -> list[dict[str, Any]]:
     ]
 
 
-def _risks(facts: Path) -> list[dict[str, Any]]:
+def _risks(facts: Location) -> list[dict[str, Any]]:
     """What failures would cost, the worst first: what is so now, then losses before refusals, one broker before two."""
     rows = sorted(_told(facts, "risks"), key=_weight)
     return rows[:_RISKS_TOLD]
@@ -351,9 +351,10 @@ def _weight(risk: Mapping[str, Any]) -> tuple[object, ...]:
     )
 
 
-def _open_transactions(facts: Path) -> list[dict[str, Any]]:
+def _open_transactions(facts: Location) -> list[dict[str, Any]]:
     """Open transactions: first those that their coordinator does not know, then the oldest. Consumers wait for them."""
-    rows = pq.read_table(facts / "transactions", columns=list(_OPEN_TRANSACTION), filters=[("outcome", "=", "open")])
+    transactions = relation_at(facts, "transactions")
+    rows = transactions.to_table(columns=list(_OPEN_TRANSACTION), filter=ds.field("outcome") == "open")
     found = sorted(rows.to_pylist(), key=lambda r: (not r["hanging"], r["first_timestamp_ms"] or 0))
     return found[:_OPEN_TRANSACTIONS_TOLD]
 

@@ -12,12 +12,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
+from tidegauge.derivation.fact_files import relation_at
 from tidegauge.expectations.model import Severity
 from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.runs import report_file
 from tidegauge.snapshots.errors import SnapshotError
-from tidegauge.snapshots.location import local
+from tidegauge.snapshots.location import Location, local
 
 _SEVERITIES: Final = frozenset(severity.value for severity in Severity)
 Row = Mapping[str, Any]
@@ -60,9 +61,9 @@ class Explained:
     broker_changes: Sequence[Row] = ()
 
 
-def from_report(breach_id: str, directory: Path) -> Explained:
+def from_report(breach_id: str, directory: Location) -> Explained:
     """The breach of that id in any report below the directory. Raises `SnapshotError` if there is none."""
-    reports = sorted(_reports_below(directory)) if directory.is_dir() else []
+    reports = sorted(_reports_below(directory), key=str) if directory.is_dir() else []
     if not reports:
         raise SnapshotError(f"{directory} holds no report.json. Name the --out directory of an audit.")
     for path in reports:
@@ -76,10 +77,11 @@ def from_report(breach_id: str, directory: Path) -> Explained:
     )
 
 
-def _breaches_of(path: Path) -> Sequence[Row]:
+def _breaches_of(path: Location) -> Sequence[Row]:
     """The breaches of a report. Raises `SnapshotError` for a file that is no report of ours."""
     try:
-        report = json.loads(local(path.parent).joinpath(path.name).read_text(encoding="utf-8"))
+        whole = local(path.parent) / path.name if isinstance(path, Path) else path
+        report = json.loads(whole.read_text(encoding="utf-8"))
         breaches = report["breaches"]
         if not isinstance(breaches, list):
             raise TypeError("breaches must be a list")
@@ -93,15 +95,18 @@ def _breaches_of(path: Path) -> Sequence[Row]:
     return breaches
 
 
-def _reports_below(directory: Path) -> Iterator[Path]:
+def _reports_below(directory: Location) -> Iterator[Location]:
     """Every report there. Raises `OSError` for a folder that nobody lets us into: the breach may be told of in it."""
 
     def refused(error: OSError) -> None:
         raise error
 
+    if not isinstance(directory, Path):
+        yield from (directory / name for name in directory.sizes_below() if name.rpartition("/")[2] == report_file.NAME)
+        return
     for folder, _, names in os.walk(directory, onerror=refused):
-        if "report.json" in names:
-            yield Path(folder, "report.json")
+        if report_file.NAME in names:
+            yield Path(folder, report_file.NAME)
 
 
 def _check(breach: Row) -> None:
@@ -127,7 +132,7 @@ def in_order(consequences: Iterable[Row]) -> list[Row]:
     return sorted(consequences, key=lambda b: (b["code"], b["breach_id"]))
 
 
-def _with_facts(breach: Row, breaches: Sequence[Row], facts: Path) -> Explained:
+def _with_facts(breach: Row, breaches: Sequence[Row], facts: Location) -> Explained:
     consequences = in_order(b for b in breaches if b["implied_by"] == breach["breach_id"])
     place = _partition(breach["subject"])
     if place is None:
@@ -143,17 +148,17 @@ def _with_facts(breach: Row, breaches: Sequence[Row], facts: Path) -> Explained:
     )
 
 
-def _of_brokers(facts: Path, brokers: Collection[int]) -> list[Row]:
+def _of_brokers(facts: Location, brokers: Collection[int]) -> list[Row]:
     return _facts(facts, "broker_changes", pc.field("broker_id").isin(sorted(brokers)))
 
 
-def _facts(facts: Path, relation: str, condition: pc.Expression) -> list[Row]:
+def _facts(facts: Location, relation: str, condition: pc.Expression) -> list[Row]:
     """Rows of a relation; none where the facts were not kept beside the report."""
     folder = facts / relation
     if not folder.is_dir():
         return []
     try:
-        rows: list[Row] = ds.dataset(str(folder), format="parquet").to_table(filter=condition).to_pylist()
+        rows: list[Row] = relation_at(facts, relation).to_table(filter=condition).to_pylist()
     except (OSError, pa.ArrowException) as error:
         raise SnapshotError(f"{folder} cannot be read ({error}). Audit the snapshot again.") from error
     return rows

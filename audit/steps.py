@@ -7,13 +7,11 @@ the Airflow DAG take the same road.
     snapshot -> index -> derive -> evaluate -> publish
 """
 
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tidegauge import settings
@@ -23,6 +21,8 @@ from tidegauge.embedded.store_in_use import store_at
 from tidegauge.runs.look import EVERYTHING, Look
 from tidegauge.runs.run import NO_STORE, Run, load, new_run
 from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.location import Location
+from tidegauge.snapshots.places import absolute, emptied
 from tidegauge.snapshots.signing import Trusted
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ Progress = Callable[[str], None]
 class AuditResult:
     """The reports written, and the exit code they come to. `several`: more than one snapshot was to be audited."""
 
-    reports: tuple[Path, ...]
+    reports: tuple[Location, ...]
     exit_code: int
     several: bool = False
 
@@ -46,7 +46,7 @@ class AuditResult:
 def begin(
     inputs: tuple[str, ...],
     *,
-    out: Path,
+    out: Location,
     fail_on: str,
     store: str | None,
     cluster: str | None = None,
@@ -102,14 +102,14 @@ def begin(
     return run
 
 
-def step(name: str, run_dir: Path, *, progress: Progress) -> AuditResult | None:
+def step(name: str, run_dir: Location, *, progress: Progress) -> AuditResult | None:
     """One later step of a run, in this process. A snapshot that fails is said, and raised by the last step, `publish`,
     when the others are done.
     """
     run = load(run_dir)
     match name:
         case "index" | "derive":
-            with kept(_as_given(run.store_url), met_by=str(run_dir.absolute()), say=progress) as met:
+            with kept(_as_given(run.store_url), met_by=absolute(run_dir), say=progress) as met:
                 _spark_step(name, run, settings.spark_master(), progress, met)
             return None
         case "evaluate":
@@ -142,7 +142,7 @@ def raise_failures(run: Run) -> None:
 def audit(
     inputs: tuple[str, ...],
     *,
-    out: Path,
+    out: Location,
     fail_on: str,
     store: str | None,
     master: str | None,
@@ -288,7 +288,7 @@ def _publish(run: Run, url: str, progress: Progress) -> AuditResult:
         discard(run, url)
     else:
         publish(run, url, progress=progress)
-    shutil.rmtree(run.work, ignore_errors=True)
+    emptied(run.work)
     return _result(run)
 
 

@@ -6,20 +6,21 @@ hold: a file that could not be read is named with the reason; nothing is left ou
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
-
-import pyarrow.dataset as ds
 
 from tidegauge.derivation.gathering.gather import SnapshotContext
 from tidegauge.derivation.index_row import IndexRow
+from tidegauge.derivation.located_parquet import dataset_at
+from tidegauge.relations import RELATIONS
 from tidegauge.runs.failures import Failure, reason_of
 from tidegauge.runs.missing_evidence import UnreadSegment, kept, unread_segments
 from tidegauge.runs.run import ReadSnapshot
 from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.location import Location
 from tidegauge.snapshots.manifest import LeftOut
 from tidegauge.snapshots.whole_files import write_whole
 
+_NAME: Final = "coverage.json"
 _LOGS: Final = (".log", ".headers")
 """How the name of a segment's file ends, in a full copy and in one without records."""
 
@@ -61,12 +62,17 @@ def _no_log_read(snapshot: ReadSnapshot, unread: Sequence[LeftOut]) -> str:
     )
 
 
-def write_coverage(target: Path, coverage: Mapping[str, Any], failed: Sequence[Failure] = ()) -> None:
+def forget_coverage(target: Location) -> None:
+    """Removes that of an earlier try."""
+    (target / _NAME).unlink(missing_ok=True)
+
+
+def write_coverage(target: Location, coverage: Mapping[str, Any], failed: Sequence[Failure] = ()) -> None:
     """Writes it, with the batches that the facts count. `failed`: the partitions whose facts could not be derived."""
-    segments = ds.dataset(str(target / "facts" / "segments"), format="parquet").to_table(columns=["batch_count"])
-    batches = sum(segments.column("batch_count").to_pylist())
+    segments = dataset_at(target / "facts" / "segments", RELATIONS["segments"].arrow_schema)
+    batches = sum(segments.to_table(columns=["batch_count"]).column("batch_count").to_pylist())
     told = _without(coverage, failed) if failed else coverage
-    write_whole(target / "coverage.json", json.dumps({**told, "batches": batches}))
+    write_whole(target / _NAME, json.dumps({**told, "batches": batches}))
 
 
 def _without(coverage: Mapping[str, Any], failed: Sequence[Failure]) -> dict[str, Any]:

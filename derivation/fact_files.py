@@ -1,8 +1,8 @@
 """Fact rows as Parquet files, one folder a relation.
 
-In: rows of a partition, from many Spark tasks and the driver. Out: `facts/<relation>/part-<task>.parquet`. The rule
-that must hold: a part has the name of its Spark partition and appears whole, so a task that is repeated replaces its
-own part and nothing is there twice.
+In: rows of a partition, from many Spark tasks and the driver. Out: `facts/<relation>/part-<name>.parquet`, in a folder
+or below a URL. The rule that must hold: a part appears whole. What tasks write waits beside (`staged_parts`) until all
+of them are done, so a task that is repeated leaves nothing twice.
 """
 
 import os
@@ -10,15 +10,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from tidegauge.derivation.located_parquet import dataset_at, parts_in
 from tidegauge.facts.bounds import within
 from tidegauge.facts.rows import AnyRow
 from tidegauge.relations import LOSSES, RELATIONS, Relation
+from tidegauge.snapshots.location import Location
+from tidegauge.snapshots.places import made
 from tidegauge.snapshots.whole_files import appearing, write_whole
 
 _ALL: Mapping[str, Relation] = {**RELATIONS, LOSSES.name: LOSSES}
@@ -60,7 +63,7 @@ def _with_room(relation: Relation, rows: Iterable[dict[str, object]]) -> list[An
 class PartWriter:
     """Writes one part per relation, as rows come; `close` makes them appear."""
 
-    def __init__(self, facts: Path, part: str) -> None:
+    def __init__(self, facts: Location, part: str) -> None:
         self._facts = facts
         self._part = part
         self._writers: dict[str, pq.ParquetWriter] = {}
@@ -75,28 +78,26 @@ class PartWriter:
         if self._rows[relation] >= ROW_GROUP_ROWS:
             self._write_waiting(relation)
 
-    def close(self) -> None:
-        """Finishes the parts."""
+    def close(self) -> list[str]:
+        """Finishes the parts; the relations of which there is one."""
         with self._files:
             for relation in tuple(self._waiting):
                 self._write_waiting(relation)
             for writer in self._writers.values():
                 writer.close()
-        self._writers.clear()
+        return list(self._writers)
 
     def _write_waiting(self, relation: str) -> None:
         tables = self._waiting.pop(relation)
         del self._rows[relation]
         if relation not in self._writers:
-            folder = self._facts / relation
-            folder.mkdir(parents=True, exist_ok=True)
-            part = appearing(folder / f"part-{self._part}.parquet", by=str(os.getpid()))
+            part = appearing(made(self._facts / relation) / f"part-{self._part}.parquet", by=str(os.getpid()))
             file = self._files.enter_context(part)
             self._writers[relation] = pq.ParquetWriter(file, tables[0].schema, compression="zstd")
         self._writers[relation].write_table(pa.concat_tables(tables), row_group_size=ROW_GROUP_ROWS)
 
 
-def write_part(facts: Path, part: str, tables: Iterable[tuple[str, pa.Table]]) -> None:
+def write_part(facts: Location, part: str, tables: Iterable[tuple[str, pa.Table]]) -> None:
     """A part of every relation that has rows."""
     writer = PartWriter(facts, part)
     for name, table in tables:
@@ -105,13 +106,11 @@ def write_part(facts: Path, part: str, tables: Iterable[tuple[str, pa.Table]]) -
     writer.close()
 
 
-def write_empty_relations(facts: Path) -> None:
+def write_empty_relations(facts: Location) -> None:
     """A relation without a row still has its folder and its schema."""
     for name in _ALL:
-        folder = facts / name
-        folder.mkdir(parents=True, exist_ok=True)
-        if not any(folder.glob("*.parquet")):
-            write_whole(folder / "part-none.parquet", _empty_part(name))
+        if not parts_in(facts / name):
+            write_whole(made(facts / name) / "part-none.parquet", _empty_part(name))
 
 
 @cache
@@ -121,12 +120,16 @@ def _empty_part(name: str) -> bytes:
     return bytes(sink.getvalue())
 
 
-def read_relation(facts: Path, name: str) -> pa.Table:
+def relation_at(facts: Location, name: str) -> ds.Dataset:
+    """The rows of one relation, of which those are read that are asked for."""
+    return dataset_at(facts / name, _ALL[name].arrow_schema)
+
+
+def read_relation(facts: Location, name: str) -> pa.Table:
     """All rows of one relation."""
-    return pq.read_table(facts / name, schema=_ALL[name].arrow_schema)
+    return relation_at(facts, name).to_table()
 
 
-def batches_of(facts: Path, name: str) -> Iterable[pa.RecordBatch]:
+def batches_of(facts: Location, name: str) -> Iterable[pa.RecordBatch]:
     """The same in batches, for what is larger than memory."""
-    for path in sorted((facts / name).glob("*.parquet")):
-        yield from pq.ParquetFile(path).iter_batches(batch_size=16384)
+    yield from relation_at(facts, name).to_batches(batch_size=16384)

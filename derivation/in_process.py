@@ -5,7 +5,6 @@ In: a snapshot. Out: `Derived`, the tables of every relation, and what they were
 snapshots that take longer to hand to a task than to derive: a laptop's cluster, states of a model by the ten thousand.
 """
 
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from tidegauge.derivation.coverage import coverage_of, write_coverage
+from tidegauge.derivation.coverage import coverage_of, forget_coverage, write_coverage
 from tidegauge.derivation.derive import cluster_facts, derive, prepare
 from tidegauge.derivation.fact_files import write_empty_relations, write_part
 from tidegauge.derivation.gathering.gather import SnapshotContext
@@ -34,6 +33,7 @@ from tidegauge.runs.run import NO_SUMMARIES, AuditedSnapshot, Run
 from tidegauge.runs.survivors import going_on
 from tidegauge.snapshots.listing import listing
 from tidegauge.snapshots.manifest import Manifest
+from tidegauge.snapshots.places import emptied
 
 HERE_BYTES: Final = 2 << 30
 """Bytes of the logs that snapshots and those that they are compared with have at most, together, to be derived here."""
@@ -99,7 +99,8 @@ def derive_and_write(
     """One snapshot's facts and coverage. `failures`: where to note a part that makes us fail."""
     made = derive_here(snapshot, failures=failures, look=look, kept_summaries=kept_summaries)
     facts = snapshot.target / "facts"
-    shutil.rmtree(facts, ignore_errors=True)
+    forget_coverage(snapshot.target)
+    emptied(facts)
     write_part(facts, "whole", made.tables.items())
     write_empty_relations(facts)
     coverage = coverage_of(snapshot, made.context, made.index.values())

@@ -132,8 +132,8 @@ class KeptSummaries:
         if isinstance(self.place, Path):
             self.place.mkdir(mode=0o750, parents=True, exist_ok=True)
             check_own(self.place)
-        _write(self.place / f"{name}.parquet", data.getvalue())
-        _write(self.place / f"{name}.keys", b"".join(table.column("content").to_pylist()))
+        write_whole(self.place / f"{name}.parquet", data.getvalue())
+        write_whole(self.place / f"{name}.keys", b"".join(table.column("content").to_pylist()))
 
 
 def kept_of(run: Run) -> Mapping[str, KeptSummaries]:
@@ -255,10 +255,3 @@ def _used(files: Iterable[str], used: Collection[bytes]) -> Iterator[pa.Table]:
 
 def _contents(batches: Iterable[pa.RecordBatch]) -> set[bytes]:
     return {key for batch in batches for key in batch.column("content").to_pylist() if key is not None}
-
-
-def _write(path: Location, data: bytes) -> None:
-    if isinstance(path, Path):
-        write_whole(path, data)
-    else:
-        path.write_bytes(data)

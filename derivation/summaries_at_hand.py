@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from tidegauge.derivation.index_columns import INDEX_SCHEMA
+from tidegauge.derivation.located_parquet import dataset_at, sizes_of_parts
 from tidegauge.runs.run import AuditedSnapshot, Run
 
 _AT_HAND_BYTES: Final = 64 << 20
@@ -23,8 +24,8 @@ _BATCH_ROWS: Final = 512
 
 def by_snapshot(run: Run) -> Iterator[tuple[AuditedSnapshot, ds.Dataset]]:
     """Every audited snapshot with its rows."""
-    summaries = ds.dataset(str(run.summaries), format="parquet")
-    size = sum(path.stat().st_size for path in run.summaries.glob("*.parquet"))
+    summaries = dataset_at(run.summaries, INDEX_SCHEMA)
+    size = sum(sizes_of_parts(run.summaries).values())
     together = min(len(run.snapshots), _AT_HAND_BYTES * len(run.snapshots) // max(size, 1))
     if together <= 1:
         yield from ((snapshot, summaries) for snapshot in run.snapshots)
@@ -39,8 +40,9 @@ def by_snapshot(run: Run) -> Iterator[tuple[AuditedSnapshot, ds.Dataset]]:
 
 def batches_of(run: Run, keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Rows of the snapshots of these keys, a batch after the other."""
-    rows = ds.dataset(str(run.summaries), format="parquet", schema=INDEX_SCHEMA)
-    yield from rows.to_batches(filter=ds.field("snapshot").isin(list(keys)), batch_size=_BATCH_ROWS)
+    yield from dataset_at(run.summaries, INDEX_SCHEMA).to_batches(
+        filter=ds.field("snapshot").isin(list(keys)), batch_size=_BATCH_ROWS
+    )
 
 
 def keys_of(snapshot: AuditedSnapshot) -> list[str]:

@@ -10,18 +10,18 @@ A note is a file, since tasks write them too, on whatever machine Spark put them
 
 import json
 import os
-import shutil
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
-from pathlib import Path
 from typing import Final
 
 from tidegauge.runs.errors import EvaluationError, OwnError, RefusedError, UnavailableError
 from tidegauge.runs.instant import DatedAhead, DatedAheadError
 from tidegauge.snapshots.errors import AuditError, ClusterError, SnapshotError, StorageError
+from tidegauge.snapshots.location import location
+from tidegauge.snapshots.places import emptied, made, sizes_in
 from tidegauge.snapshots.whole_files import write_whole
 
 STEPS: Final = ("snapshot", "index", "derive", "evaluate", "publish")
@@ -55,14 +55,14 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """The notes of a run. A step that is tried again forgets what it noted before."""
+    """The notes of a run, in a directory or below a URL. A step that is tried again forgets what it noted before."""
 
     directory: str
 
     def begin(self, step: str) -> None:
         """Forgets what this step and those behind it noted."""
         for name in STEPS[STEPS.index(step) :]:
-            shutil.rmtree(Path(self.directory, name), ignore_errors=True)
+            emptied(location(self.directory) / name)
 
     @contextmanager
     def of(self, step: str, key: str, *, root: object = None) -> Iterator[None]:
@@ -99,8 +99,7 @@ class Failures:
         return reason_of(failure)
 
     def _keep(self, name: str, failure: Failure) -> None:
-        folder = Path(self.directory, failure.step)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = made(location(self.directory) / failure.step)
         path = folder / f"{sha256(os.fsencode(name)).hexdigest()}.json"
         if path.exists():
             return
@@ -121,8 +120,9 @@ class Failures:
     def _kept(self) -> list[Failure]:
         found: list[Failure] = []
         for step in STEPS:
-            for path in Path(self.directory, step).glob("*.json"):
-                noted = json.loads(path.read_text(encoding="utf-8"))
+            folder = location(self.directory) / step
+            for name in sizes_in(folder, ".json"):
+                noted = json.loads((folder / name).read_text(encoding="utf-8"))
                 claim = DatedAhead(**noted["claim"]) if noted.get("claim") else None
                 found.append(Failure(**{**noted, "unread": tuple(noted["unread"]), "claim": claim}))
         return sorted(found, key=lambda f: (STEPS.index(f.step), f.snapshot, f.part or ""))

@@ -8,10 +8,10 @@ marks what it cannot see as unreadable. A single file that is missing where the 
 import re
 import socket
 from functools import lru_cache
-from pathlib import Path
 from typing import Final
 
 from tidegauge.runs.errors import UnavailableError
+from tidegauge.runs.run_places import RUN_FILE
 from tidegauge.snapshots.location import Location, location
 from tidegauge.snapshots.manifest import MANIFEST_NAME
 
@@ -37,15 +37,18 @@ def seen(root: str) -> Location:
     return must_see(root)
 
 
-def handed_over(path: Path) -> bytes:
-    """What the driver wrote into the run directory for a task. Raises `UnavailableError` if it is not there."""
+@lru_cache(maxsize=1024)
+def must_see_run(directory: str) -> None:
+    """Raises `UnavailableError` where a run directory is not to be seen: what a task would write there, nobody finds.
+    Looked at once a process.
+    """
     try:
-        return path.read_bytes()
+        (location(directory) / RUN_FILE).read_bytes()
     except OSError as error:
         raise UnavailableError(
-            f"{path} cannot be read on {socket.gethostname()}, where a Spark task was to go on from it "
-            f"({error.strerror or error}). Every worker must see the run directory under the path that the driver has: "
-            "give --out (or --run) a directory that all machines share, and run the same command again."
+            f"The run directory {directory} cannot be seen on {socket.gethostname()}, where a Spark task was to write "
+            f"to it ({error.strerror or error}). Give --out (or --run) a place in an object store, such as "
+            "s3://bucket/run, or a directory that all machines share under one name, and run the same command again."
         ) from error
 
 

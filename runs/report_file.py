@@ -7,58 +7,59 @@ else knows.
 """
 
 import json
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
+from tidegauge.snapshots.location import Location
+from tidegauge.snapshots.places import made, moved
 from tidegauge.snapshots.whole_files import write_whole
 
 NAME: Final = "report.json"
 _JUDGED: Final = ".report.json.judged"
 
 
-def at(target: Path) -> Path:
+def at(target: Location) -> Location:
     """Where the verdicts are now."""
     judged = target / _JUDGED
     return judged if judged.exists() else target / NAME
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(path: Location) -> dict[str, Any]:
     """A report."""
     report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return report
 
 
-def keep_judged(target: Path, report: Mapping[str, Any]) -> None:
+def keep_judged(target: Location, report: Mapping[str, Any]) -> None:
     """Writes verdicts that nobody has published yet."""
     write(target / _JUDGED, report)
 
 
-def keep(target: Path, report: Mapping[str, Any]) -> None:
+def keep(target: Location, report: Mapping[str, Any]) -> None:
     """Writes the report for good."""
     write(target / NAME, report)
     (target / _JUDGED).unlink(missing_ok=True)
 
 
-def keep_with(target: Path, name: str, value: object) -> None:
+def keep_with(target: Location, name: str, value: object) -> None:
     """Writes the report for good, with what its `run` has not told yet."""
     report = read(at(target))
     report["run"][name] = value
     keep(target, report)
 
 
-def keep_as_judged(target: Path) -> None:
+def keep_as_judged(target: Location) -> None:
     """The verdicts as they stand are the report for good."""
-    os.replace(at(target), target / NAME)
+    moved([(at(target), target / NAME)])
 
 
-def forget(target: Path) -> None:
+def forget(target: Location) -> None:
     """Removes what an earlier run, or an earlier try of this one, said."""
     for name in (NAME, _JUDGED):
         (target / name).unlink(missing_ok=True)
 
 
-def write(path: Path, value: object) -> None:
+def write(path: Location, value: object) -> None:
     """JSON, whole or not at all."""
+    made(path.parent)
     write_whole(path, json.dumps(value, indent=1, default=str) + "\n")

@@ -6,7 +6,7 @@ rule that must hold: a step reads only what the steps before it wrote here, so t
 
     RUN/run.json            options and snapshots, written by the snapshot step: of each what its MANIFEST.json says,
                             its parts' digests too, and files themselves where no part tells of them
-    RUN/work/               plan, segment summaries, what is known beside them; removed when the run is published
+    RUN/work/               what the steps hand on, and parts that are not to be seen yet; removed in the end
     RUN/failed/<step>/      a note for each snapshot that could not be audited
     RUN/[<cluster>/<snapshot id>/]facts/<relation>/*.parquet, coverage.json, report.json, data_docs/
 """
@@ -14,7 +14,7 @@ rule that must hold: a step reads only what the steps before it wrote here, so t
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from tidegauge.kafka_log.types import TopicPartition
@@ -22,7 +22,7 @@ from tidegauge.runs.failures import Failures
 from tidegauge.runs.instant import DatedAhead, DatedAheadError, check_clock, finished_at_ms
 from tidegauge.runs.look import EVERYTHING, Look, check_there, look_of
 from tidegauge.runs.pairs import check_pair
-from tidegauge.runs.run_places import check_own, folders, place_below
+from tidegauge.runs.run_places import RUN_FILE, check_own, folders, place_below
 from tidegauge.snapshots.adopt import Snapshot
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.fields import Fields
@@ -38,14 +38,13 @@ from tidegauge.snapshots.manifest import (
     to_json,
 )
 from tidegauge.snapshots.other_directories import log_dirs_below, what_it_holds
+from tidegauge.snapshots.places import absolute, made
 from tidegauge.snapshots.signing import Trusted
 from tidegauge.snapshots.verification import open_verified
 from tidegauge.snapshots.whole_files import write_whole
 
 FAILED: Final = "failed"
 """Below a run directory: notes of the snapshots that could not be audited."""
-
-_RUN_FILE: Final = "run.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +64,7 @@ class ReadSnapshot:
 class AuditedSnapshot(ReadSnapshot):
     """One snapshot of a run: where its results go, and the earlier snapshot that it is compared with, if any."""
 
-    target: Path
+    target: Location
     previous: ReadSnapshot | None = None
 
     @property
@@ -90,7 +89,7 @@ class Run:
     segments are found and kept, so that the next audit need not read these; None: beside large snapshots.
     """
 
-    directory: Path
+    directory: Location
     snapshots: tuple[AuditedSnapshot, ...]
     store_url: str | None
     fail_on: str
@@ -100,33 +99,38 @@ class Run:
     kept_summaries: str | None = NO_SUMMARIES
 
     @property
-    def work(self) -> Path:
+    def work(self) -> Location:
         """Where the steps keep what is not a result."""
         return self.directory / "work"
 
     @property
     def failures(self) -> Failures:
         """Which snapshots could not be audited, beside the results: they tell why one is missing."""
-        return Failures(directory=str(self.directory / FAILED))
+        return Failures(directory=absolute(self.directory / FAILED))
 
     @property
-    def plan(self) -> Path:
-        """The segments to read."""
-        return self.work / "plan.json"
+    def staged(self) -> Location:
+        """Parts that tasks write, until their job commits them."""
+        return self.work / "staged"
 
     @property
-    def summaries(self) -> Path:
+    def summaries(self) -> Location:
         """Segment summaries, Parquet."""
         return self.work / "summaries"
 
     @property
-    def known(self) -> Path:
+    def known(self) -> Location:
         """What is known of partitions beside their logs, Parquet."""
         return self.work / "known"
 
+    @property
+    def whole(self) -> Location:
+        """The snapshots that a task each takes whole, Parquet."""
+        return self.work / "whole"
+
 
 def new_run(
-    directory: Path,
+    directory: Location,
     inputs: tuple[str, ...],
     *,
     store_url: str | None,
@@ -158,7 +162,7 @@ def new_run(
     check_own(directory)
     named = {inputs[0]: previous} if isinstance(previous, str) else previous or {}
     opening = _Opening(cluster, trusted, now_ms=started_at_ms, met=met)
-    pairs = _opened(inputs, named, opening, Failures(directory=str(directory / FAILED)))
+    pairs = _opened(inputs, named, opening, Failures(directory=absolute(directory / FAILED)))
     if look.partitions:
         check_there(look, _held(pairs))
     targets = [directory] if len(inputs) == 1 else _targets(directory, [snapshot for snapshot, _ in pairs])
@@ -303,7 +307,7 @@ def _held(pairs: list[tuple[Snapshot, Snapshot | None]]) -> frozenset[TopicParti
     return frozenset(replica.topic_partition for log_dir in log_dirs for replica in log_dir.replicas)
 
 
-def _targets(directory: Path, snapshots: list[Snapshot]) -> list[Path]:
+def _targets(directory: Location, snapshots: list[Snapshot]) -> list[Location]:
     """Where each snapshot's results go, where there are several."""
     ids: dict[str, list[str]] = {}
     for snapshot in snapshots:
@@ -313,7 +317,7 @@ def _targets(directory: Path, snapshots: list[Snapshot]) -> list[Path]:
     return [directory / clusters[m.cluster] / below[m.cluster][m.snapshot_id] for m in (s.manifest for s in snapshots)]
 
 
-def _audited(target: Path, snapshot: Snapshot, earlier: Snapshot | None) -> AuditedSnapshot:
+def _audited(target: Location, snapshot: Snapshot, earlier: Snapshot | None) -> AuditedSnapshot:
     previous = ReadSnapshot(root=earlier.root, manifest=earlier.manifest) if earlier is not None else None
     return AuditedSnapshot(root=snapshot.root, target=target, manifest=snapshot.manifest, previous=previous)
 
@@ -331,16 +335,21 @@ def save(run: Run) -> None:
         "snapshots": [
             {
                 "root": str(s.root),
-                "target": s.target.relative_to(run.directory).as_posix(),
+                "target": _below(run.directory, s.target),
                 "manifest": json.loads(to_json(s.manifest, s.root)),
                 "previous": _saved_previous(s.previous),
             }
             for s in run.snapshots
         ],
     }
-    run.work.mkdir(parents=True, exist_ok=True)
+    made(run.work)
     check_own(run.directory)  # Where it was not there, somebody else may have made it since.
-    write_whole(run.directory / _RUN_FILE, json.dumps(value))
+    write_whole(run.directory / RUN_FILE, json.dumps(value))
+
+
+def _below(directory: Location, place: Location) -> str:
+    """The way from a run directory to one of its own places."""
+    return PurePosixPath(str(place)).relative_to(PurePosixPath(str(directory))).as_posix()
 
 
 def _address(store_url: str | None) -> str | None:
@@ -356,10 +365,10 @@ def _saved_previous(previous: ReadSnapshot | None) -> dict[str, Any] | None:
     return {"root": str(previous.root), "manifest": json.loads(to_json(previous.manifest, previous.root))}
 
 
-def load(directory: Path) -> Run:
+def load(directory: Location) -> Run:
     """Reads a run directory. Raises `SnapshotError` if it is none, or not one that we wrote."""
     check_own(directory)
-    path = directory / _RUN_FILE
+    path = directory / RUN_FILE
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -376,7 +385,7 @@ def load(directory: Path) -> Run:
         ) from error
 
 
-def _run_of(directory: Path, value: Fields) -> Run:
+def _run_of(directory: Location, value: Fields) -> Run:
     """The run that `run.json` tells of. Who wrote it need not mean well: every field has its type, and no result goes
     anywhere but below the run directory.
     """
@@ -395,7 +404,7 @@ def _run_of(directory: Path, value: Fields) -> Run:
     )
 
 
-def _audited_of(directory: Path, value: Fields) -> AuditedSnapshot:
+def _audited_of(directory: Location, value: Fields) -> AuditedSnapshot:
     previous = value.values.get("previous")
     return AuditedSnapshot(
         root=location(value.text("root")),

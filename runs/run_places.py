@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Final
 
 from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.location import Location
 from tidegauge.snapshots.places_above import check_above, trusted
 
 _PLAIN: Final = re.compile(r"[^./\\~][^/\\~]*")
 _LONGEST: Final = 100
 """Bytes of a name that stays as it is. A file system takes 255, and a path of them has its limit, too."""
-_OURS: Final = frozenset({"work", "failed", "facts", "data_docs", "run.json", "report.json", "coverage.json"})
+RUN_FILE: Final = "run.json"
+_OURS: Final = frozenset({"work", "failed", "facts", "data_docs", RUN_FILE, "report.json", "coverage.json"})
 """What lies in a run directory under these names is no snapshot's."""
 _DIGITS: Final = 32
 
@@ -50,12 +52,14 @@ def _told_apart(name: str) -> str:
     return f"{kept}~{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:_DIGITS]}"
 
 
-def check_own(directory: Path) -> None:
+def check_own(directory: Location) -> None:
     """Raises `SnapshotError` for a run directory in which somebody else may have laid something, or that somebody else
-    could exchange. One that is not there yet is made by us.
+    could exchange. One that is not there yet is made by us. In an object store its own policies say who may write.
 
     The group of a directory of ours may write to it: Spark's workers on other machines do.
     """
+    if not isinstance(directory, Path):
+        return
     check_above(directory)
     try:
         found = (directory.lstat(), directory.stat())
@@ -74,7 +78,7 @@ def check_own(directory: Path) -> None:
         )
 
 
-def place_below(directory: Path, told: object) -> Path:
+def place_below(directory: Location, told: object) -> Location:
     """A place that a run directory's own files name. Raises `ValueError` where it is not one below the directory, or
     a link is passed on the way there.
     """
@@ -85,7 +89,7 @@ def place_below(directory: Path, told: object) -> Path:
         raise ValueError(f"{told!r} leads out of the run directory")
     place = directory
     for part in parts:
-        place /= part
-        if place.is_symlink():
+        place = place / part
+        if isinstance(place, Path) and place.is_symlink():
             raise ValueError(f"{place} is a link")
     return place

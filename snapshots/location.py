@@ -277,6 +277,13 @@ def location(text: str) -> Location:
     return path
 
 
+def place_of(text: str) -> Location:
+    """The place that a user names to be written to: one in an object store by its URL, else a path as it is given.
+    Raises `SnapshotError` as `location` does.
+    """
+    return location(text) if is_url(text) else Path(text)
+
+
 def local(path: Path) -> LocalPath:
     """A directory that a user named, as one whose files are read without following a link. It may be a link itself."""
     return LocalPath(path.resolve())

@@ -6,26 +6,25 @@ What the driver knows of a partition beside its logs meets the partition's summa
 whole snapshot is broadcast.
 """
 
-import shutil
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from hashlib import sha256
+from itertools import groupby, islice
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from tidegauge.derivation.coverage import coverage_of, write_coverage
+from tidegauge.derivation.coverage import coverage_of, forget_coverage, write_coverage
 from tidegauge.derivation.derive import Prepared, SnapshotWork, cluster_facts, facts_of_all, partition_facts, prepare
 from tidegauge.derivation.fact_files import PartWriter, read_relation, write_empty_relations, write_part
-from tidegauge.derivation.index_columns import rows_of
+from tidegauge.derivation.index_columns import INDEX_SCHEMA, WITHOUT_RECORDS, rows_of
 from tidegauge.derivation.index_row import IndexRow
 from tidegauge.derivation.known_rows import KNOWN_SCHEMA, KNOWN_VALUES, Common, KnownRow, KnownRows, known_of
+from tidegauge.derivation.staged_parts import StagedPart, Staging, staging
 from tidegauge.derivation.summaries_at_hand import by_snapshot, keys_of
 from tidegauge.facts.risk.posture_rows import PostureContext
 from tidegauge.facts.rows import AnyRow, by_relation
@@ -34,6 +33,10 @@ from tidegauge.relations import Rows, TransactionalIdRow
 from tidegauge.runs.failures import Failures
 from tidegauge.runs.run import AuditedSnapshot, Run
 from tidegauge.runs.survivors import surviving
+from tidegauge.snapshots.location import Location
+from tidegauge.snapshots.places import absolute, emptied, made
+from tidegauge.snapshots.whole_files import appearing
+from tidegauge.spark_jobs.parts import frame_of, name_of_this_try
 from tidegauge.spark_jobs.watch import watched
 
 if TYPE_CHECKING:
@@ -41,7 +44,14 @@ if TYPE_CHECKING:
     from pyspark.sql.pandas._typing import ArrowMapIterFunction
 
 _KEY: Final = ("audited", "topic", "partition")
-_WRITTEN_DDL: Final = "part string, relation string, rows bigint"
+_WRITTEN_DDL: Final = "audited string, folder string, part string, relations array<string>"
+_WRITTEN: Final = pa.schema(
+    [("audited", pa.string()), ("folder", pa.string()), ("part", pa.string()), ("relations", pa.list_(pa.string()))]
+)
+_SUMMARIES: Final = pa.schema([INDEX_SCHEMA.field(name) for name in WITHOUT_RECORDS])
+
+_BATCHES_A_FILE: Final = 16
+_ROWS_A_GROUP: Final = 512
 
 PARTITIONS_A_TASK: Final = 200
 """Kafka's partitions that one Spark task derives at most, about: what it holds of a snapshot grows with them."""
@@ -53,8 +63,10 @@ much as one of a hundred, and rows take more memory than tables."""
 
 def derive_by_partition(spark: "SparkSession", run: Run) -> None:
     """Derives the facts of every snapshot of a run whose segments were read; one that fails is noted."""
-    shutil.rmtree(run.known, ignore_errors=True)
-    run.known.mkdir(parents=True)
+    from pyspark.sql import functions
+
+    emptied(run.known)
+    emptied(run.staged)
     failures = run.failures
     told: dict[str, _Told] = {}
     shared: dict[str, Shared] = {}
@@ -65,35 +77,47 @@ def derive_by_partition(spark: "SparkSession", run: Run) -> None:
     audits = [(read, s.key) for s in surviving(run).snapshots for read in keys_of(s)]
     if not audits:
         return
-    summaries = (
-        spark.read.parquet(str(run.summaries))
-        .drop("coordinator_records")
-        .join(_broadcast(spark.createDataFrame(audits, "snapshot string, audited string")), "snapshot")
+    listed = functions.broadcast(spark.createDataFrame(audits, "snapshot string, audited string"))
+    summaries = frame_of(spark, run, run.summaries, _SUMMARIES).join(listed, "snapshot")
+    # One that was prepared goes with the one that it is compared with.
+    known = frame_of(spark, run, run.known, KNOWN_SCHEMA).where(
+        functions.col("audited").isin(sorted({audited for _, audited in audits}))
     )
     broadcasts = {key: spark.sparkContext.broadcast(of_snapshot) for key, of_snapshot in shared.items()}
-    written = (
-        summaries.unionByName(spark.read.parquet(str(run.known)), allowMissingColumns=True)
+    partitions = sum(t.partitions for t in told.values())
+    ordered = (
+        summaries.unionByName(known, allowMissingColumns=True)
         # Sorted, the rows of a partition follow each other, and the partitions of a snapshot.
-        .repartition(tasks(sum(t.partitions for t in told.values()), spark.sparkContext.defaultParallelism), *_KEY)
+        .repartition(tasks(partitions, spark.sparkContext.defaultParallelism), *_KEY)
         .sortWithinPartitions(*_KEY)
-        .mapInArrow(
-            _derive_and_write(
-                lambda key: broadcasts[key].value, failures, {s.key: str(s.target / "facts") for s in run.snapshots}
-            ),
-            _WRITTEN_DDL,
-        )
     )
-    with watched(spark, "derive", "partitions", parts=sum(t.partitions for t in told.values())):
-        written.collect()  # A row a task and relation.
+    facts_of = {s.key: s.target / "facts" for s in run.snapshots}
+    with staging(run) as staged, watched(spark, "derive", "partitions", parts=partitions):
+        derived = _derive_and_write(lambda key: broadcasts[key].value, failures, staged)
+        # A row a task and snapshot, with the names of relations: a task has two hundred partitions.
+        written = ordered.mapInArrow(derived, _WRITTEN_DDL).collect()
+        staged.commit(
+            StagedPart(
+                staged=f"{row.folder}/{relation}/part-{row.part}.parquet",
+                final=f"{absolute(facts_of[row.audited] / relation)}/part-{row.part.partition('-')[0]}.parquet",
+            )
+            for row in written
+            for relation in row.relations
+        )
     for snapshot in surviving(run).snapshots:
         with failures.of("derive", snapshot.key):
-            facts, known = snapshot.target / "facts", told[snapshot.key]
-            write_empty_relations(facts)
-            if not run.look.partitions:
-                names = {"cluster": snapshot.manifest.cluster, "snapshot_id": snapshot.manifest.snapshot_id}
-                of_all = facts_of_all(partial(read_relation, facts), known.posture, known.transactional_ids, **names)
-                write_part(facts, "all", of_all)
-            write_coverage(snapshot.target, known.coverage, failures.parts_of(snapshot.key))
+            _finish(snapshot, told[snapshot.key], run)
+
+
+def _finish(snapshot: AuditedSnapshot, told: "_Told", run: Run) -> None:
+    """Writes what takes every partition, and the coverage, with which the facts count."""
+    facts = snapshot.target / "facts"
+    write_empty_relations(facts)
+    if not run.look.partitions:
+        names = {"cluster": snapshot.manifest.cluster, "snapshot_id": snapshot.manifest.snapshot_id}
+        read = partial(read_relation, facts)
+        write_part(facts, "all", facts_of_all(read, told.posture, told.transactional_ids, **names))
+    write_coverage(snapshot.target, told.coverage, run.failures.parts_of(snapshot.key))
 
 
 def tasks(partitions: int, parallelism: int) -> int:
@@ -101,12 +125,6 @@ def tasks(partitions: int, parallelism: int) -> int:
     have few: 2,000 partitions are one task to it.
     """
     return max(1, min(partitions, max(2 * parallelism, -(-partitions // PARTITIONS_A_TASK))))
-
-
-def _broadcast(frame: Any) -> Any:
-    from pyspark.sql import functions
-
-    return functions.broadcast(frame)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +149,8 @@ class Shared:
 def _prepared(snapshot: AuditedSnapshot, summaries: ds.Dataset, run: Run) -> tuple[_Told, Shared]:
     """Reads what is small of a snapshot, keeps the rows for the tasks, and writes what none of them will."""
     facts = snapshot.target / "facts"
-    shutil.rmtree(facts, ignore_errors=True)
+    forget_coverage(snapshot.target)  # Without it these facts, which are not all there yet, are nobody's.
+    emptied(facts)
     prepared = prepare(snapshot, summaries, run.look)
     rows = summaries.to_table(
         columns=["snapshot", "topic", "partition", "directory", "path", "bytes_read", "reused", "error"],
@@ -147,44 +166,35 @@ def _prepared(snapshot: AuditedSnapshot, summaries: ds.Dataset, run: Run) -> tup
         partitions=len(with_segments),
     )
     # Last: of a snapshot that fails here the tasks hear nothing.
-    return told, _handed_over(prepared, with_segments, run.known / f"{run.snapshots.index(snapshot):05d}.parquet")
+    return told, _handed_over(prepared, with_segments, run.known, f"{run.snapshots.index(snapshot):05d}")
 
 
-def _handed_over(prepared: Prepared, keys: set[TopicPartition], path: Path) -> Shared:
-    """Writes what is known of the partitions of these keys as rows for the tasks."""
+def _handed_over(prepared: Prepared, keys: set[TopicPartition], folder: Location, name: str) -> Shared:
+    """Writes what is known of the partitions of these keys as rows for the tasks, in files of which each is one's."""
     rows = KnownRows(audited=prepared.work.key)
-    with pq.ParquetWriter(path, KNOWN_SCHEMA, compression="zstd") as writer:
-        for batch in rows.batches({key: known for key, known in prepared.partitions.items() if key in keys}):
-            writer.write_batch(batch)
+    batches = iter(rows.batches({key: known for key, known in prepared.partitions.items() if key in keys}))
+    number = 0
+    while some := list(islice(batches, _BATCHES_A_FILE)):
+        with appearing(made(folder) / f"{name}-{number:05d}.parquet") as file:
+            pq.write_table(pa.Table.from_batches(some), file, row_group_size=_ROWS_A_GROUP, compression="zstd")
+        number += 1
     return Shared(work=prepared.work, common=tuple(rows.common))
 
 
-def _derive_and_write(
-    shared: Callable[[str], Shared], failures: Failures, folders: Mapping[str, str]
-) -> "ArrowMapIterFunction":
-    """`folders`: of each snapshot's facts."""
-
+def _derive_and_write(shared: Callable[[str], Shared], failures: Failures, staged: Staging) -> "ArrowMapIterFunction":
     def derive_and_write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        task = TaskContext.get()
-        part = f"{task.partitionId():05d}" if task is not None else "00000"
-        counts: Counter[str] = Counter()
+        place, part = staged.place(), name_of_this_try()
         rows = (row for batch in batches for row in rows_of(batch, KNOWN_VALUES))
         # One snapshot's files are open at a time.
         for audited, of_snapshot in groupby(rows, key=itemgetter("audited")):
-            writer = PartWriter(Path(folders[audited]), part)
+            folder = sha256(audited.encode()).hexdigest()
+            writer = PartWriter(place / folder, part)
             for name, table in _tables(shared(audited), of_snapshot, failures):
                 writer.write(name, table)
-                counts[name] += table.num_rows
-            writer.close()
-        yield pa.RecordBatch.from_pydict(
-            {
-                "part": pa.array([part] * len(counts), pa.string()),
-                "relation": pa.array(list(counts), pa.string()),
-                "rows": pa.array(list(counts.values()), pa.int64()),
-            }
-        )
+            yield pa.RecordBatch.from_pydict(
+                {"audited": [audited], "folder": [folder], "part": [part], "relations": [writer.close()]},
+                schema=_WRITTEN,
+            )
 
     return derive_and_write
 

@@ -8,13 +8,13 @@ there, and the others go on: the step publish ends with its error.
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.progress import display_for, show
 from tidegauge.runs.errors import AddressError, OwnError
 from tidegauge.runs.run import Run, load
 from tidegauge.snapshots.errors import AuditError, SnapshotError
+from tidegauge.snapshots.location import place_of
 from tidegauge.spark_jobs import session
 from tidegauge.spark_jobs.jobs import derive, index
 
@@ -28,11 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the steps in the order given; returns the exit code."""
     parser = argparse.ArgumentParser(prog="job.py", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("steps", nargs="+", choices=STEPS, metavar="STEP", help="index, derive")
-    parser.add_argument("--run", required=True, type=Path, help="the run directory that the steps share")
+    parser.add_argument("--run", required=True, help="the run directory that the steps share, or its URL")
     options = parser.parse_args(arguments)
     show(display_for())
     try:
-        run = load(options.run)
+        run = load(place_of(options.run))
         spark = session.attach()
         try:
             for step in options.steps:

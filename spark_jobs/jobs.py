@@ -4,8 +4,9 @@ In: a run. Out: `RUN/work/summaries`; `facts/` and `coverage.json` of every snap
 snapshot of the run goes one of two ways, by its segments or whole, and nobody after can tell which.
 """
 
-import shutil
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from tidegauge.derivation.kept_summaries import keep, kept_of, planned
@@ -15,7 +16,9 @@ from tidegauge.derivation.summaries_at_hand import batches_of
 from tidegauge.runs import report_file
 from tidegauge.runs.run import Run
 from tidegauge.runs.survivors import going_on, surviving
+from tidegauge.snapshots.places import emptied
 from tidegauge.spark_jobs.by_partition import derive_by_partition
+from tidegauge.spark_jobs.parts import write_frame
 from tidegauge.spark_jobs.source import KafkaSegments, write_plan
 from tidegauge.spark_jobs.watch import watched
 from tidegauge.spark_jobs.whole_snapshots import derive_whole, divided
@@ -33,7 +36,8 @@ def index(spark: "SparkSession", run: Run) -> None:
     for snapshot in run.snapshots:
         report_file.forget(snapshot.target)
     by_segment, _ = divided(run)
-    shutil.rmtree(run.summaries, ignore_errors=True)
+    emptied(run.summaries)
+    emptied(run.staged)
     if not by_segment.snapshots:
         return
     tasks: list[SegmentTask] = []
@@ -41,18 +45,21 @@ def index(spark: "SparkSession", run: Run) -> None:
     for read in reads(by_segment):
         with run.failures.of("index", read.key, root=read.root):
             tasks += planned(kept, read, tasks_of(read, run.look))
-    write_plan(run.plan, tasks)
     spark.dataSource.register(KafkaSegments)
-    frame = (
-        spark.read.format("kafka_segments")
-        .option("plan", str(run.plan))
-        .option("failures", run.failures.directory)
-        .option("at_least", str(spark.sparkContext.defaultParallelism))
-        .load()
-    )
     to_read = sum(task.size_bytes for task in tasks if task.kept_in is None)
-    with watched(spark, "index", "segments", parts=len(tasks), size_bytes=to_read):
-        frame.write.parquet(str(run.summaries))
+    with (
+        TemporaryDirectory(prefix="tidegauge-plan-") as place,
+        watched(spark, "index", "segments", parts=len(tasks), size_bytes=to_read),
+    ):
+        write_plan(Path(place, "plan.json"), tasks)
+        frame = (
+            spark.read.format("kafka_segments")
+            .option("plan", f"{place}/plan.json")
+            .option("failures", run.failures.directory)
+            .option("at_least", str(spark.sparkContext.defaultParallelism))
+            .load()
+        )
+        write_frame(run, frame, run.summaries)
     keep(by_segment, kept, partial(batches_of, run))
     going_on(run)
 

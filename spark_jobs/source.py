@@ -45,7 +45,7 @@ class SegmentPartition(InputPartition):
 
 
 class SegmentReader(DataSourceReader):
-    """Reads the plan's segments."""
+    """Reads the plan's segments. The plan is looked at where the driver runs; a task is handed its part of it."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._plan = Path(options["plan"])

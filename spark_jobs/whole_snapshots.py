@@ -6,22 +6,22 @@ facts. Of a snapshot of a few hundred kilobytes what takes time is handing its s
 others, not reading them; one large snapshot needs every core.
 """
 
-import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tidegauge.derivation.in_process import derive_and_write
-from tidegauge.runs import own_pickles
+from tidegauge.derivation.snapshot_rows import SNAPSHOT_SCHEMA, snapshot_batch, snapshots_of
 from tidegauge.runs.failures import Failures
-from tidegauge.runs.mounts import handed_over
 from tidegauge.runs.run import AuditedSnapshot, Run
 from tidegauge.snapshots.listing import listing
 from tidegauge.snapshots.manifest import Manifest
-from tidegauge.snapshots.whole_files import write_whole
+from tidegauge.snapshots.places import emptied, made
+from tidegauge.snapshots.whole_files import appearing
+from tidegauge.spark_jobs.parts import frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +33,7 @@ MANY: Final = 8
 """Small snapshots in a run from which on they are taken whole: enough to keep some cores busy."""
 
 _TASKS_A_CORE: Final = 16
-_DONE_DDL: Final = "number bigint"
+_DONE_DDL: Final = "snapshot string"
 
 
 def divided(run: Run) -> tuple[Run, Run]:
@@ -50,14 +50,13 @@ def divided(run: Run) -> tuple[Run, Run]:
 
 def derive_whole(spark: "SparkSession", run: Run) -> None:
     """Derives every snapshot of the run, each in one task. One that cannot be derived is noted as a failure."""
-    work = run.work / "whole"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
+    emptied(run.whole)
     for number, snapshot in enumerate(run.snapshots):
-        write_whole(work / f"{number}.pickle", own_pickles.dumps(snapshot))
-    many = len(run.snapshots)
-    tasks = min(many, _TASKS_A_CORE * spark.sparkContext.defaultParallelism)
-    spark.range(0, many, 1, tasks).mapInArrow(_derive_each(str(work), run.failures), schema=_DONE_DDL).collect()
+        with appearing(made(run.whole) / f"{number:05d}.parquet") as file:
+            pq.write_table(pa.Table.from_batches([snapshot_batch([snapshot])]), file)
+    tasks = min(len(run.snapshots), _TASKS_A_CORE * spark.sparkContext.defaultParallelism)
+    each = frame_of(spark, run, run.whole, SNAPSHOT_SCHEMA).repartition(tasks)
+    each.mapInArrow(_derive_each(run.failures), schema=_DONE_DDL).collect()  # A name a snapshot of up to 16 MiB.
 
 
 def _is_small(snapshot: AuditedSnapshot) -> bool:
@@ -73,14 +72,12 @@ def _size(manifest: Manifest) -> int:
     return sum(segment.log.size_bytes for replica in replicas for segment in replica.segments)
 
 
-def _derive_each(work: str, failures: Failures) -> "ArrowMapIterFunction":
+def _derive_each(failures: Failures) -> "ArrowMapIterFunction":
     def derive_each(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for number in batch.column(0).to_pylist():
-                path = Path(work, f"{number}.pickle")
-                snapshot: AuditedSnapshot = own_pickles.loads(handed_over(path), where=path)
+            for snapshot in snapshots_of(batch):
                 with failures.of("derive", snapshot.key, root=snapshot.root):
                     derive_and_write(snapshot, failures)
-            yield batch
+                yield pa.RecordBatch.from_pydict({"snapshot": [snapshot.key]})
 
     return derive_each

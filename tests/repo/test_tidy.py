@@ -203,3 +203,19 @@ def test_no_module_imports_itself_by_way_of_others():
     arrows = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     assert len(arrows) > 500
     graphlib.TopologicalSorter(arrows).prepare()  # Raises CycleError, which names the circle.
+
+
+GATHERS = re.compile(r"\.(collect|toPandas|toArrow|toLocalIterator)\(|\bpickle\b")
+
+
+def test_what_comes_back_from_spark_to_the_driver_says_why_it_cannot_grow() -> None:
+    found = 0
+    for path in sorted((ROOT / "spark_jobs").glob("*.py")):
+        if path.name == "make_class_archive.py":  # A rehearsal of a few rows, for the JVM's sake.
+            continue
+        lines = path.read_text(encoding="utf-8").splitlines()
+        for before, line in zip(["", *lines], lines, strict=False):
+            if GATHERS.search(line):
+                found += 1
+                assert "#" in line or before.strip().startswith("#"), f"{path.name}: {line.strip()}"
+    assert found == 3

@@ -104,7 +104,13 @@ def test_an_audit_runs_in_the_executors_of_who_knows_the_secret_and_of_nobody_el
         told = (tmp_path / "told").open("w+")
         cluster.running.enter_context(told)
         process = begun(
-            golden("unclean-before"), cluster.url, tmp_path / "out", settings=settings, stdout=told, stderr=told
+            golden("unclean-before"),
+            cluster.url,
+            tmp_path / "out",
+            tmp_path / "home",
+            settings=settings,
+            stdout=told,
+            stderr=told,
         )
         audit = Audit(process)
         cluster.running.callback(ended, audit.process)
@@ -138,7 +144,9 @@ def test_an_audit_runs_in_the_executors_of_who_knows_the_secret_and_of_nobody_el
 
 def test_who_does_not_know_the_secret_has_nothing_audited(golden: Golden, tmp_path: Path) -> None:
     with standalone(tmp_path, authenticated(secrets.token_urlsafe(24))) as cluster:
-        process = begun(golden("unclean-before"), cluster.url, tmp_path / "out", stderr=subprocess.PIPE)
+        process = begun(
+            golden("unclean-before"), cluster.url, tmp_path / "out", tmp_path / "home", stderr=subprocess.PIPE
+        )
         cluster.running.callback(ended, process)
         _, told = process.communicate(timeout=2 * SECONDS)
         assert process.returncode == 3, told

@@ -92,8 +92,11 @@ class Cluster:
         with os.fdopen(os.open(properties, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
             file.writelines(f"{key} {value}\n" for key, value in settings.items())
         log = self.place / f"{name}.log"
+        # A directory for temporary files of its own, as a machine has.
+        temporary = self.place / f"tmp-of-{name}"
+        temporary.mkdir(exist_ok=True)
         environ = {
-            **os.environ, "JAVA_HOME": str(find_java().home), "SPARK_HOME": str(spark_home()),
+            **os.environ, "TMPDIR": str(temporary), "JAVA_HOME": str(find_java().home), "SPARK_HOME": str(spark_home()),
             "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m", "PYTHONPATH": str(REPOSITORY),
         }  # fmt: skip
         command = [spark_home() / "bin" / "spark-class", main, *arguments, "--properties-file", str(properties)]
@@ -104,7 +107,14 @@ class Cluster:
 
 
 def begun(
-    snapshot: object, master: str, out: Path, *, settings: Mapping[str, str] = NOTHING, store: str = "none", **more: Any
+    snapshot: object,
+    master: str,
+    out: Path | str,
+    home: Path,
+    *,
+    settings: Mapping[str, str] = NOTHING,
+    store: str = "none",
+    **more: Any,
 ) -> "subprocess.Popen[str]":
     """`tidegauge audit --master …` as somebody would run it on a machine of the cluster. `more` is for `Popen`."""
     given = {
@@ -120,7 +130,7 @@ def begun(
             patch.setenv(name, value)
         return started(
             "audit", snapshot, "--master", master, "--out", out, "--store", store, "--fail-on", "never",
-            home=out.parent / "home", **more,
+            home=home, **more,
         )  # fmt: skip
 
 

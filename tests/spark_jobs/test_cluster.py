@@ -1,7 +1,7 @@
 """Audits on a real cluster of Spark, of a snapshot in a real object store: what is told is what one machine tells, also
 when a worker or the driver is killed in the middle.
 
-The run directory is one that all see; the snapshot is seen by nobody but through S3.
+No directory is shared: the snapshot and the run lie in S3, and each worker has its own directory for temporary files.
 """
 
 import json
@@ -20,7 +20,10 @@ from tests.conftest import Golden
 from tests.object_store.s3_server import BUCKET, S3Server
 from tests.processes import ended
 from tests.spark_jobs.standalone import SECONDS, Cluster, Daemon, begun, standalone, wait_until
+from tidegauge.derivation.fact_files import read_relation
+from tidegauge.relations import LOSSES, RELATIONS
 from tidegauge.snapshots.adopt import adopt
+from tidegauge.snapshots.location import location
 from tidegauge.snapshots.manifest import Consistency
 
 pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.postgres]
@@ -54,8 +57,8 @@ def cluster(s3: S3Server, tmp_path: Path) -> Iterator[Cluster]:
         yield found
 
 
-def audited(url: str, master: str, out: Path, store: str = "none") -> dict[str, Any]:
-    process = begun(url, master, out, store=store, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def audited(url: str, master: str, out: str | Path, home: Path, store: str = "none") -> dict[str, Any]:
+    process = begun(url, master, out, home, store=store, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         _, warned = process.communicate(timeout=2 * SECONDS)
     finally:
@@ -64,12 +67,20 @@ def audited(url: str, master: str, out: Path, store: str = "none") -> dict[str, 
     return report(out)
 
 
-def report(out: Path) -> dict[str, Any]:
+def report(out: str | Path) -> dict[str, Any]:
     """All that is told, but when it was."""
-    told: dict[str, Any] = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    told: dict[str, Any] = json.loads((location(str(out)) / "report.json").read_text(encoding="utf-8"))
     for name in OWN_WORDS:
         del told["run"][name]
     return told
+
+
+def facts(out: str | Path) -> dict[str, list[dict[str, Any]]]:
+    """Every row of every relation; nothing else is left of how it was derived."""
+    place = location(str(out))
+    assert not (place / "work").exists()
+    told = {name: read_relation(place / "facts", name).to_pylist() for name in (*RELATIONS, LOSSES.name)}
+    return {name: sorted(rows, key=repr) for name, rows in told.items()}
 
 
 def at_work(cluster: Cluster, worker: str) -> bool:
@@ -86,17 +97,19 @@ def killed(worker: Daemon) -> None:
 
 
 def test_a_cluster_tells_what_one_machine_tells(cluster: Cluster, urls: dict[str, str], tmp_path: Path) -> None:
-    url = urls["tiered"]
-    there = audited(url, cluster.url, tmp_path / "there")
+    url, out = urls["tiered"], f"s3://{BUCKET}/runs/tiered"
+    there = audited(url, cluster.url, out, tmp_path / "home")
     assert at_work(cluster, "worker") or at_work(cluster, "second")
-    assert there == audited(url, "local[2]", tmp_path / "here")
+    assert there == audited(url, "local[2]", tmp_path / "here", tmp_path / "home")
+    assert facts(out) == facts(tmp_path / "here")
+    assert (location(out) / "data_docs" / "index.html").read_bytes().startswith(b"<!doctype html>")
 
 
 def test_a_worker_that_is_killed_in_the_middle_changes_nothing(
     cluster: Cluster, urls: dict[str, str], tmp_path: Path
 ) -> None:
-    url = urls["soak-01"]
-    process = begun(url, cluster.url, tmp_path / "there", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    url, out = urls["soak-01"], f"s3://{BUCKET}/runs/soak-01"
+    process = begun(url, cluster.url, out, tmp_path / "home", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     cluster.running.callback(ended, process)
     wait_until(lambda: at_work(cluster, "worker") and at_work(cluster, "second"), "both to be at work")
     killed(cluster.workers["worker"])
@@ -104,22 +117,27 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing(
     _, warned = process.communicate(timeout=2 * SECONDS)
     assert process.returncode == 0, warned
     assert [w["state"] for w in cluster.state()["workers"] if w["state"] == "ALIVE"] == ["ALIVE"]
-    assert report(tmp_path / "there") == audited(url, "local[2]", tmp_path / "here")
+    assert report(out) == audited(url, "local[2]", tmp_path / "here", tmp_path / "home")
+    assert facts(out) == facts(tmp_path / "here")
 
 
 def test_a_driver_that_is_killed_in_the_middle_is_started_again_and_tells_it_once(
     cluster: Cluster, urls: dict[str, str], tmp_path: Path, empty_store: str
 ) -> None:
-    url, out = urls["unclean-before"], tmp_path / "there"
-    process = begun(url, cluster.url, out, store=empty_store, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url, out, home = urls["unclean-before"], f"s3://{BUCKET}/runs/unclean-before", tmp_path / "home"
+    process = begun(
+        url, cluster.url, out, home, store=empty_store, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     cluster.running.callback(ended, process)
     wait_until(lambda: at_work(cluster, "worker") or at_work(cluster, "second"), "a task")
     for own in (*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)):
         own.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    assert not (out / "report.json").exists()
-    again, here = audited(url, cluster.url, out, empty_store), audited(url, "local[2]", tmp_path / "here")
+    assert not (location(out) / "report.json").exists()
+    again = audited(url, cluster.url, out, home, empty_store)
+    here = audited(url, "local[2]", tmp_path / "here", home, empty_store)
     assert len(again["losses"]) == 3
     assert {**again, "run": None} == {**here, "run": None}
+    assert facts(out) == facts(tmp_path / "here")
     with create_engine(empty_store).connect() as connection:
         assert connection.execute(text("SELECT count(*) FROM tidegauge.v_run")).scalar_one() == 1

@@ -1,7 +1,6 @@
 """One snapshot's failure is that snapshot's: the others of the run are read, judged and published."""
 
 import json
-import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,8 @@ from tidegauge.derivation import derive as derivation
 from tidegauge.derivation import index
 from tidegauge.derivation.index_columns import INDEX_SCHEMA
 from tidegauge.derivation.plan import segment_tasks
+from tidegauge.derivation.snapshot_rows import snapshot_batch
+from tidegauge.derivation.staged_parts import staging
 from tidegauge.runs import failures, report_file
 from tidegauge.runs.errors import EvaluationError, OwnError, RefusedError, StoreError
 from tidegauge.runs.failures import Failures
@@ -188,14 +189,9 @@ def test_a_snapshot_that_is_taken_whole_fails_alone(inputs, tmp_path, monkeypatc
 
 def derive_whole(run: Run, monkeypatch: pytest.MonkeyPatch | None) -> None:
     """What Spark's tasks do with many small snapshots; with `monkeypatch`, gathering one of them fails."""
-    work = run.directory / "whole"
-    work.mkdir(exist_ok=True)
-    for number, snapshot in enumerate(run.snapshots):
-        (work / f"{number}.pickle").write_bytes(pickle.dumps(snapshot))
     if monkeypatch is not None:
         fails_for(monkeypatch, derivation, "gather", lambda snapshot, *_, **__: snapshot.key.endswith(BROKEN))
-    numbers = pa.RecordBatch.from_pydict({"number": list(range(len(run.snapshots)))})
-    list(whole_snapshots._derive_each(str(work), run.failures)(iter([numbers])))
+    list(whole_snapshots._derive_each(run.failures)(iter([snapshot_batch(run.snapshots)])))
 
 
 def test_a_partition_that_we_fail_of_even_unread_takes_its_snapshot_and_no_other(inputs, tmp_path, monkeypatch):
@@ -207,13 +203,13 @@ def test_a_partition_that_we_fail_of_even_unread_takes_its_snapshot_and_no_other
         for name in ("one", BROKEN)
     }
     fails_for(monkeypatch, derivation, "_facts", lambda work, *_: work.snapshot_id == BROKEN)
-    folders = {key: str(tmp_path / key) for key in shared}
-    derived = derive._derive_and_write(shared.__getitem__, run.failures, folders)
     rows = [
         {"audited": key, "snapshot": key, "topic": "t", "partition": 0, "path": "p", "role": None} for key in shared
     ]
-    (written,) = derived(iter(pa.Table.from_pylist(rows).to_batches()))
-    assert written.num_rows == 0
+    with staging(run) as staged:
+        derived = derive._derive_and_write(shared.__getitem__, run.failures, staged)
+        written = pa.Table.from_batches(derived(iter(pa.Table.from_pylist(rows).to_batches()))).to_pylist()
+    assert [(row["audited"], row["relations"]) for row in written] == [(key, []) for key in shared]
     assert [(f.snapshot, f.step) for f in run.failures.all()] == [(f"alone/{BROKEN}", "derive")]
 
 

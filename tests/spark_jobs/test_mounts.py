@@ -17,7 +17,7 @@ from tidegauge.derivation.index import index_rows
 from tidegauge.derivation.plan import segment_tasks
 from tidegauge.derivation.segment_tasks import SegmentTask
 from tidegauge.runs.errors import UnavailableError
-from tidegauge.runs.mounts import handed_over, must_see, seen
+from tidegauge.runs.mounts import must_see, must_see_run, seen
 from tidegauge.runs.run import AuditedSnapshot, Run
 from tidegauge.snapshots.adopt import open_snapshot
 from tidegauge.spark_jobs import session
@@ -72,8 +72,8 @@ def test_small_files_that_a_worker_does_not_see_are_not_taken_for_missing(copy: 
 
 
 def test_a_run_directory_that_workers_do_not_share_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UnavailableError, match=r"give --out .* a directory that all machines share"):
-        handed_over(tmp_path / "work" / "gathered" / "x.pickle")
+    with pytest.raises(UnavailableError, match=r"cannot be seen on .* Give --out .* a place in an object store"):
+        must_see_run(str(tmp_path / "run"))
 
 
 def test_the_workers_words_are_all_that_is_told() -> None:

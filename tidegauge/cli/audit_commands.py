@@ -3,18 +3,18 @@
 import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from tidegauge.endings import EXIT_NOTHING_NEW, QUIET, progress, told
-from tidegauge.parameters import PATH
+from tidegauge.parameters import PATH, PLACE
 
 if TYPE_CHECKING:
     from tidegauge.audit.latest import When
     from tidegauge.audit.steps import AuditResult
     from tidegauge.audit.validate_apart import Validate
+    from tidegauge.snapshots.location import Location
 
 _FAIL_ON = click.Choice(["critical", "warning", "info", "never"])
 VERIFY_KEY: Final = click.option(
@@ -83,7 +83,7 @@ def _when(chosen: dict[str, Any]) -> "When":
 @click.command("audit")
 @click.argument("directories", metavar="SNAPSHOT...", nargs=-1, required=True)
 @_snapshot_options
-@click.option("--out", required=True, type=PATH, help="Where report.json, facts/ and data_docs/ go.")
+@click.option("--out", required=True, type=PLACE, help="Where report.json, facts/ and data_docs/ go; may be a URL.")
 @click.option(
     "--fail-on", type=_FAIL_ON, default="critical", show_default=True, help="Exit 1 at or above this severity."
 )
@@ -100,7 +100,7 @@ def _when(chosen: dict[str, Any]) -> "When":
 @told
 def audit_command(
     directories: tuple[str, ...],
-    out: Path,
+    out: "Location",
     fail_on: str,
     store: str | None,
     master: str | None,
@@ -127,7 +127,7 @@ def audit_command(
 
 def _audited(
     directories: tuple[str, ...],
-    out: Path,
+    out: "Location",
     store: str | None,
     as_json: bool,
     validate: "Validate",
@@ -143,6 +143,7 @@ def _audited(
     from tidegauge.cli.present import print_report
     from tidegauge.runs.look import look
     from tidegauge.settings import trusted_by
+    from tidegauge.snapshots.places import absolute
 
     def show(result: "AuditResult") -> None:
         if as_json:
@@ -152,7 +153,7 @@ def _audited(
         for path in result.reports:
             print_report(path, path.parent / "data_docs" / "index.html")
 
-    with kept(store or settings.store_url(), met_by=str(out.absolute())) as met:
+    with kept(store or settings.store_url(), met_by=absolute(out)) as met:
         return audit(
             resolve_all(directories, chosen["cluster"], _when(chosen), root=chosen["root"], pass_over=met.pass_over),
             cluster=chosen["cluster"],
@@ -176,7 +177,9 @@ def _audited(
 @click.command("job")
 @click.argument("step", type=click.Choice(["snapshot", "index", "derive", "evaluate", "publish"]))
 @click.argument("directories", metavar="[SNAPSHOT]...", nargs=-1)
-@click.option("--run", "run_dir", required=True, type=PATH, help="The run directory that the steps share.")
+@click.option(
+    "--run", "run_dir", required=True, type=PLACE, help="The run directory that the steps share; may be a URL."
+)
 @click.option(
     "--fail-on", type=_FAIL_ON, default="critical", show_default=True, help="Kept with the run (step snapshot)."
 )
@@ -192,7 +195,7 @@ def _audited(
 def job_command(
     step: str,
     directories: tuple[str, ...],
-    run_dir: Path,
+    run_dir: "Location",
     fail_on: str,
     store: str | None,
     unless_published: bool,
@@ -211,8 +214,9 @@ def job_command(
     from tidegauge.audit.latest import instant, resolve_all
     from tidegauge.runs.look import look
     from tidegauge.settings import trusted_by
+    from tidegauge.snapshots.places import absolute
 
-    with kept(store or settings.store_url(), met_by=str(run_dir.absolute())) as met:
+    with kept(store or settings.store_url(), met_by=absolute(run_dir)) as met:
         found = resolve_all(directories, chosen["cluster"], _when(chosen), root=chosen["root"], pass_over=met.pass_over)
         if unless_published:
             found = _not_published(found, store, chosen["cluster"])

@@ -2,20 +2,24 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tidegauge.endings import progress, told
-from tidegauge.parameters import PATH
+from tidegauge.parameters import PATH, PLACE
 from tidegauge.terminal import plain
+
+if TYPE_CHECKING:
+    from tidegauge.snapshots.location import Location
 
 
 @click.command("explain")
 @click.argument("breach_id")
-@click.option("--report", "report_dir", type=PATH, help="The audit's --out directory.")
+@click.option("--report", "report_dir", type=PLACE, help="The audit's --out directory, or its URL.")
 @click.option("--store", help="Postgres URL. Default, without --report: TIDEGAUGE_STORE_URL, else the embedded one.")
 @told
-def explain_command(breach_id: str, report_dir: Path | None, store: str | None) -> None:
+def explain_command(breach_id: str, report_dir: "Location | None", store: str | None) -> None:
     """Explain one breach: its argument and evidence, the replica to believe, a timeline from the metadata log, the
     breaches that follow from it, the runbook, the next command.
     """

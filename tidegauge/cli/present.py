@@ -7,13 +7,15 @@ all) is data, and cannot write to the terminal as anything else.
 import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
 from tidegauge.expectations.causes import CAUSES
 from tidegauge.terminal import plain, plain_values
+
+if TYPE_CHECKING:
+    from tidegauge.snapshots.location import Location
 
 _COLOURS: Final = {"critical": "red", "warning": "yellow", "info": "cyan", "unknown": "magenta"}
 _WIDTH: Final = 118
@@ -33,7 +35,7 @@ _PARAGRAPHS: Final = frozenset({"explanation"})
 Report = Mapping[str, Any]
 
 
-def print_report(report_path: Path, data_docs_path: Path | None) -> None:
+def print_report(report_path: "Location", data_docs_path: "Location | None") -> None:
     """Prints a report file."""
     report = json.loads(report_path.read_text(encoding="utf-8"))
     for line in lines(report):

@@ -35,6 +35,8 @@ from tidegauge.scoring.table import tables
 from tidegauge.sim_engine.random_worlds.random_world import DEFAULT_HOURS
 from tidegauge.sim_engine.scenarios.registry import SCENARIOS
 from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.location import Location
+from tidegauge.snapshots.places import emptied
 from tidegauge.snapshots.whole_files import write_whole
 
 Progress = Callable[[str], None]
@@ -180,14 +182,14 @@ def audited(out: Path, *, master: str | None, progress: Progress) -> Score:
     return found
 
 
-def _clear(out: Path, marks: Sequence[Marks], reports: Sequence[Path]) -> None:
+def _clear(out: Path, marks: Sequence[Marks], reports: Sequence[Location]) -> None:
     """Removes the worlds about which there is nothing more to say."""
     failed = {one.case.name for one in marks if not one.sound}
     for one, report in zip(marks, reports, strict=True):
         if one.case.name not in failed:
             shutil.rmtree(Path(one.case.snapshot), ignore_errors=True)
             if report.parent != out / "audits":
-                shutil.rmtree(report.parent, ignore_errors=True)
+                emptied(report.parent)
     for path in [*(out / "worlds").iterdir(), *(out / "audits").iterdir()]:
         if path.is_dir() and not any(path.iterdir()):
             path.rmdir()
