@@ -6,6 +6,10 @@ must agree on every run, or there is no verdict.
 
 Snapshots are judged together: one counting query a relation and one validation, over the rows of all their runs. Of a
 small snapshot what takes time is asking, not counting.
+
+A relation that Spark judged where its rows are (`derivation.judged_files`) has only those in the store that are to be
+looked at. Its counts are Spark's, Great Expectations has validated it there, and is asked about the rows that came here
+besides: it has to find all the breached ones.
 """
 
 import json
@@ -15,12 +19,14 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 from psycopg2.errors import NumericValueOutOfRange
 
 from tidegauge import store
 from tidegauge.audit.validate_apart import Validate
 from tidegauge.derivation.fact_files import batches_of, read_relation, relation_at
+from tidegauge.derivation.judged_files import JudgedRelation, judged_of, rows_to_look_at
 from tidegauge.expectations import errors as expectation_errors
 from tidegauge.expectations.agreement import Validation, confirm
 from tidegauge.expectations.data_docs import pages_of
@@ -59,6 +65,7 @@ JUDGED_TOGETHER: Final = 2500
 Progress = Callable[[str], None]
 
 NOTHING_MISSING: Final[Mapping[str, Mapping[Evidence, int]]] = {}
+NOWHERE_ELSE: Final[Mapping[str, Mapping[str, JudgedRelation]]] = {}
 _STAGED: Final = "staged.json"
 _OPEN_TRANSACTIONS_TOLD: Final = 1000
 _RISKS_TOLD: Final = 2000
@@ -119,11 +126,14 @@ def _evaluate(snapshots: Sequence[AuditedSnapshot], run: Run, url: str, validate
     run_ids = store.open_runs(url, [_new_run(snapshot, run) for snapshot in snapshots])
     by_run = dict(zip(run_ids, snapshots, strict=True))
     try:
+        elsewhere = {run_id: judged_of(run, snapshot.key) for run_id, snapshot in by_run.items()}
         for name in RELATIONS:
             if name in run.look.relations():
-                store.stage_together(url, name, {i: batches_of(s.target / "facts", name) for i, s in by_run.items()})
+                store.stage_together(
+                    url, name, {i: _rows_to_store(run, s, name, elsewhere[i]) for i, s in by_run.items()}
+                )
         missing = {run_id: missing_in(_coverage(snapshot)) for run_id, snapshot in by_run.items()}
-        judged = judge(url, run_ids, run.look.judged(), missing=missing, validate=validate)
+        judged = judge(url, run_ids, run.look.judged(), missing=missing, elsewhere=elsewhere, validate=validate)
         for run_id, snapshot in by_run.items():
             report = _report(snapshot, run, run_id, judged[run_id])
             report_file.keep_judged(snapshot.target, report)
@@ -138,6 +148,15 @@ def _evaluate(snapshots: Sequence[AuditedSnapshot], run: Run, url: str, validate
         finally:
             store.discard(url, *run_ids)
         raise
+
+
+def _rows_to_store(
+    run: Run, snapshot: AuditedSnapshot, relation: str, elsewhere: Mapping[str, JudgedRelation]
+) -> Iterable[pa.RecordBatch]:
+    """All rows of a relation; of one that was judged elsewhere, those to look at."""
+    if relation in elsewhere:
+        return rows_to_look_at(run, snapshot.key, relation, elsewhere[relation])
+    return batches_of(snapshot.target / "facts", relation)
 
 
 def _write_pages(folder: Location, pages: Iterable[tuple[str, str]]) -> None:
@@ -195,17 +214,22 @@ def judge(
     invariants: Sequence[Invariant] = tuple(CATALOGUE.values()),
     *,
     missing: Mapping[str, Mapping[Evidence, int]] = NOTHING_MISSING,
+    elsewhere: Mapping[str, Mapping[str, JudgedRelation]] = NOWHERE_ELSE,
     validate: Validate | None = None,
 ) -> Mapping[str, Judged]:
     """Judges what is staged under runs, by our own queries and by Great Expectations. Raises StoreError, and
-    EvaluationError where the two do not agree. `missing`: by run, the evidence that its snapshot lacks. `validate`:
-    where Great Expectations runs; None: here, which imports it first.
+    EvaluationError where the two do not agree. `missing`: by run, the evidence that its snapshot lacks. `elsewhere`: by
+    run and relation, what was judged where it is; of it, only rows to look at are staged. `validate`: where Great
+    Expectations runs; None: here, which imports it first.
     """
     try:
         validations = (validate or _library())(url, run_ids, invariants)
-        judged = _judge(url, run_ids, invariants, validations, missing)
+        judged = _judge(url, run_ids, invariants, validations, missing, elsewhere)
         for run_id in run_ids:
             confirm(judged[run_id].verdicts, validations[run_id])
+            for relation in elsewhere.get(run_id, {}).values():
+                of_relation = [v for v in judged[run_id].verdicts if v.code in relation.validations]
+                confirm(of_relation, relation.validations)
     except expectation_errors.EvaluationError as error:
         raise EvaluationError(str(error)) from error
     except ConnectionError as error:  # Great Expectations' word for a store that went away
@@ -226,12 +250,15 @@ def _judge(
     judged: Sequence[Invariant],
     validations: Mapping[str, Mapping[str, Validation]],
     missing: Mapping[str, Mapping[Evidence, int]],
+    elsewhere: Mapping[str, Mapping[str, JudgedRelation]],
 ) -> Mapping[str, Judged]:
     verdicts: dict[str, list[InvariantResult]] = {run_id: [] for run_id in run_ids}
     breaches: dict[str, list[Breach]] = {run_id: [] for run_id in run_ids}
     with store.connect(url, "evaluate the invariants") as connection:
         for relation, invariants in by_relation(judged).items():
-            counts = _counts(connection, relation, invariants, run_ids)
+            there = {run_id: of_run[relation].counts for run_id, of_run in elsewhere.items() if relation in of_run}
+            here = [run_id for run_id in run_ids if run_id not in there]
+            counts = {**there, **(_counts(connection, relation, invariants, here) if here else {})}
             breached = set()
             for run_id in run_ids:
                 found = results(invariants, counts.get(run_id), missing.get(run_id, {}))

@@ -97,6 +97,7 @@ def begin(
         trusted=trusted,
         met=heard.add,
         kept_summaries=kept_summaries or settings.kept_summaries(),
+        many_rows=settings.many_rows(),
     )
     _say_failures(run, "snapshot", progress)
     return run

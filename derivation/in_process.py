@@ -21,6 +21,7 @@ from tidegauge.derivation.gathering.gather import SnapshotContext
 from tidegauge.derivation.index import index_rows
 from tidegauge.derivation.index_columns import INDEX_SCHEMA, WITHOUT_RECORDS, rows_of
 from tidegauge.derivation.index_row import IndexRow, IndexRows
+from tidegauge.derivation.judged_files import forget_judged
 from tidegauge.derivation.kept_summaries import keep, kept_of
 from tidegauge.derivation.plan import DECODED_TOPICS, segment_tasks
 from tidegauge.derivation.segment_tasks import SegmentTask
@@ -82,6 +83,7 @@ def derive_run(run: Run) -> None:
     """The index and the derive step of a whole run. Raises what its snapshots failed of where none is left."""
     run.failures.begin("index")
     run.failures.begin("derive")
+    forget_judged(run)
     for snapshot in run.snapshots:
         report_file.forget(snapshot.target)
         with run.failures.of("derive", snapshot.key, root=snapshot.root):

@@ -143,9 +143,12 @@ def common() -> Iterator[str]:
 
 
 def relations() -> Iterator[str]:
-    """A row for each relation: a link to its page, what a row is, and how many columns it has."""
-    rows = ((f"[`{r.name}`]({r.name}.md)", plain(r.grain), str(len(r.columns))) for r in RELATIONS_AND_LOSSES)
-    yield from table("relation", "one row per", "columns")(rows)
+    """A row for each relation: a link to its page, what a row is, how many columns it has, and where all rows are."""
+    rows = (
+        (f"[`{r.name}`]({r.name}.md)", plain(r.grain), str(len(r.columns)), "all" if r.shown else "")
+        for r in RELATIONS_AND_LOSSES
+    )
+    yield from table("relation", "one row per", "columns", "in the store")(rows)
 
 
 # -------------------------------------------------------------------------------------------------------------- tables

@@ -3,10 +3,10 @@
 In: `InvariantResult`s and `Validation`s. Out: nothing, or an error. The rule that must hold: there is no verdict that
 only one of them gives.
 
-Both put the catalogue's predicate to the same Postgres, so this is a check on how results are asked for, collected and
-read: rows of another run, a limit, an exception that was taken for an answer, facts that changed in between. It says
-nothing about what a predicate means: that is judged by the tests, which read it by a parser of their own
-(`tests/judges`).
+Both put the catalogue's predicate to the same engine, so this is a check on how results are asked for, collected and
+read: rows of another run, a limit, an exception that was taken for an answer, facts that changed in between. Of facts
+that Spark judged, both engines are asked, and rows that did not arrive in the store are missed here. It says nothing
+about what a predicate means: that is judged by the tests, which read it by a parser of their own (`tests/judges`).
 """
 
 from collections.abc import Iterable, Mapping

@@ -16,7 +16,6 @@ How the verdict of an invariant follows from its rows (each row judged as `model
 
 import hashlib
 import json
-import re
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,10 +26,20 @@ from functools import cache
 from string import Formatter
 from typing import Any, Final, Literal
 
-from tidegauge.expectations.dialects import Dialect, rendered
-from tidegauge.expectations.evidence import METADATA_LOG_AMONG, ROWS_COME_FROM, SUBJECTS_ARE, TELLS, Evidence
+from tidegauge.expectations.dialects import rendered
+from tidegauge.expectations.evidence import METADATA_LOG_AMONG, ROWS_COME_FROM, SUBJECTS_ARE, Evidence
 from tidegauge.expectations.implications import closure, direct
 from tidegauge.expectations.model import DETAIL_COLUMNS, SUBJECTS, Invariant, Severity
+from tidegauge.expectations.states import (
+    BREACHED,
+    HOLDS,
+    MISSING,
+    counts_of,
+    possible_states,
+    state_expression,
+    states_of,
+    told_by,
+)
 
 Verdict = Literal["holds", "breached", "unknown"]
 Row = Mapping[str, Any]
@@ -39,17 +48,12 @@ EVIDENCE_MISSING: Final = "evidence missing"
 NOTHING_TO_CHECK: Final = "nothing to check"
 
 _SEVERITIES: Final = tuple(Severity)
-_BREACHED: Final = "(" + ", ".join(f"'{severity}'" for severity in _SEVERITIES) + ")"
-_HOLDS: Final = "holds"
-_MISSING: Final = "missing"
-_PREFIX: Final = "judged_"
 _JUDGED_ONCE: Final = "OFFSET 0"
 """Keeps Postgres from putting a row's state in place wherever it is counted, and working it out anew each time."""
 _ANY: Final = "any"
 _METADATA_LOG: Final = (Evidence.METADATA_LOG, Evidence.METADATA_LOG_START)
 _HELD_AGAINST: Final = ("elected_leader_id", "reference_broker_id")
 """In a breach's evidence: the broker whose log the subject's own was held against. It may be that one that is wrong."""
-_NAME: Final = re.compile(r"'(?:[^']|'')*'|\"(?P<quoted>[^\"]+)\"|\b(?P<bare>[A-Za-z_]\w*)\b")
 _NOTHING_MISSING: Final[Mapping[Evidence, int]] = {}
 _INSTANTS: Final = frozenset({"at_ms", "reassigning_since_ms", "seen_until_ms"})
 _QUOTED_DETAILS: Final = 5
@@ -104,58 +108,6 @@ class Breach:
 # ------------------------------------------------------------------------------------------------------------- queries
 
 
-def state_expression(invariant: Invariant, *, dialect: Dialect = Dialect.POSTGRES, as_stated: bool = False) -> str:
-    """SQL for the state of a row: null (not a subject), 'holds', a severity (breached), 'missing' or
-    'missing_<evidence>', or 'unknown_<n>'.
-
-    `as_stated`: see `dialects.rendered`. Raises ValueError for an invariant that the dialect has no words for.
-    """
-
-    def said(sql: str) -> str:
-        try:
-            return rendered(sql, dialect, as_stated=as_stated)
-        except ValueError as error:
-            raise ValueError(f"{invariant.code} {invariant.name}: {error}") from error
-
-    severity = "".join(f" WHEN {said(when)} THEN '{which}'" for which, when in invariant.severity_when)
-    severity = f"CASE{severity} ELSE '{invariant.severity}' END" if severity else f"'{invariant.severity}'"
-    breach_when = said(invariant.breach_when)
-    lines = ["CASE"]
-    if invariant.applies_when is not None:
-        lines.append(f"  WHEN ({said(invariant.applies_when)}) IS NOT TRUE THEN NULL")
-    lines += [f"  WHEN {said(unknown.when)} THEN 'unknown_{at}'" for at, unknown in enumerate(invariant.unknown)]
-    lines += [
-        f"  WHEN {breach_when} THEN {severity}",
-        f"  WHEN ({breach_when}) IS NULL THEN {said(_missing_expression(invariant))}",
-        f"  ELSE '{_HOLDS}'",
-        "END",
-    ]
-    return "\n".join(lines)
-
-
-def _missing_expression(invariant: Invariant) -> str:
-    """SQL for the state of a row that a null keeps from being judged: by the first column of which it is known what
-    would tell it.
-    """
-    told = [(column, TELLS[column]) for column in columns_in(invariant.breach_when) if column in TELLS]
-    if not told:
-        return f"'{_MISSING}'"
-    cases = "".join(f" WHEN {column} IS NULL THEN '{_MISSING}_{evidence}'" for column, evidence in told)
-    return f"CASE{cases} ELSE '{_MISSING}' END"
-
-
-@cache
-def columns_in(sql: str) -> tuple[str, ...]:
-    """The names in an SQL expression, in order, each once: columns, functions and keywords alike."""
-    found = (m["quoted"] or m["bare"] for m in _NAME.finditer(sql))
-    return tuple(dict.fromkeys(name for name in found if name is not None))
-
-
-def breached_condition(invariant: Invariant) -> str:
-    """SQL that is true of a breached row, and of no other."""
-    return f"{state_expression(invariant)} IN {_BREACHED}"
-
-
 def count_query(
     relation: str, invariants: Sequence[Invariant], *, schema: str = "tidegauge", as_stated: bool = False
 ) -> str:
@@ -174,27 +126,6 @@ def count_query(
     )
 
 
-def states_of(
-    invariants: Iterable[Invariant], *, dialect: Dialect = Dialect.POSTGRES, as_stated: bool = False
-) -> Mapping[str, str]:
-    """Name -> SQL, over rows of the relation that these judge: the state of a row for each. See `state_expression`."""
-    return {state_of(i): state_expression(i, dialect=dialect, as_stated=as_stated) for i in invariants}
-
-
-def state_of(invariant: Invariant) -> str:
-    """What the column is called in which a judged row has its state."""
-    return f"{_PREFIX}{invariant.code}"
-
-
-def counts_of(invariants: Iterable[Invariant]) -> Mapping[str, str]:
-    """Name -> SQL, over judged rows: how many are in each state that `results` asks for. Any dialect reads it."""
-    return {
-        f"{i.code}_{state}": f"count(*) FILTER (WHERE {state_of(i)} = '{state}')"
-        for i in invariants
-        for state in _states(i)
-    }
-
-
 def breach_query(invariant: Invariant, *, schema: str = "tidegauge") -> str:
     """The breached rows of one invariant, run by run in the order of their subjects; bind `run_ids`, an array. Rows are
     read by `explain`.
@@ -211,7 +142,7 @@ def breach_query(invariant: Invariant, *, schema: str = "tidegauge") -> str:
         f"  {_unbounded_or_null(invariant.records)} AS breach_records{derived}\n"
         f"FROM (SELECT *,\n{state_expression(invariant)} AS breach_severity_or_state\n"
         f"FROM {schema}.{invariant.relation}\nWHERE run_id = ANY(:run_ids)) AS judged\n"
-        f"WHERE breach_severity_or_state IN {_BREACHED}\n"
+        f"WHERE breach_severity_or_state IN {BREACHED}\n"
         f"ORDER BY run_id, {_order(invariant)}"
     )
 
@@ -225,23 +156,11 @@ def _unbounded_or_null(expression: str | None) -> str:
     return rendered(expression) if expression is not None else "NULL"
 
 
-def _states(invariant: Invariant) -> list[str]:
-    unknown = [f"unknown_{at}" for at in range(len(invariant.unknown))]
-    missing = [f"{_MISSING}_{evidence}" for evidence in _told_by(invariant.breach_when)]
-    return [_HOLDS, *_SEVERITIES, _MISSING, *missing, *unknown]
-
-
-def _told_by(*expressions: str | None) -> tuple[Evidence, ...]:
-    """The pieces of evidence that tell the columns of SQL expressions."""
-    columns = (column for sql in expressions if sql is not None for column in columns_in(sql))
-    return tuple(dict.fromkeys(TELLS[column] for column in columns if column in TELLS))
-
-
 @cache
 def rests_on(invariant: Invariant) -> tuple[Evidence, ...]:
     """The pieces of evidence that an invariant is judged by, in the order of `Evidence`."""
     unknown = (u.when for u in invariant.unknown)
-    told = _told_by(invariant.applies_when, invariant.breach_when, *unknown)
+    told = told_by(invariant.applies_when, invariant.breach_when, *unknown)
     own = _METADATA_LOG if invariant.relation in METADATA_LOG_AMONG else ()
     return tuple(e for e in Evidence if e in {*_subjects_from(invariant), *told, *own})
 
@@ -250,7 +169,7 @@ def rests_on(invariant: Invariant) -> tuple[Evidence, ...]:
 def _subjects_from(invariant: Invariant) -> frozenset[Evidence]:
     """The pieces of evidence without which an invariant has fewer subjects than there are."""
     themselves = (e for condition, e in SUBJECTS_ARE.items() if condition in (invariant.applies_when or ""))
-    return frozenset((*ROWS_COME_FROM[invariant.relation], *themselves, *_told_by(invariant.applies_when)))
+    return frozenset((*ROWS_COME_FROM[invariant.relation], *themselves, *told_by(invariant.applies_when)))
 
 
 def _order(invariant: Invariant) -> str:
@@ -274,7 +193,9 @@ def results(
     """
     return tuple(
         _result(
-            i, {state: int(counts[f"{i.code}_{state}"]) if counts is not None else 0 for state in _states(i)}, missing
+            i,
+            {state: int(counts[f"{i.code}_{state}"]) if counts is not None else 0 for state in possible_states(i)},
+            missing,
         )
         for i in invariants
     )
@@ -282,16 +203,16 @@ def results(
 
 def _result(invariant: Invariant, counts: Mapping[str, int], missing: Mapping[Evidence, int]) -> InvariantResult:
     by_severity = {severity: counts[severity] for severity in _SEVERITIES if counts[severity]}
-    breached, holds = sum(by_severity.values()), counts[_HOLDS]
+    breached, holds = sum(by_severity.values()), counts[HOLDS]
     reasons: dict[str, int] = defaultdict(int)
     lacks: set[Evidence | None] = set()
     for at, unknown in enumerate(invariant.unknown):
         if counts[f"unknown_{at}"]:
             reasons[unknown.reason] += counts[f"unknown_{at}"]
             lacks.add(unknown.evidence)
-    for evidence in _told_by(invariant.breach_when):
-        reasons[evidence.not_known] += counts[f"{_MISSING}_{evidence}"]
-    reasons[EVIDENCE_MISSING] += counts[_MISSING]
+    for evidence in told_by(invariant.breach_when):
+        reasons[evidence.not_known] += counts[f"{MISSING}_{evidence}"]
+    reasons[EVIDENCE_MISSING] += counts[MISSING]
     for evidence in sorted(_subjects_from(invariant) & missing.keys()):
         reasons[evidence.not_known] += missing[evidence]
     reasons = {reason: count for reason, count in reasons.items() if count}

@@ -97,10 +97,17 @@ class Rows(TypedDict, total=False):
     losses: Annotated[list[LossRow], "topic", "partition", "start_offset"]
 # fmt: on
 
+_SHOWN: Final = frozenset({
+    "broker_changes", "brokers", "cluster_answers", "committed_offsets", "divergences", "epoch_spans", "losses",
+    "partition_changes", "partitions", "postures", "remote_segments", "replicas", "risks", "sequence_gaps",
+    "transactions",
+})  # fmt: skip
+"""Relations of which the store has every row (`Relation.shown`)."""
+
 
 def _relation(name: str, rows: object) -> Relation:
     of_rows, *key = get_args(rows)
-    return Relation(name=name, row=get_args(of_rows)[0], key=tuple(key))
+    return Relation(name=name, row=get_args(of_rows)[0], key=tuple(key), shown=name in _SHOWN)
 
 
 _ALL: Final = {name: _relation(name, rows) for name, rows in get_type_hints(Rows, include_extras=True).items()}

@@ -61,6 +61,10 @@ class Relation:
     name: str
     row: type
     key: tuple[str, ...]
+    shown: bool = False
+    """Whether a view, a page or a breach's explanation shows rows of it that breach nothing: then the store has all of
+    its rows, however many there are. Of any other relation it needs only those that were found.
+    """
 
     @property
     def grain(self) -> str:

@@ -6,7 +6,8 @@ rule that must hold: a step reads only what the steps before it wrote here, so t
 
     RUN/run.json            options and snapshots, written by the snapshot step: of each what its MANIFEST.json says,
                             its parts' digests too, and files themselves where no part tells of them
-    RUN/work/               what the steps hand on, and parts that are not to be seen yet; removed in the end
+    RUN/work/               what the steps hand on, facts judged on Spark, parts that are not to be seen yet; removed in
+                            the end
     RUN/failed/<step>/      a note for each snapshot that could not be audited
     RUN/[<cluster>/<snapshot id>/]facts/<relation>/*.parquet, coverage.json, report.json, data_docs/
 """
@@ -81,12 +82,17 @@ NO_SUMMARIES: Final = "none"
 """Instead of a place for summaries: keep none, and read everything."""
 
 
+MANY_ROWS: Final = 1_000_000
+"""Rows of a relation that travel to the store and are judged there in a quarter of a minute, as they are on Spark."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One audit. `store_url` None: the embedded Postgres; "none": publish nothing. `data_docs`: write pages too.
 
     `look`: what it is restricted to; a restricted one publishes nothing either. `kept_summaries`: where summaries of
-    segments are found and kept, so that the next audit need not read these; None: beside large snapshots.
+    segments are found and kept, so that the next audit need not read these; None: beside large snapshots. `many_rows`:
+    a relation of more, derived on Spark, is judged there, and what holds in it does not go to the store.
     """
 
     directory: Location
@@ -97,6 +103,7 @@ class Run:
     data_docs: bool = True
     look: Look = EVERYTHING
     kept_summaries: str | None = NO_SUMMARIES
+    many_rows: int = MANY_ROWS
 
     @property
     def work(self) -> Location:
@@ -143,6 +150,7 @@ def new_run(
     trusted: Trusted | None = None,
     met: Callable[[DatedAhead], None] = lambda _: None,
     kept_summaries: str | None = NO_SUMMARIES,
+    many_rows: int = MANY_ROWS,
 ) -> Run:
     """Opens the snapshots and writes `run.json`. Raises `SnapshotError` for what cannot be audited.
 
@@ -177,6 +185,7 @@ def new_run(
         data_docs=data_docs,
         look=look,
         kept_summaries=NO_SUMMARIES if trusted is not None and kept_summaries is None else kept_summaries,
+        many_rows=many_rows,
     )
     save(run)
     return run
@@ -330,6 +339,7 @@ def save(run: Run) -> None:
         "started_at_ms": run.started_at_ms,
         "data_docs": run.data_docs,
         "kept_summaries": run.kept_summaries,
+        "many_rows": run.many_rows,
         "partitions": sorted(run.look.partitions),
         "invariants": run.look.invariants,
         "snapshots": [
@@ -400,6 +410,7 @@ def _run_of(directory: Location, value: Fields) -> Run:
         started_at_ms=value.whole("started_at_ms", most=LAST_INSTANT_MS),
         data_docs=value.flag("data_docs"),
         kept_summaries=value.text_or_none("kept_summaries"),
+        many_rows=value.whole("many_rows", most=1 << 62),
         look=look_of(value.values.get("partitions", ()), value.values.get("invariants", ())),
     )
 

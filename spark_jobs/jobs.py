@@ -1,7 +1,7 @@
-"""The two Spark steps: `index`, segments to summaries, and `derive`, summaries to facts.
+"""The two Spark steps: `index`, segments to summaries, and `derive`, summaries to facts, many of which it judges.
 
-In: a run. Out: `RUN/work/summaries`; `facts/` and `coverage.json` of every snapshot. The rule that must hold: each
-snapshot of the run goes one of two ways, by its segments or whole, and nobody after can tell which.
+In: a run. Out: `RUN/work/summaries`; `facts/` and `coverage.json` of every snapshot; `RUN/work/judged`. The rule that
+must hold: each snapshot of the run goes one of two ways, by its segments or whole, and nobody after can tell which.
 """
 
 from functools import partial
@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from tidegauge.derivation.judged_files import forget_judged
 from tidegauge.derivation.kept_summaries import keep, kept_of, planned
 from tidegauge.derivation.plan import reads, tasks_of
 from tidegauge.derivation.segment_tasks import SegmentTask
@@ -18,6 +19,7 @@ from tidegauge.runs.run import Run
 from tidegauge.runs.survivors import going_on, surviving
 from tidegauge.snapshots.places import emptied
 from tidegauge.spark_jobs.by_partition import derive_by_partition
+from tidegauge.spark_jobs.judging import judge_many
 from tidegauge.spark_jobs.parts import write_frame
 from tidegauge.spark_jobs.source import KafkaSegments, write_plan
 from tidegauge.spark_jobs.watch import watched
@@ -65,12 +67,17 @@ def index(spark: "SparkSession", run: Run) -> None:
 
 
 def derive(spark: "SparkSession", run: Run) -> None:
-    """Derives the facts of every snapshot that does not fail. Raises what they failed of where none is left."""
+    """Derives the facts of every snapshot that does not fail, and judges those that are too many to travel.
+
+    Raises what the snapshots failed of where none is left.
+    """
     run.failures.begin("derive")
+    forget_judged(run)
     by_segment, whole = divided(run)
     left = surviving(by_segment)
     if left.snapshots:
         derive_by_partition(spark, left)
+        judge_many(spark, left)
     if whole.snapshots:
         derive_whole(spark, whole)
     going_on(run)

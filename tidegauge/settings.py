@@ -64,6 +64,12 @@ VARIABLES: Final = (
         "`tidegauge audit` derives small snapshots without Spark.",
     ),
     Variable(
+        name="TIDEGAUGE_MANY_ROWS",
+        default="1000000",
+        meaning="Rows of one relation of facts above which an audit on Spark judges them there: the store then gets "
+        "those that breach an invariant or are not known, and relations that pages show, whole.",
+    ),
+    Variable(
         name="TIDEGAUGE_SCHEDULE",
         default="@daily",
         meaning="When the DAG `replication_audit` runs, besides after each capture, and which intervals a "
@@ -196,6 +202,18 @@ def snapshots_root() -> str:
 def kept_summaries() -> str | None:
     """Where summaries of segments are kept; None: beside large snapshots; `"none"`: nowhere."""
     return os.environ.get("TIDEGAUGE_SUMMARIES") or None
+
+
+def many_rows() -> int:
+    """Rows of a relation above which they are judged where they are. Raises `UnavailableError` for no number."""
+    from tidegauge.runs.run import MANY_ROWS
+
+    given = os.environ.get("TIDEGAUGE_MANY_ROWS") or str(MANY_ROWS)
+    if not (given.isascii() and given.isdigit() and len(given) < 19):
+        raise UnavailableError(
+            f"TIDEGAUGE_MANY_ROWS is {given!r}: a number of rows belongs there, such as {MANY_ROWS}."
+        )
+    return int(given)
 
 
 def trusted_by(given: Path | None) -> "Trusted | None":

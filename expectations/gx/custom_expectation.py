@@ -7,7 +7,7 @@ any process can judge.
 """
 
 import json
-from typing import Any
+from typing import Any, TypeAlias
 
 from great_expectations.expectations.core.unexpected_rows_expectation import UnexpectedRowsExpectation
 from great_expectations.expectations.metadata_types import FailureSeverity
@@ -15,34 +15,41 @@ from great_expectations.expectations.metadata_types import FailureSeverity
 from tidegauge.expectations.errors import EvaluationError
 from tidegauge.expectations.gx.query_text import as_template
 from tidegauge.expectations.model import Invariant
-from tidegauge.expectations.verdicts import breached_condition
+from tidegauge.expectations.states import breached_condition
 
 _BY_RUN = "breached_by_run"
 
 
-class ExpectInvariantToHold(UnexpectedRowsExpectation):
-    """No row of the batch breaches the invariant. One query counts them, run by run, and fetches none of them."""
+Told: TypeAlias = dict[str, Any]
+"""What the library hands over, and what it takes, by name."""
 
-    metric_dependencies = ("unexpected_rows_query.table",)
+
+class NeverStored:
+    """Part of an expectation that only processes of ours know."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         # Whatever stores a suite first gives each of its expectations an id.
         if name == "id" and value is not None:
             raise EvaluationError(
-                "A suite of ExpectInvariantToHold is not stored: a process that does not know this class would leave "
+                f"A suite of {type(self).__name__} is not stored: a process that does not know this class would leave "
                 "its expectations out and call the rest a success. `tidegauge gx export` writes suites for any process."
             )
         super().__setattr__(name, value)
 
-    def _validate(
-        self,
-        metrics: dict[str, Any],
-        runtime_configuration: dict[str, Any] | None = None,
-        execution_engine: Any = None,
-    ) -> dict[str, Any]:
+
+def outcome(counts: object) -> Told:
+    """Of counts of breached rows, which are false where there is none: what an expectation tells the library."""
+    return {"success": not counts, "result": {"observed_value": counts}}
+
+
+class ExpectInvariantToHold(NeverStored, UnexpectedRowsExpectation):
+    """No row of the batch breaches the invariant. One query counts them, run by run, and fetches none of them."""
+
+    metric_dependencies = ("unexpected_rows_query.table",)
+
+    def _validate(self, metrics: Told, runtime_configuration: Told | None = None, execution_engine: Any = None) -> Told:
         (row,) = metrics["unexpected_rows_query.table"]
-        counts = json.loads(row[_BY_RUN] or "{}")  # nothing to aggregate is null
-        return {"success": not counts, "result": {"observed_value": counts}}
+        return outcome(json.loads(row[_BY_RUN] or "{}"))  # nothing to aggregate is null
 
 
 def expectation(invariant: Invariant) -> ExpectInvariantToHold:

@@ -12,7 +12,8 @@ from great_expectations.expectations.metadata_types import FailureSeverity
 
 from tidegauge.expectations.gx.query_text import as_template
 from tidegauge.expectations.model import Invariant
-from tidegauge.expectations.verdicts import breached_condition, derived_columns, subject_columns
+from tidegauge.expectations.states import breached_condition
+from tidegauge.expectations.verdicts import derived_columns, subject_columns
 
 
 def plain_expectation(invariant: Invariant) -> UnexpectedRowsExpectation:

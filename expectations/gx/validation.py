@@ -13,11 +13,11 @@ come from `verdicts.breach_query`, without the library's limit of 200.
 import getpass
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import great_expectations as gx
-from great_expectations.core import ExpectationSuite
+from great_expectations.core import ExpectationSuite, ExpectationSuiteValidationResult
 from great_expectations.core.batch_definition import BatchDefinition
 from great_expectations.data_context.types.base import (
     DataContextConfig,
@@ -29,10 +29,13 @@ from sqlalchemy.engine import make_url
 
 from tidegauge.expectations.agreement import Validation
 from tidegauge.expectations.errors import EvaluationError
+from tidegauge.expectations.gx.custom_expectation import Told
 from tidegauge.expectations.gx.quiet import quiet
 from tidegauge.expectations.gx.suites import suites
 from tidegauge.expectations.model import Invariant
 from tidegauge.expectations.registry import CATALOGUE, by_relation
+
+Counts = TypeVar("Counts")
 
 _RESULT_FORMAT: Final = "SUMMARY"
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9_.+-]{1,200}")
@@ -58,7 +61,7 @@ def validate(
     members = by_relation(judged)
     found: dict[str, dict[str, Validation]] = {run_id: {} for run_id in run_ids}
     with quiet():
-        context = gx.get_context(mode="ephemeral", project_config=_project())
+        context = gx.get_context(mode="ephemeral", project_config=in_memory())
         try:
             source = context.data_sources.add_postgres(name="store", connection_string=_connection_string(engine_url))
         except TestConnectionError as error:
@@ -82,7 +85,31 @@ def validate(
 def _validated(
     batch: BatchDefinition[Any], suite: ExpectationSuite, members: Sequence[Invariant], run_ids: Sequence[str]
 ) -> Iterator[tuple[str, Validation]]:
+    def counts_of(result: Told) -> Mapping[str, int] | None:
+        counts = result.get("observed_value")
+        return counts if isinstance(counts, dict) and counts.keys() <= set(run_ids) else None
+
     outcome = batch.get_batch().validate(suite, result_format=_RESULT_FORMAT)
+    for code, kind, counts in validated(outcome, suite.name, members, counts_of):
+        for run_id in run_ids:
+            count = counts.get(run_id, 0)
+            validation = Validation(
+                code=code, suite=suite.name, expectation=kind, success=count == 0, unexpected_count=count
+            )
+            yield run_id, validation
+
+
+def validated(
+    outcome: ExpectationSuiteValidationResult,
+    suite: str,
+    members: Sequence[Invariant],
+    counts_of: Callable[[Told], Counts | None],
+) -> Iterator[tuple[str, str, Counts]]:
+    """Code, type of expectation and counts of each result of a suite. `counts_of`: the counts in a result, zero or
+    empty where no row breaches; None if it has none.
+
+    Raises `EvaluationError` for what was not evaluated, and ConnectionError if the store went away meanwhile.
+    """
     seen = set()
     for one in outcome.results:
         configuration = one.expectation_config
@@ -93,31 +120,20 @@ def _validated(
                 raise ConnectionError(f"The store went away during {code}: {_message(one.exception_info)}")
             raise EvaluationError(
                 f"Great Expectations could not evaluate {code} {configuration.meta['name']}: "
-                f"{_message(one.exception_info)}. The invariant's SQL does not fit the store; nothing was published. "
-                "Please report it."
+                f"{_message(one.exception_info)}. The invariant's SQL does not fit where its rows are; nothing was "
+                "published. Please report it."
             )
-        counts = (one.result or {}).get("observed_value")
-        if not isinstance(counts, dict) or bool(one.success) == bool(counts) or not counts.keys() <= set(run_ids):
+        counts = counts_of(one.result or {})
+        if counts is None or bool(one.success) == bool(counts):
             raise EvaluationError(f"Great Expectations gave no counts of breached rows for {code}: {one.result!r}.")
         seen.add(code)
-        for run_id in run_ids:
-            count = counts.get(run_id, 0)
-            yield (
-                run_id,
-                Validation(
-                    code=code,
-                    suite=suite.name,
-                    expectation=configuration.type,
-                    success=count == 0,
-                    unexpected_count=count,
-                ),
-            )
+        yield code, configuration.type, counts
     missing = [i.code for i in members if i.code not in seen]
     if missing:
-        raise EvaluationError(f"Great Expectations returned no result for {', '.join(missing)} of suite {suite.name}.")
+        raise EvaluationError(f"Great Expectations returned no result for {', '.join(missing)} of suite {suite}.")
 
 
-def _project() -> DataContextConfig:
+def in_memory() -> DataContextConfig:
     """A project in memory: no directory for docs that nobody builds, no progress bars, nothing sent anywhere."""
     return DataContextConfig(
         store_backend_defaults=InMemoryStoreBackendDefaults(init_temp_docs_sites=False),

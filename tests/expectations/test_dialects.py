@@ -6,7 +6,7 @@ import pytest
 
 from tidegauge.expectations.dialects import Dialect, rendered
 from tidegauge.expectations.registry import CATALOGUE
-from tidegauge.expectations.verdicts import state_expression
+from tidegauge.expectations.states import state_expression
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from tests.judges.second_judge import Verdict
 from tests.judges.sql_subset import Row
 from tidegauge.expectations.dialects import Dialect
 from tidegauge.expectations.model import Invariant
-from tidegauge.expectations.verdicts import counts_of, results, state_of, states_of
+from tidegauge.expectations.states import counts_of, state_of, states_of
+from tidegauge.expectations.verdicts import results
 from tidegauge.relations import RELATIONS
 
 if TYPE_CHECKING:
