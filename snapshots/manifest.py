@@ -17,12 +17,13 @@ from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 from tidegauge.kafka_log.log_dir import parse_segment_file
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.fields import Fields, no_number
-from tidegauge.snapshots.location import Location
+from tidegauge.snapshots.location import Location, location
+from tidegauge.snapshots.places import absolute
 
 MANIFEST_NAME: Final = "MANIFEST.json"
 SCHEMA_VERSION: Final = 2
@@ -88,16 +89,6 @@ class FileEntry:
         return self.size_bytes + self.zeros_behind if self.source_size_bytes is None else self.source_size_bytes
 
 
-class Files(Protocol):
-    """The files of a broker: how many, and one after the other, as often as they are asked for."""
-
-    def __len__(self) -> int:
-        """How many."""
-
-    def __iter__(self) -> Iterator[FileEntry]:
-        """One after the other. Raises `SnapshotError` where they are told by a part that is not as it was written."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """A file that tells of files: its name beside MANIFEST.json, how many it tells of, its bytes and their SHA-256."""
@@ -110,9 +101,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesOfPart:
-    """What a part tells of. `place` is where the part lies."""
+    """What a part tells of: it is read as often as the files are asked for. `place` is where the part lies, as
+    `location` reads it.
+    """
 
-    place: Location
+    place: str
     part: Part
 
     def __len__(self) -> int:
@@ -136,11 +129,15 @@ class FilesOfPart:
 
     @property
     def _where(self) -> str:
-        return str(self.place / self.part.name)
+        return str(self._file)
+
+    @property
+    def _file(self) -> Location:
+        return location(self.place) / self.part.name
 
     def _text(self) -> str:
         try:
-            text = (self.place / self.part.name).read_text(encoding="utf-8")
+            text = self._file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise SnapshotError(
                 f"{self._where}, which {MANIFEST_NAME} names, cannot be read: {error}. Bring it back from where the "
@@ -153,6 +150,10 @@ class FilesOfPart:
                 "capture again; nothing of it is judged."
             )
         return text
+
+
+Files: TypeAlias = tuple[FileEntry, ...] | FilesOfPart
+"""The files of a broker. Going through them raises `SnapshotError` where the part is not as it was written."""
 
 
 def part_name(directory: str) -> str:
@@ -263,12 +264,14 @@ def with_part(broker: BrokerCapture, place: Location, put: Callable[[str, str], 
     put(name, text)
     data = text.encode("utf-8")
     part = Part(name=name, files=len(broker.files), size_bytes=len(data), sha256=sha256(data).hexdigest())
-    return replace(broker, files=FilesOfPart(place=place, part=part))
+    return replace(broker, files=FilesOfPart(place=absolute(place), part=part))
 
 
 def part_at(files: Files, place: Location | None) -> Part | None:
     """The part that tells of files, if it lies at a place."""
-    return files.part if isinstance(files, FilesOfPart) and str(files.place) == str(place) else None
+    return (
+        files.part if isinstance(files, FilesOfPart) and place is not None and files.place == absolute(place) else None
+    )
 
 
 def file_line(file: FileEntry) -> str:
@@ -402,7 +405,7 @@ def broker_from(value: Fields, place: Location) -> BrokerCapture:
         read_started_at_ms=value.whole_or_none("read_started_at_ms", most=LAST_INSTANT_MS),
         read_finished_at_ms=value.whole_or_none("read_finished_at_ms", most=LAST_INSTANT_MS),
         files=(
-            FilesOfPart(place=place, part=_part_from(part))
+            FilesOfPart(place=absolute(place), part=_part_from(part))
             if part is not None
             else tuple(file_from(f) for f in value.objects("files"))
         ),

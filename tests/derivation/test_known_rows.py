@@ -12,9 +12,9 @@ from tidegauge.derivation import known_rows
 from tidegauge.derivation.derive import NOT_ASKED_FOR, KnownPartition, Prepared, prepare
 from tidegauge.derivation.index import index_rows
 from tidegauge.derivation.index_columns import INDEX_SCHEMA, rows_of
-from tidegauge.derivation.known_rows import KNOWN_SCHEMA, KNOWN_VALUES, KnownRows, known_of
+from tidegauge.derivation.known_rows import KNOWN_SCHEMA, KNOWN_VALUES, KnownRow, KnownRows, known_of
 from tidegauge.derivation.plan import segment_tasks
-from tidegauge.facts.rows import PartitionKey, Row
+from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.runs.run import AuditedSnapshot, ReadSnapshot, Run
 from tidegauge.snapshots.adopt import open_snapshot
 
@@ -32,7 +32,7 @@ def prepared(golden: Golden, name: str, earlier: str | None, target: Path) -> Pr
     return prepare(snapshot, ds.dataset(summaries))
 
 
-def through_a_file(rows: KnownRows, partitions: dict[PartitionKey, KnownPartition], place: Path) -> list[Row]:
+def through_a_file(rows: KnownRows, partitions: dict[TopicPartition, KnownPartition], place: Path) -> list[KnownRow]:
     pq.write_table(pa.Table.from_batches(list(rows.batches(partitions)), schema=KNOWN_SCHEMA), place)
     return rows_of(pq.read_table(place), KNOWN_VALUES)
 
@@ -46,7 +46,7 @@ def test_it_comes_back_as_it_was(
     wanted = dict(prepared(golden, name, earlier, tmp_path).partitions)
     rows = KnownRows(audited=f"c/{name}")
     kept = through_a_file(rows, wanted, tmp_path / "known.parquet")
-    by_partition: dict[PartitionKey, list[Row]] = {}
+    by_partition: dict[TopicPartition, list[KnownRow]] = {}
     for row in reversed(kept):  # A shuffle keeps no order.
         assert row["audited"] == f"c/{name}"
         by_partition.setdefault((row["topic"], row["partition"]), []).append(row)
