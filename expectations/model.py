@@ -19,10 +19,8 @@ arithmetic, cardinality(). A sum, a difference and a product have no bounds (`ar
 a row that damage wrote. Columns that are reserved words stand in double quotes: "group", "offset".
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
 from tidegauge.expectations.causes import Rule
 from tidegauge.expectations.evidence import Evidence
@@ -89,8 +87,8 @@ class Invariant:
     """Names for SQL expressions over the row, to be used in `explanation`, `evidence` and `next`. An expression that is
     null unless its case applies makes a line conditional."""
     subject: tuple[str, ...] = ()
-    """Columns that name what is judged; empty for the relation's own (`SUBJECTS`). With the code they identify a breach
-    over runs, so nothing that changes from day to day belongs here."""
+    """Columns that name what is judged; empty for the relation's own (`Relation.subject`). With the code they identify
+    a breach over runs, so nothing that changes from day to day belongs here."""
     start_offset: str | None = None
     """SQL expression: first offset concerned."""
     end_offset: str | None = None
@@ -98,7 +96,7 @@ class Invariant:
     records: str | None = None
     """SQL expression: how many records are concerned."""
     details: tuple[str, ...] = ()
-    """Which kinds of the row's list of damaged places (`DETAIL_COLUMNS`) are quoted."""
+    """Which kinds of the row's list of damaged places (`Relation.details`) are quoted."""
     implies: tuple[str, ...] = ()
     """Codes whose breach on the same partition follows from this one's: root first, consequences folded."""
     consequence_of: str | None = None
@@ -113,68 +111,3 @@ class Invariant:
     partition that begin at one offset are told once, by the replica that had most."""
     since: str = "0.1"
     """Version of Tidegauge that first judged it."""
-
-
-SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "brokers": ("broker_id",),
-    "topics": ("topic",),
-    "segments": ("broker_id", "topic", "partition", "path"),
-    "replicas": ("broker_id", "topic", "partition"),
-    "partitions": ("topic", "partition"),
-    "epoch_spans": ("broker_id", "topic", "partition", "leader_epoch"),
-    "divergences": ("topic", "partition", "leader_id", "follower_id"),
-    "isr_members": ("topic", "partition", "leader_id", "follower_id"),
-    "producers": ("broker_id", "topic", "partition", "producer_id", "producer_epoch"),
-    "sequence_gaps": ("broker_id", "topic", "partition", "producer_id", "producer_epoch", "offset"),
-    "transactions": ("topic", "partition", "producer_id", "producer_epoch", "first_offset"),
-    "partition_changes": ("topic", "topic_id", "partition", "metadata_offset"),
-    "committed_offsets": ("group", "topic", "partition"),
-    "index_files": ("broker_id", "topic", "partition", "path"),
-    "checkpoint_files": ("broker_id", "path"),
-    "remote_segments": ("topic", "partition", "segment_id"),
-    "changes": ("broker_id", "topic", "partition"),
-    "partition_directories": ("broker_id", "topic", "partition", "log_dir"),
-    "upkeep": ("broker_id", "topic", "partition"),
-    "upkeep_changes": ("broker_id", "topic", "partition"),
-    "key_comparisons": ("topic", "partition", "leader_id", "follower_id"),
-    "transactional_ids": ("transactional_id", "topic", "partition"),
-    "groups": ("group", "topic", "partition"),
-    "share_states": ("group", "topic_id", "partition"),
-    "transaction_ends": ("topic", "partition", "transactional_id", "record_partition", "record_offset"),
-    "transaction_outcomes": ("producer_id", "marker_epoch", "record_partition", "record_offset"),
-    "postures": ("topic",),
-    "risks": ("topic", "failure", "brokers", "racks"),
-    "broker_changes": ("broker_id", "metadata_offset"),
-    "metadata_logs": ("topic", "partition", "broker_id"),
-    "metadata_snapshots": ("topic", "partition", "broker_id", "path"),
-    "metadata_entries": ("topic", "partition", "kind", "name"),
-    "broker_registrations": ("topic", "partition", "broker_id", "metadata_offset"),
-    "fencing_epochs": ("epoch", "topic", "partition", "broker_id", "name"),
-    "cluster_answers": (
-        "kind",
-        "name",
-        "broker_id",
-        "topic",
-        "partition",
-        "group",
-        "transactional_id",
-        "producer_id",
-    ),
-}
-"""For each relation the columns that name a subject, unless the invariant names its own."""
-
-DETAIL_COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
-    "segments": ("damages", "kind"),
-    "index_files": ("damages", "kind"),
-    "producers": ("anomalies", "cause"),
-    "divergences": ("differing_batches", ""),
-    "changes": ("changed_batches", ""),
-    "partition_directories": ("leftovers", "kind"),
-    "remote_segments": ("damages", "kind"),
-    "transactional_ids": ("anomalies", "kind"),
-    "groups": ("anomalies", "kind"),
-    "share_states": ("anomalies", "kind"),
-    "metadata_snapshots": ("differences", ""),
-}
-"""For each relation that has one: its column of damaged places, and the key in each by which `Invariant.details`
-chooses; an empty key chooses all."""

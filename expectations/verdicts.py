@@ -29,7 +29,7 @@ from typing import Any, Final, Literal
 from tidegauge.expectations.dialects import rendered
 from tidegauge.expectations.evidence import METADATA_LOG_AMONG, ROWS_COME_FROM, SUBJECTS_ARE, Evidence
 from tidegauge.expectations.implications import closure, direct
-from tidegauge.expectations.model import DETAIL_COLUMNS, SUBJECTS, Invariant, Severity
+from tidegauge.expectations.model import Invariant, Severity
 from tidegauge.expectations.states import (
     BREACHED,
     HOLDS,
@@ -40,6 +40,7 @@ from tidegauge.expectations.states import (
     states_of,
     told_by,
 )
+from tidegauge.relations import RELATIONS
 
 Verdict = Literal["holds", "breached", "unknown"]
 Row = Mapping[str, Any]
@@ -178,7 +179,7 @@ def _order(invariant: Invariant) -> str:
 
 def subject_columns(invariant: Invariant) -> tuple[str, ...]:
     """The columns that name what the invariant judges."""
-    return invariant.subject or SUBJECTS[invariant.relation]
+    return invariant.subject or RELATIONS[invariant.relation].subject
 
 
 # ------------------------------------------------------------------------------------------------------------- answers
@@ -385,11 +386,12 @@ def _instant(milliseconds: int) -> str:
 
 def _quoted_details(invariant: Invariant, row: Row) -> list[str]:
     """The damaged places that the breach is about, the first few."""
-    if not invariant.details:
+    details = RELATIONS[invariant.relation].details
+    if not invariant.details or details is None:
         return []
-    column, key = DETAIL_COLUMNS[invariant.relation]
-    places = json.loads(row[column]) if isinstance(row[column], str) else row[column] or []
-    chosen = [place for place in places if not key or place.get(key) in invariant.details]
+    told = row[details.column]
+    places = json.loads(told) if isinstance(told, str) else told or []
+    chosen = [place for place in places if not details.key or place.get(details.key) in invariant.details]
     lines = [_place(place) for place in chosen[:_QUOTED_DETAILS]]
     if len(chosen) > _QUOTED_DETAILS:
         lines.append(f"… and {len(chosen) - _QUOTED_DETAILS} more places.")

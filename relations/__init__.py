@@ -50,64 +50,75 @@ from tidegauge.relations.metadata import (
     MetadataLogRow,
     MetadataSnapshotRow,
 )
-from tidegauge.relations.model import COMMON, DETAIL_LIMIT, Column, ColumnType, Relation
+from tidegauge.relations.model import (
+    COMMON,
+    DETAIL_LIMIT,
+    SHOWN,
+    Column,
+    ColumnType,
+    Details,
+    Key,
+    Relation,
+    Subject,
+)
 from tidegauge.relations.posture import BrokerChangeRow, PostureRow, RiskRow
 from tidegauge.relations.storage import KeyComparisonRow, PartitionDirectoryRow, UpkeepChangeRow, UpkeepRow
 
 
 # fmt: off
 class Rows(TypedDict, total=False):
-    """Rows by relation: the class of each one's rows, and the columns that tell them apart."""
+    """Rows by relation: the class of each one's rows, the columns that tell them apart, and what else is said of it."""
 
-    brokers: Annotated[list[BrokerRow], "broker_id"]
-    topics: Annotated[list[TopicRow], "topic"]
-    segments: Annotated[list[SegmentRow], "broker_id", "topic", "partition", "path"]
-    replicas: Annotated[list[ReplicaRow], "broker_id", "topic", "partition"]
-    partitions: Annotated[list[PartitionRow], "topic", "partition"]
-    epoch_spans: Annotated[list[EpochSpanRow], "broker_id", "topic", "partition", "leader_epoch"]
-    divergences: Annotated[list[DivergenceRow], "topic", "partition", "leader_id", "follower_id"]
-    producers: Annotated[list[ProducerRow], "broker_id", "topic", "partition", "producer_id", "producer_epoch"]
-    sequence_gaps: Annotated[list[SequenceGapRow], "broker_id", "topic", "partition", "producer_id", "producer_epoch", "offset"]
-    transactions: Annotated[list[TransactionRow], "topic", "partition", "producer_id", "producer_epoch", "first_offset"]
-    partition_changes: Annotated[list[PartitionChangeRow], "topic", "topic_id", "partition", "metadata_offset", "sequence_in_log"]
-    committed_offsets: Annotated[list[CommittedOffsetRow], "group", "topic", "partition"]
-    index_files: Annotated[list[IndexFileRow], "broker_id", "topic", "partition", "path"]
-    checkpoint_files: Annotated[list[CheckpointFileRow], "broker_id", "path"]
-    remote_segments: Annotated[list[RemoteSegmentRow], "topic", "partition", "segment_id"]
-    changes: Annotated[list[ChangeRow], "broker_id", "topic", "partition"]
-    cluster_answers: Annotated[list[ClusterAnswerRow], "kind", "name", "broker_id", "topic", "partition", "group", "transactional_id", "producer_id"]
-    metadata_logs: Annotated[list[MetadataLogRow], "broker_id"]
-    metadata_snapshots: Annotated[list[MetadataSnapshotRow], "broker_id", "path"]
-    metadata_entries: Annotated[list[MetadataEntryRow], "kind", "name"]
-    broker_registrations: Annotated[list[BrokerRegistrationRow], "broker_id", "metadata_offset"]
-    fencing_epochs: Annotated[list[FencingEpochRow], "epoch", "topic", "partition", "broker_id", "name"]
-    isr_members: Annotated[list[IsrMemberRow], "topic", "partition", "leader_id", "follower_id"]
-    transactional_ids: Annotated[list[TransactionalIdRow], "transactional_id", "topic", "partition"]
-    groups: Annotated[list[GroupRow], "group", "topic", "partition"]
-    share_states: Annotated[list[ShareStateRow], "group", "topic_id", "partition"]
-    transaction_ends: Annotated[list[TransactionEndRow], "topic", "partition", "transactional_id", "record_partition", "record_offset"]
-    transaction_outcomes: Annotated[list[TransactionOutcomeRow], "producer_id", "marker_epoch", "record_partition", "record_offset"]
-    postures: Annotated[list[PostureRow], "topic"]
-    risks: Annotated[list[RiskRow], "topic", "failure", "brokers", "racks"]
-    broker_changes: Annotated[list[BrokerChangeRow], "broker_id", "metadata_offset", "sequence_in_log"]
-    partition_directories: Annotated[list[PartitionDirectoryRow], "broker_id", "log_dir", "directory"]
-    upkeep: Annotated[list[UpkeepRow], "broker_id", "topic", "partition"]
-    upkeep_changes: Annotated[list[UpkeepChangeRow], "broker_id", "topic", "partition"]
-    key_comparisons: Annotated[list[KeyComparisonRow], "topic", "partition", "leader_id", "follower_id"]
-    losses: Annotated[list[LossRow], "topic", "partition", "start_offset"]
+    brokers: Annotated[list[BrokerRow], Key("broker_id"), SHOWN]
+    topics: Annotated[list[TopicRow], Key("topic")]
+    segments: Annotated[list[SegmentRow], Key("broker_id", "topic", "partition", "path"), Details("damages", "kind")]
+    replicas: Annotated[list[ReplicaRow], Key("broker_id", "topic", "partition"), SHOWN]
+    partitions: Annotated[list[PartitionRow], Key("topic", "partition"), SHOWN]
+    epoch_spans: Annotated[list[EpochSpanRow], Key("broker_id", "topic", "partition", "leader_epoch"), SHOWN]
+    divergences: Annotated[list[DivergenceRow], Key("topic", "partition", "leader_id", "follower_id"), Details("differing_batches"), SHOWN]
+    producers: Annotated[list[ProducerRow], Key("broker_id", "topic", "partition", "producer_id", "producer_epoch"), Details("anomalies", "cause")]
+    sequence_gaps: Annotated[list[SequenceGapRow], Key("broker_id", "topic", "partition", "producer_id", "producer_epoch", "offset"), SHOWN]
+    transactions: Annotated[list[TransactionRow], Key("topic", "partition", "producer_id", "producer_epoch", "first_offset"), SHOWN]
+    partition_changes: Annotated[list[PartitionChangeRow], Key("topic", "topic_id", "partition", "metadata_offset", "sequence_in_log"), Subject("topic", "topic_id", "partition", "metadata_offset"), SHOWN]
+    committed_offsets: Annotated[list[CommittedOffsetRow], Key("group", "topic", "partition"), SHOWN]
+    index_files: Annotated[list[IndexFileRow], Key("broker_id", "topic", "partition", "path"), Details("damages", "kind")]
+    checkpoint_files: Annotated[list[CheckpointFileRow], Key("broker_id", "path")]
+    remote_segments: Annotated[list[RemoteSegmentRow], Key("topic", "partition", "segment_id"), Details("damages", "kind"), SHOWN]
+    changes: Annotated[list[ChangeRow], Key("broker_id", "topic", "partition"), Details("changed_batches")]
+    cluster_answers: Annotated[list[ClusterAnswerRow], Key("kind", "name", "broker_id", "topic", "partition", "group", "transactional_id", "producer_id"), SHOWN]
+    metadata_logs: Annotated[list[MetadataLogRow], Key("broker_id"), Subject("topic", "partition", "broker_id")]
+    metadata_snapshots: Annotated[list[MetadataSnapshotRow], Key("broker_id", "path"), Subject("topic", "partition", "broker_id", "path"), Details("differences")]
+    metadata_entries: Annotated[list[MetadataEntryRow], Key("kind", "name"), Subject("topic", "partition", "kind", "name")]
+    broker_registrations: Annotated[list[BrokerRegistrationRow], Key("broker_id", "metadata_offset"), Subject("topic", "partition", "broker_id", "metadata_offset")]
+    fencing_epochs: Annotated[list[FencingEpochRow], Key("epoch", "topic", "partition", "broker_id", "name")]
+    isr_members: Annotated[list[IsrMemberRow], Key("topic", "partition", "leader_id", "follower_id")]
+    transactional_ids: Annotated[list[TransactionalIdRow], Key("transactional_id", "topic", "partition"), Details("anomalies", "kind")]
+    groups: Annotated[list[GroupRow], Key("group", "topic", "partition"), Details("anomalies", "kind")]
+    share_states: Annotated[list[ShareStateRow], Key("group", "topic_id", "partition"), Details("anomalies", "kind")]
+    transaction_ends: Annotated[list[TransactionEndRow], Key("topic", "partition", "transactional_id", "record_partition", "record_offset")]
+    transaction_outcomes: Annotated[list[TransactionOutcomeRow], Key("producer_id", "marker_epoch", "record_partition", "record_offset")]
+    postures: Annotated[list[PostureRow], Key("topic"), SHOWN]
+    risks: Annotated[list[RiskRow], Key("topic", "failure", "brokers", "racks"), SHOWN]
+    broker_changes: Annotated[list[BrokerChangeRow], Key("broker_id", "metadata_offset", "sequence_in_log"), Subject("broker_id", "metadata_offset"), SHOWN]
+    partition_directories: Annotated[list[PartitionDirectoryRow], Key("broker_id", "log_dir", "directory"), Subject("broker_id", "topic", "partition", "log_dir"), Details("leftovers", "kind")]
+    upkeep: Annotated[list[UpkeepRow], Key("broker_id", "topic", "partition")]
+    upkeep_changes: Annotated[list[UpkeepChangeRow], Key("broker_id", "topic", "partition")]
+    key_comparisons: Annotated[list[KeyComparisonRow], Key("topic", "partition", "leader_id", "follower_id")]
+    losses: Annotated[list[LossRow], Key("topic", "partition", "start_offset"), SHOWN]
 # fmt: on
-
-_SHOWN: Final = frozenset({
-    "broker_changes", "brokers", "cluster_answers", "committed_offsets", "divergences", "epoch_spans", "losses",
-    "partition_changes", "partitions", "postures", "remote_segments", "replicas", "risks", "sequence_gaps",
-    "transactions",
-})  # fmt: skip
-"""Relations of which the store has every row (`Relation.shown`)."""
 
 
 def _relation(name: str, rows: object) -> Relation:
-    of_rows, *key = get_args(rows)
-    return Relation(name=name, row=get_args(of_rows)[0], key=tuple(key), shown=name in _SHOWN)
+    of_rows, *said = get_args(rows)
+    (key,) = (each for each in said if isinstance(each, Key))
+    return Relation(
+        name=name,
+        row=get_args(of_rows)[0],
+        key=tuple(key),
+        subject=next((tuple(each) for each in said if isinstance(each, Subject)), tuple(key)),
+        details=next((each for each in said if isinstance(each, Details)), None),
+        shown=SHOWN in said,
+    )
 
 
 _ALL: Final = {name: _relation(name, rows) for name, rows in get_type_hints(Rows, include_extras=True).items()}

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import NoneType
-from typing import Annotated, Final, Literal, TypedDict, get_args, get_type_hints
+from typing import Annotated, Final, Literal, Self, TypedDict, get_args, get_type_hints
 
 import pyarrow as pa
 
@@ -54,6 +54,34 @@ class Column:
     meaning: str
 
 
+class _Columns(tuple[str, ...]):
+    def __new__(cls, *columns: str) -> Self:
+        """Of these columns."""
+        return super().__new__(cls, columns)
+
+
+class Key(_Columns):
+    """The columns that tell a relation's rows apart."""
+
+
+class Subject(_Columns):
+    """The columns that name what an invariant judges, where these are not the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """A relation's column of damaged places, and the key in each by which `Invariant.details` chooses; an empty key
+    chooses all.
+    """
+
+    column: str
+    key: str = ""
+
+
+SHOWN: Final = "shown"
+"""Said of a relation of which the store has every row (`Relation.shown`)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
     """One relation: its name (also the Parquet folder's and the table's), the class of its rows, and its key."""
@@ -61,6 +89,9 @@ class Relation:
     name: str
     row: type
     key: tuple[str, ...]
+    subject: tuple[str, ...]
+    """Columns that name what an invariant judges, unless it names its own."""
+    details: Details | None = None
     shown: bool = False
     """Whether a view, a page or a breach's explanation shows rows of it that breach nothing: then the store has all of
     its rows, however many there are. Of any other relation it needs only those that were found.

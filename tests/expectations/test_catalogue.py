@@ -9,7 +9,7 @@ from tests.expectations.test_cases import FOLDERS, cases_of, folder_of
 from tidegauge.dev.new_invariant import FILL_IN
 from tidegauge.expectations.data_docs import FAMILIES, runbook
 from tidegauge.expectations.evidence import Evidence
-from tidegauge.expectations.model import DETAIL_COLUMNS, SUBJECTS, Invariant
+from tidegauge.expectations.model import Invariant
 from tidegauge.expectations.registry import CATALOGUE, RULESET_VERSION
 from tidegauge.expectations.verdicts import subject_columns
 from tidegauge.relations import RELATIONS
@@ -108,8 +108,7 @@ def its_relation_has_every_column_that_it_names(invariant: Invariant) -> None:
     for template in (*invariant.explanation, invariant.next):
         assert fields_in(template) <= columns | derived, template
     if invariant.details:
-        column, _ = DETAIL_COLUMNS[invariant.relation]
-        assert column in columns
+        assert relation.details is not None
 
 
 def it_has_a_runbook(invariant: Invariant) -> None:
@@ -146,11 +145,11 @@ def test_what_one_implies_is_in_the_catalogue_and_leads_back_to_none() -> None:
 
 
 def test_every_relation_has_a_subject_that_exists() -> None:
-    assert SUBJECTS.keys() == RELATIONS.keys()
-    for name, subject in SUBJECTS.items():
-        assert set(subject) <= set(RELATIONS[name].column_names)
-    for name, (column, _) in DETAIL_COLUMNS.items():
-        assert column in RELATIONS[name].column_names
+    for relation in RELATIONS.values():
+        assert relation.subject
+        assert {*relation.key, *relation.subject} <= set(relation.column_names)
+        if relation.details is not None:
+            assert relation.details.column in relation.column_names
 
 
 @pytest.mark.parametrize("code", CATALOGUE)

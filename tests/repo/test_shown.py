@@ -9,6 +9,10 @@ from tidegauge.relations import RELATIONS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 ASKED: Final = re.compile(r"\b(?:FROM|JOIN)\s+tidegauge\.(\w+)")
+PROVES_IF_THERE: Final = {"segments"}
+"""Asked by the loss ledger for a proof that records are back. Where the rows did not travel it proves nothing, and the
+loss stays.
+"""
 
 
 def sources() -> Iterator[Path]:
@@ -22,4 +26,5 @@ def sources() -> Iterator[Path]:
 
 def test_what_somebody_reads_is_in_the_store_whole_and_nothing_else_has_to_be() -> None:
     asked = {name for path in sources() for name in ASKED.findall(path.read_text(encoding="utf-8"))}
-    assert asked & RELATIONS.keys() == {name for name, relation in RELATIONS.items() if relation.shown}
+    assert asked >= PROVES_IF_THERE
+    assert (asked & RELATIONS.keys()) - PROVES_IF_THERE == {name for name, r in RELATIONS.items() if r.shown}

@@ -14,8 +14,8 @@ from typing import Final
 from tidegauge import __version__
 from tidegauge.expectations import invariants
 from tidegauge.expectations.data_docs import FAMILIES
-from tidegauge.expectations.model import SUBJECTS
 from tidegauge.expectations.registry import CATALOGUE, folder_name
+from tidegauge.relations import RELATIONS
 
 FILL_IN: Final = "FILL IN"
 """What stands where something is still to be said; a test finds it."""
@@ -42,7 +42,7 @@ def write(code: str, name: str, relation: str) -> list[Path]:
         "name": name,
         "key": re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).upper(),
         "relation": relation,
-        "subject": ", ".join(SUBJECTS[relation]),
+        "subject": ", ".join(RELATIONS[relation].subject),
         "since": ".".join(__version__.split(".")[:2]),
     }
     filled = {file: Template(_skeleton(file)).substitute(words) for file in SKELETON}
@@ -71,9 +71,9 @@ def _check_name(name: str) -> None:
 
 
 def _check_relation(relation: str) -> None:
-    if relation not in SUBJECTS:
-        near = get_close_matches(relation, SUBJECTS, n=3)
-        meant = f"Is it {' or '.join(near)}?" if near else f"There are {', '.join(sorted(SUBJECTS))}."
+    if relation not in RELATIONS:
+        near = get_close_matches(relation, RELATIONS, n=3)
+        meant = f"Is it {' or '.join(near)}?" if near else f"There are {', '.join(sorted(RELATIONS))}."
         raise SkeletonError(f"There is no relation {relation}. {meant}")
 
 
