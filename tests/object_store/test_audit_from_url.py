@@ -97,7 +97,8 @@ def test_latest_is_the_newest_manifest_in_the_store(s3, url, monkeypatch, tmp_pa
     monkeypatch.setenv("TIDEGAUGE_SNAPSHOTS", f"s3://{BUCKET}/snaps")
     store = s3.file_system()
     for cluster, snapshot in (("prod", "z"), ("prod", "a"), ("other", "b")):
-        store.cp_file(f"{BUCKET}/prod/one/{MANIFEST_NAME}", f"{BUCKET}/snaps/{cluster}/{snapshot}/{MANIFEST_NAME}")
+        for path in store.glob(f"{BUCKET}/prod/one/MANIFEST.*"):
+            store.cp_file(path, f"{BUCKET}/snaps/{cluster}/{snapshot}/{path.rpartition('/')[2]}")
         os.utime(s3.objects / BUCKET / "snaps" / cluster / snapshot / MANIFEST_NAME, (1e9 + ord(snapshot) % 7,) * 2)
     store.pipe_file(f"{BUCKET}/snaps/prod/unfinished/broker-1/x", b"")
     from tidegauge.audit.latest import resolve
