@@ -106,6 +106,7 @@ def _counted(states: "DataFrame", invariants: Sequence[Invariant]) -> dict[str, 
         _BREACHED: f"count(*) FILTER (WHERE {FOUND})",
         _UNKNOWN: f"count(*) FILTER (WHERE NOT {FOUND})",
     }
+    # One row, of some numbers for each invariant.
     (row,) = states.agg(*(f.expr(sql).alias(name) for name, sql in counts.items())).collect()
     return row.asDict()
 

@@ -218,4 +218,4 @@ def test_what_comes_back_from_spark_to_the_driver_says_why_it_cannot_grow() -> N
             if GATHERS.search(line):
                 found += 1
                 assert "#" in line or before.strip().startswith("#"), f"{path.name}: {line.strip()}"
-    assert found == 3
+    assert found == 4
