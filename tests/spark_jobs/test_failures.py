@@ -158,8 +158,9 @@ def test_a_segment_that_we_fail_of_counts_as_unread(inputs, tmp_path, monkeypatc
 def test_a_partition_that_we_fail_of_counts_as_unread_and_the_rest_is_judged(
     inputs, tmp_path, monkeypatch, empty_store
 ):
-    def readable(_work: Any, key: tuple[str, int], _known: Any, own: Any, _earlier: Any) -> bool:
-        return key == ("compacted", 0) and not any(row["error"] for row in own.values())
+    def readable(_work: Any, known: Any, own: Any, _earlier: Any) -> bool:
+        of = known.now.context
+        return (of.topic, of.partition) == ("compacted", 0) and not any(row["error"] for row in own.values())
 
     fails_for(monkeypatch, derivation, "_facts", readable)
     ended = audited(inputs[0], "--out", str(tmp_path / "out"), monkeypatch=monkeypatch, store=empty_store)
