@@ -17,9 +17,9 @@ from tidegauge.spark_jobs.yarn_master import resource_managers
 
 CONNECT_S: Final = 10
 """Seconds that all addresses of a master together get to take a connection."""
-REGISTER_S: Final = 20
-"""Seconds that a standalone master gets to take an application. Spark itself asks three times and waits 20 s each time
-(StandaloneAppClient).
+REGISTER_S: Final = 25
+"""Seconds that a standalone master gets to take an application, from before the JVM asks. Spark itself asks three times
+and waits 20 s each time (StandaloneAppClient).
 """
 
 _PORTS: Final = {"http": 80, "https": 443}
