@@ -10,7 +10,7 @@ if sys.path and sys.path[0] and Path(sys.path[0]).resolve() == _HERE:
 elif sys.flags.safe_path and str(_HERE.parent) not in sys.path:
     sys.path.append(str(_HERE.parent))  # Run as a file, Python does not look beside it then.
 
-from tidegauge.cli.main import run  # noqa: E402 - the path had to be right first
+from tidegauge.cli.start import run  # noqa: E402 - the path had to be right first
 
 if __name__ == "__main__":
     run()

@@ -35,7 +35,7 @@ PATIENCE_S: Final = 600
 _GRACE_S: Final = 30
 """So long may what a command told to end take until it has ended."""
 _FOR_UNAVOIDABLE_S: Final = 5
-_RUN: Final = "from tidegauge.cli.main import run; run()"
+_RUN: Final = "from tidegauge.cli.start import run; run()"
 NOBODY: Final = 65534
 _OPEN: "Final[list[Place]]" = []
 

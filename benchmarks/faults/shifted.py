@@ -11,7 +11,7 @@ import select
 import time
 from typing import Final
 
-from tidegauge.cli.main import run
+from tidegauge.cli.start import run
 
 LIBRARIES: Final = (
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",

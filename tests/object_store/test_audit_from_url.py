@@ -58,7 +58,7 @@ def test_the_verdicts_are_those_of_the_same_files_here(copy, url, s3, golden, tm
     environ = {**reached_by(s3), "TIDEGAUGE_HOME": str(tmp_path / "home"), "AWS_SESSION_TOKEN": "token-of-a-session"}
     with (tmp_path / "said").open("w+", encoding="utf-8") as said:
         process = subprocess.Popen(
-            [sys.executable, "-c", "from tidegauge.cli.main import run; run()", "audit", url, str(renamed),
+            [sys.executable, "-c", "from tidegauge.cli.start import run; run()", "audit", url, str(renamed),
              "--out", str(tmp_path / "out"), "--store", "none"],
             env=environ, stdout=said, stderr=subprocess.STDOUT,
         )  # fmt: skip
@@ -188,7 +188,7 @@ def test_a_store_that_goes_away_is_no_verdict(s3, url, tmp_path):
     """Neither unread files nor a mistake of ours: the step fails, and may be tried again."""
     assert run("job", "snapshot", url, "--run", tmp_path).exit_code == 0
     done = subprocess.run(
-        [sys.executable, "-c", "from tidegauge.cli.main import run; run()", "job", "index", "--run", str(tmp_path)],
+        [sys.executable, "-c", "from tidegauge.cli.start import run; run()", "job", "index", "--run", str(tmp_path)],
         env={**reached_by(s3), "AWS_ENDPOINT_URL": "http://127.0.0.1:1", "TIDEGAUGE_SPARK_MASTER": "local[1]"},
         capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip

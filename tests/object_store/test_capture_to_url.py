@@ -159,7 +159,7 @@ def test_a_capture_that_was_killed_is_gone_on_with(s3, golden):
     root = place("killed/prod/one")
     words = ["capture", "--cluster", "prod", *brokers(golden, 1), "--out", f"s3://{BUCKET}/killed", "--id", "one"]
     process = subprocess.Popen(
-        [sys.executable, "-c", "from tidegauge.cli.main import run; run()", *words, "--max-mb-per-s", "0.2"],
+        [sys.executable, "-c", "from tidegauge.cli.start import run; run()", *words, "--max-mb-per-s", "0.2"],
         env=reached_by(s3), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:

@@ -157,7 +157,7 @@ def audit(snapshots: Sequence[Path], out: Path, *options: str) -> dict[str, Audi
 
 def _audited(snapshots: Sequence[Path], out: Path, home: str, *options: str) -> dict[str, Audited]:
     environment = {**os.environ, "TIDEGAUGE_HOME": home, "TIDEGAUGE_STORE_URL": ""}
-    command = [sys.executable, "-c", "from tidegauge.cli.main import run; run()", "audit", *map(str, snapshots)]
+    command = [sys.executable, "-c", "from tidegauge.cli.start import run; run()", "audit", *map(str, snapshots)]
     command += ["--out", str(out), "--store", "none", "--fail-on", "never", *options]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=1200)
     assert done.returncode == 0, done.stderr[-4000:]

@@ -131,7 +131,7 @@ def test_no_program_is_taken_from_where_a_command_stands(tmp_path: Path, path: s
         (place / "java-of-theirs").chmod(0o755)
     at_the_end = "import atexit, os, shutil; atexit.register(lambda: print(shutil.which('java-of-theirs')))"
     done = subprocess.run(
-        [sys.executable, "-P", "-c", f"{at_the_end}; from tidegauge.cli.main import run; run()", "--version"],
+        [sys.executable, "-P", "-c", f"{at_the_end}; from tidegauge.cli.start import run; run()", "--version"],
         cwd=tmp_path, env={**os.environ, "PATH": path.format(os.environ["PATH"])}, text=True, capture_output=True,
         check=False,
     )  # fmt: skip

@@ -33,7 +33,7 @@ Report = Mapping[str, Any]
 
 def tidegauge(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "TIDEGAUGE_HOME": str(home), "TIDEGAUGE_STORE_URL": ""}
-    command = [sys.executable, "-c", "from tidegauge.cli.main import run; run()", *arguments]
+    command = [sys.executable, "-c", "from tidegauge.cli.start import run; run()", *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=900)
 
 

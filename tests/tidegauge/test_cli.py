@@ -154,7 +154,15 @@ def test_a_reader_that_has_left_is_no_refusal_of_the_system(tmp_path):
         (copy / f"strange-{n}").write_text("")
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-u", "-c", "from tidegauge.cli.main import run; run()", "snapshot", "verify", str(copy)]
+    command = [
+        sys.executable,
+        "-u",
+        "-c",
+        "from tidegauge.cli.start import run; run()",
+        "snapshot",
+        "verify",
+        str(copy),
+    ]
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert done.returncode == 3

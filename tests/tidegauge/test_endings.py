@@ -79,3 +79,28 @@ def test_a_signal_amid_the_clearing_up_changes_nothing(number: int) -> None:
         [sys.executable, "-c", IN_ITS_CALLBACKS, str(int(number))], capture_output=True, text=True, check=False
     )
     assert (done.stderr, done.returncode) == ("", 1)
+
+
+WHILE_IT_IMPORTS = """
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name == "tidegauge.snapshots.manifest":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+from tidegauge.cli.start import run
+run()
+"""
+
+
+def test_ctrl_c_while_a_command_is_imported_shows_no_traceback() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WHILE_IT_IMPORTS, "--version"],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 130)

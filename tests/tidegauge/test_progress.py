@@ -27,7 +27,7 @@ with working("index", "segments", parts=300, size_bytes=4_800_000_000) as advanc
     for _ in range(300):
         advance(1, 16_000_000)
 """
-COMMAND = "from tidegauge.cli.main import run; run()"
+COMMAND = "from tidegauge.cli.start import run; run()"
 
 
 class Clock:

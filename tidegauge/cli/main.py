@@ -9,10 +9,7 @@
 An error is one paragraph: what, where, what to do; a traceback only with --debug.
 """
 
-import atexit
-import gc
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -36,8 +33,6 @@ from tidegauge.endings import (
     EXIT_OUR_FAULT,
     EXIT_UNUSABLE,
     QUIET,
-    ends_by_signal,
-    told_already,
 )
 from tidegauge.endings import progress as _progress
 from tidegauge.endings import told as _told
@@ -47,26 +42,12 @@ from tidegauge.progress import display_for, show, working
 from tidegauge.scoring.command import score_command
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.manifest import Consistency, Mode
-from tidegauge.snapshots.safe_path import SAFE_PATH, only_absolute
 from tidegauge.terminal import plain
 
-__all__ = ["EXIT_BREACHES", "EXIT_ENVIRONMENT", "EXIT_OUR_FAULT", "EXIT_UNUSABLE", "main", "run"]
+__all__ = ["EXIT_BREACHES", "EXIT_ENVIRONMENT", "EXIT_OUR_FAULT", "EXIT_UNUSABLE", "main"]
 
 # Those of tidegauge.sim_engine.explore.rules.Model, which takes a second to import.
 _MODELS = ("TruncateToHighWatermark", "Kip101", "Kip279", "Kip320FirstTry", "Kip320", "KafkaTruncateToHighWatermark")
-
-
-def run() -> None:
-    """`tidegauge` as a process of its own: what is set here holds for all of it, and for those that it starts."""
-    os.environ.update(SAFE_PATH)
-    os.environ["PATH"] = only_absolute(os.environ.get("PATH", os.defpath))
-    os.umask(os.umask(0o027) | 0o027)  # Reports tell of users' topics and groups: nobody else need read them.
-    ends_by_signal()
-    atexit.register(gc.freeze)  # Python would look for garbage once more, a second among all that was imported.
-    try:
-        main(prog_name="tidegauge")
-    finally:
-        told_already()
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
