@@ -14,6 +14,7 @@
     note_dated_ahead(url, met, met_by=…)             snapshots of the future, told until settle_dated_ahead(…)
 
     retain(url, runs_before=…, facts_before=…)       what has become old goes, never what an open breach rests on
+    forget(url, cluster, dry_run=…)                  a cluster goes, with all runs and what was found
 
     open_runs(url, [NewRun(…), …])                   many at once: of a small run the round trips are what takes time
     stage_together(url, "replicas", {run_id: …})
@@ -27,6 +28,7 @@ that names it without its password.
 from tidegauge.store.acknowledgement import Acknowledgement, Verification, acknowledge, withdraw
 from tidegauge.store.connection import by_column, connect
 from tidegauge.store.dated_ahead import dated_ahead, note_dated_ahead, settle_dated_ahead
+from tidegauge.store.forgetting import Forgotten, forget
 from tidegauge.store.identity import UnidentifiedError, contradictions, identities, settle, shared_names
 from tidegauge.store.loss_decision import Decision, decide
 from tidegauge.store.publish import Report, publish
@@ -38,6 +40,7 @@ from tidegauge.store.staging import stage, stage_together
 __all__ = [
     "Acknowledgement",
     "Decision",
+    "Forgotten",
     "NewRun",
     "Removed",
     "Report",
@@ -51,6 +54,7 @@ __all__ = [
     "dated_ahead",
     "decide",
     "discard",
+    "forget",
     "grant_roles",
     "identities",
     "keep",

@@ -35,6 +35,8 @@ WHERE (b.state <> 'resolved' AND b.implied_by IS NULL) OR (b.cluster, b.breach_i
             = (t.channel, t.cluster, t.name, t.opening, 'resolved')))
 """
 _FRESHNESS: Final = "SELECT cluster, captured_at FROM tidegauge.v_run_latest"
+_SIMULATED: Final = "SELECT cluster FROM tidegauge.v_run GROUP BY cluster HAVING bool_and(source = 'simulated')"
+"""Of which nothing real was ever audited: one simulated snapshot among real ones silences nothing."""
 _WRITE: Final = """
 INSERT INTO tidegauge.alert_told (channel, cluster, name, opening, word, told_at) VALUES (%s, %s, %s, %s, %s, %s)
 ON CONFLICT DO NOTHING
@@ -57,11 +59,15 @@ class Book:
     def alerts(self, alerting: Alerting, told: Iterable[Told], now: datetime) -> tuple[Alert, ...]:
         """What fires now, and what was told and is over."""
         breaches = list(self._rows(_BREACHES))
-        newest = {row["cluster"]: row["captured_at"] for row in self._rows(_FRESHNESS)}
-        found = [_of_breach(row) for row in breaches] + list(_stale(newest, alerting, now))
-        found += contradictions.alerts(self._rows)
+        simulated = {row["cluster"] for row in self._rows(_SIMULATED)}
+        newest = {r["cluster"]: r["captured_at"] for r in self._rows(_FRESHNESS) if r["cluster"] not in simulated}
+        found = [_of_breach(row) for row in breaches]
         found += risks.alerts(self._rows)
         found += losses.alerts(self._rows)
+        # Nobody is paged for a simulated cluster, unless one of that name is expected and nothing real comes.
+        found = [alert for alert in found if alert.key.cluster not in simulated]
+        found += _stale(newest, alerting, now)
+        found += contradictions.alerts(self._rows)
         return (*found, *_gone(found, told, newest, now))
 
     def write(self, channel: str, alerts: Iterable[Alert], now: datetime) -> None:

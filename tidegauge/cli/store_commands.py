@@ -79,6 +79,34 @@ def retain_command(
             click.echo(plain(line))
 
 
+@store_group.command("forget")
+@click.argument("cluster")
+@click.option("--yes", is_flag=True, help="Remove it. Without this nothing is removed, and you are told what would be.")
+@click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL, else the embedded one.")
+@told
+def forget_command(cluster: str, yes: bool, store: str | None) -> None:
+    """Remove CLUSTER from the store: its runs, breaches and losses, acknowledgements, alerts told, and its name.
+
+    The trail of what people said stays. Its snapshots and run directories are left alone: an audit of one of them makes
+    the cluster known again.
+    """
+    from tidegauge import settings
+    from tidegauge.embedded.store_in_use import store_at
+    from tidegauge.store import forget, migrate
+
+    with store_at(store or settings.store_url()) as url:
+        migrate(url)
+        gone = forget(url, cluster, dry_run=not yes)
+    counted = (
+        f"{gone.runs:,} runs, {gone.open_breaches:,} open breaches and {gone.undecided_losses:,} losses that nobody "
+        "has decided"
+    )
+    if yes:
+        click.echo(plain(f"{cluster} is forgotten: {counted}."))
+    else:
+        click.echo(plain(f"Would forget {cluster}: {counted}. Nothing was removed; give --yes."))
+
+
 @store_group.command("names")
 @click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL, else the embedded one.")
 @told

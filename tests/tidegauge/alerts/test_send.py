@@ -90,10 +90,10 @@ Audit = Callable[..., datetime]
 def audited(url: str, cluster: str, report: store.Report) -> Audit:
     """Publishes an audit of the cluster, so many hours later; findings may be left out."""
 
-    def publish(hours: float = 0, *, sound: bool = False) -> datetime:
+    def publish(hours: float = 0, *, sound: bool = False, source: str = "captured") -> datetime:
         at = NOW + timedelta(hours=hours)
         key = store.RunKey(cluster=cluster, snapshot_id=f"s{hours}", ruleset_version="1")
-        run_id = store.open_run(url, key, consistency="fuzzy", source="captured", started_at=at, captured_at=at)
+        run_id = store.open_run(url, key, consistency="fuzzy", source=source, started_at=at, captured_at=at)
         invariants = [
             row | {"breached": 0, "verdict": "holds", "unknown": 0, "reasons": {}} for row in report.invariants
         ]
@@ -350,3 +350,22 @@ def _towards(monkeypatch: pytest.MonkeyPatch, receiver: Web) -> None:
         return real(self, method, re.sub(r"^https?://[^/]+", receiver.address, url), **rest)
 
     monkeypatch.setattr(requests.Session, "request", request)
+
+
+def test_a_simulated_cluster_pages_nobody(url, cluster, audited, receiver) -> None:
+    found = hook(receiver, cluster)
+    audited(source="simulated")
+    assert told(found, url, NOW + timedelta(days=30)) == 0
+
+
+def test_one_simulated_snapshot_silences_no_cluster(url, cluster, audited, broken, receiver) -> None:
+    audited(1, source="simulated")
+    assert told(hook(receiver, cluster), url) > 0
+
+
+def test_a_cluster_that_is_expected_and_only_simulated_is_missed(url, cluster, audited, receiver) -> None:
+    at = audited(source="simulated")
+    expected = replace(hook(receiver, cluster), expected=frozenset({cluster}))
+    assert told(expected, url, at) == 1
+    ((_, body),) = receiver.posted
+    assert "No snapshot of it was ever audited." in body["message"]

@@ -1,0 +1,68 @@
+"""A cluster is forgotten: all of it goes, nothing of another, and never below an audit that runs."""
+
+import pytest
+
+from tests.store.helpers import LOSS, audit, breach, key, opened, rows
+from tidegauge import store
+from tidegauge.snapshots.errors import SnapshotError
+
+TABLES = """
+SELECT c.table_name FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
+WHERE c.table_schema = 'tidegauge' AND c.column_name = 'cluster' AND t.table_type = 'BASE TABLE'
+"""
+TRAIL = {"acknowledgement_event", "loss_decision"}
+
+
+def left_of(url: str, cluster: str) -> set[str]:
+    """Tables that still know a cluster."""
+    tables = [name for (name,) in rows(url, TABLES)]
+    return {name for name in tables if rows(url, f"SELECT 1 FROM tidegauge.{name} WHERE cluster = %s LIMIT 1", cluster)}
+
+
+def filled(url: str, cluster: str) -> None:
+    """Two runs, a loss that somebody decided, a breach that somebody acknowledged, an alert that was told."""
+    audit(url, cluster, "s1", breach("b1"), breach("b2"), losses=[LOSS])
+    audit(url, cluster, "s2", breach("b1"), day=1)
+    ((loss_id,),) = rows(url, "SELECT loss_id FROM tidegauge.loss_ledger WHERE cluster = %s", cluster)
+    store.decide(url, loss_id, "accepted", by="ada", note="seen")
+    with store.connect(url, "tell") as connection, connection.cursor() as cursor:
+        cursor.execute("INSERT INTO tidegauge.alert_told VALUES ('mail', %s, 'b1', '1', 'firing', now())", (cluster,))
+
+
+def test_all_of_it_goes_and_nothing_of_another(url: str, cluster: str) -> None:
+    other = f"{cluster}-other"
+    filled(url, cluster)
+    filled(url, other)
+    before = left_of(url, other)
+    runs = [run_id for (run_id,) in rows(url, "SELECT run_id FROM tidegauge.audit_run WHERE cluster = %s", cluster)]
+    told = store.forget(url, cluster, dry_run=True)
+    assert (told.runs, told.open_breaches, told.undecided_losses) == (2, 1, 0)
+    assert left_of(url, cluster) >= {"audit_run", "breach", "loss_ledger", "alert_told", "cluster_summary"}
+    assert store.forget(url, cluster, dry_run=False) == told
+    assert left_of(url, cluster) <= TRAIL
+    assert rows(url, "SELECT decided_by FROM tidegauge.loss_decision WHERE cluster = %s", cluster) == [("ada",)]
+    assert rows(url, "SELECT 1 FROM tidegauge.finding WHERE run_id = ANY(%s)", runs) == []
+    assert left_of(url, other) == before
+    assert rows(url, "SELECT 1 FROM tidegauge.v_loss_ledger WHERE cluster = %s", cluster) == []
+
+
+def test_it_may_come_again_as_a_new_one(url: str, cluster: str) -> None:
+    filled(url, cluster)
+    store.forget(url, cluster, dry_run=False)
+    audit(url, cluster, "s1", breach("b1"))
+    assert rows(url, "SELECT times_opened FROM tidegauge.breach WHERE cluster = %s", cluster) == [(1,)]
+
+
+def test_not_below_an_audit_that_runs(url: str, cluster: str) -> None:
+    filled(url, cluster)
+    running = opened(url, key(cluster, "s3"))
+    with pytest.raises(SnapshotError, match=rf"An audit of {cluster} runs \({running}\)"):
+        store.forget(url, cluster, dry_run=False)
+    assert "audit_run" in left_of(url, cluster)
+    store.discard(url, running)
+    assert store.forget(url, cluster, dry_run=False).runs == 3
+
+
+def test_a_name_that_nobody_knows(url: str) -> None:
+    with pytest.raises(SnapshotError, match="knows no cluster named nobody's"):
+        store.forget(url, "nobody's", dry_run=False)
