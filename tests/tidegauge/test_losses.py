@@ -149,6 +149,29 @@ def test_a_breach_whose_records_were_lost_is_not_shown_as_resolved(
     assert "lost: 80 records" in text(console, "/breaches?state=resolved")
 
 
+@pytest.mark.parametrize(
+    ("path", "records"),
+    [
+        ("/", 124),
+        ("/clusters/payments", 124),
+        ("/clusters/payments/topics/orders", 80),
+        ("/clusters/payments/topics/orders/partitions/0", 80),
+    ],
+)
+def test_no_page_is_green_as_long_as_a_loss_waits(
+    url: str, aged: dict[int, str], console: httpx.Client, path: str, records: int
+) -> None:
+    page = text(console, path)
+    assert f"{records} records lost since 22 Nov 2026, nobody has decided" in page
+    assert "none open" not in page
+
+
+def test_an_invariant_whose_records_were_lost_says_so(url: str, aged: dict[int, str], console: httpx.Client) -> None:
+    page = text(console, "/invariants/D06")
+    assert "Not found any more, since the records are lost" in page
+    assert "lost: 80 records" in page
+
+
 def test_a_page_of_a_loss_tells_its_life_and_takes_a_decision(
     url: str, aged: dict[int, str], console: httpx.Client, receiver: Web
 ) -> None:

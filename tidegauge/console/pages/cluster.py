@@ -127,7 +127,12 @@ def topic(asked: Asked) -> Page:
     listed = partitions.partitions(asked.store, row["run_id"], name, after=asked.after, size=asked.size)
     return Page(
         template="topic.html.j2",
-        values={"cluster": row, "topic": found, "partitions": listed},
+        values={
+            "cluster": row,
+            "topic": found,
+            "partitions": listed,
+            "waiting": ledger.headline_of(asked.store, row["cluster"], name),
+        },
         figures={
             "partitions": figure(
                 listed.rows,

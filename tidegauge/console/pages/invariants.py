@@ -9,7 +9,7 @@ from tidegauge.console.database import Row
 from tidegauge.console.figures import figure
 from tidegauge.console.pages.breaches import BREACH_COLUMNS
 from tidegauge.console.pages.charts import over_time
-from tidegauge.console.reading import breaches
+from tidegauge.console.reading import breaches, losses
 from tidegauge.console.refusal import not_found
 from tidegauge.console.web import Asked, Page, add_page
 from tidegauge.expectations.data_docs import FAMILIES, runbook_html
@@ -54,6 +54,7 @@ def invariant(asked: Asked) -> Page:
     for row in history:
         by_cluster.setdefault(row["cluster"], []).append(row)
     listed = breaches.breaches_of_invariant(asked.store, found.code, asked.size if asked.is_download else _SHOWN)
+    lost = breaches.lost_of_invariant(asked.store, found.code, _SHOWN)
     return Page(
         template="invariant.html.j2",
         values={
@@ -70,6 +71,8 @@ def invariant(asked: Asked) -> Page:
                 for name, rows in by_cluster.items()
             },
             "breaches": listed,
+            "lost": lost,
+            "losses": losses.of_breaches(asked.store, lost),
             "runbook": Markup(runbook_html(found)),  # noqa: S704 - our own text, rendered without raw HTML
         },
         figures={

@@ -7,7 +7,7 @@ from tidegauge.console.leadership import leadership
 from tidegauge.console.lineage import lineage
 from tidegauge.console.pages.breaches import BREACH_COLUMNS
 from tidegauge.console.pages.cluster import LOSS_COLUMNS, of_address
-from tidegauge.console.reading import partitions
+from tidegauge.console.reading import losses, partitions
 from tidegauge.console.refusal import RefusalError, not_found
 from tidegauge.console.web import Asked, Page, add_page
 
@@ -95,6 +95,7 @@ def partition(asked: Asked) -> Page:
             ),
             "rows": rows,
             "breaches": breaches,
+            "waiting": losses.headline_of(asked.store, name, topic, number),
         },
         figures={
             "breaches": figure(breaches, *BREACH_COLUMNS),

@@ -66,6 +66,11 @@ _OF_CODE = f"""
 SELECT {_COLUMNS} FROM tidegauge.v_breach WHERE code = :code AND found_state <> 'resolved'
 ORDER BY severity_rank, cluster, breach_id LIMIT :limit
 """
+_LOST_OF_CODE = f"""
+SELECT {_COLUMNS} FROM tidegauge.v_breach b WHERE code = :code AND found_state = 'resolved' AND EXISTS (
+    SELECT FROM tidegauge.v_breach_loss x WHERE x.cluster = b.cluster AND x.breach_id = b.breach_id AND x.undecided)
+ORDER BY severity_rank, cluster, breach_id LIMIT :limit
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,3 +162,8 @@ def invariant_history(store: Reader, code: str) -> Sequence[Row]:
 def breaches_of_invariant(store: Reader, code: str, limit: int) -> Sequence[Row]:
     """Its breaches that are not resolved, in all clusters."""
     return store.rows(_OF_CODE, code=code, limit=limit)
+
+
+def lost_of_invariant(store: Reader, code: str, limit: int) -> Sequence[Row]:
+    """Its breaches that no audit finds any more, since their records were lost, as long as nobody has decided that."""
+    return store.rows(_LOST_OF_CODE, code=code, limit=limit)

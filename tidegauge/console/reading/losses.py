@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from tidegauge.console.database import Reader, Row
 from tidegauge.console.reading.paging import Slice, sliced, unpack
-from tidegauge.store.loss_reading import waiting_in
+from tidegauge.store.loss_reading import waiting_in, waiting_of
 
 _TOTALS = """
 SELECT * FROM tidegauge.v_loss_total WHERE CAST(:cluster AS text) IS NULL OR cluster = :cluster ORDER BY cluster
@@ -17,6 +17,11 @@ SELECT * FROM (
 WHERE NOT CAST(:has_key AS boolean) OR (place, loss_id) > (:place, :loss_id) ORDER BY place, loss_id LIMIT :limit
 """
 _LOSS = "SELECT * FROM tidegauge.v_loss_ledger WHERE cluster = :cluster AND loss_id = :loss_id"
+_WAITING = """
+SELECT * FROM tidegauge.v_loss_ledger
+WHERE cluster = :cluster AND topic_key = left(:topic, 249) COLLATE "C" AND topic = :topic
+  AND (CAST(:partition AS integer) IS NULL OR partition = :partition) AND undecided
+"""
 _STRETCHES = """
 SELECT * FROM tidegauge.v_loss_stretch WHERE cluster = :cluster AND loss_id = :loss_id
 ORDER BY start_offset LIMIT :limit
@@ -39,6 +44,11 @@ def totals(store: Reader, cluster: str | None = None) -> Mapping[str, Row]:
     """What the ledger comes to, by cluster, with its `headline`: None where nothing waits for a decision."""
     rows = store.rows(_TOTALS, cluster=cluster)
     return {row["cluster"]: {**row, "headline": waiting_in([dict(row)]).headline} for row in rows}
+
+
+def headline_of(store: Reader, cluster: str, topic: str, partition: int | None = None) -> str | None:
+    """What waits for a decision of a topic, or of one partition of it; None where nothing does."""
+    return waiting_of(map(dict, store.rows(_WAITING, cluster=cluster, topic=topic, partition=partition))).headline
 
 
 def listed(store: Reader, cluster: str, *, after: str | None, size: int) -> Slice:
