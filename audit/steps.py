@@ -213,13 +213,13 @@ def _here(run: Run, progress: Progress, met: Met) -> None:
 
 
 def _spark_steps(run: Run, master: str, progress: Progress, met: Met) -> None:
-    with _session(master) as session:
+    with _session(master, run) as session:
         _index(session, run, progress)
         _derive(session, run, progress, met)
 
 
 def _spark_step(name: str, run: Run, master: str, progress: Progress, met: Met) -> None:
-    with _session(master) as session:
+    with _session(master, run) as session:
         if name == "index":
             _index(session, run, progress)
         else:
@@ -227,10 +227,11 @@ def _spark_step(name: str, run: Run, master: str, progress: Progress, met: Met) 
 
 
 @contextmanager
-def _session(master: str) -> "Iterator[SparkSession]":
+def _session(master: str, run: Run) -> "Iterator[SparkSession]":
     from tidegauge.spark_jobs.session import attach, start, stop
 
-    session = attach() if master == SUBMITTED else start(master)
+    asks = run.asks_object_stores
+    session = attach(asks_object_stores=asks) if master == SUBMITTED else start(master, asks_object_stores=asks)
     try:
         yield session
     except Exception:

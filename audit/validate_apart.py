@@ -24,7 +24,7 @@ from tidegauge.expectations.model import Invariant
 from tidegauge.expectations.registry import CATALOGUE
 from tidegauge.runs.errors import UnavailableError
 from tidegauge.runs.signals import held_back
-from tidegauge.snapshots.safe_path import SAFE_PATH
+from tidegauge.snapshots.child_environment import LIBPQ, of_python
 
 Validate = Callable[[str, Sequence[str], Iterable[Invariant]], Mapping[str, Mapping[str, Validation]]]
 
@@ -74,7 +74,7 @@ def _started() -> "subprocess.Popen[str]":
         return subprocess.Popen(
             [sys.executable, "-m", "tidegauge.audit.validate_apart"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
-            env={**os.environ, **SAFE_PATH, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            env=of_python(*LIBPQ, "GX_"),
         )  # fmt: skip
 
 

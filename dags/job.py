@@ -55,6 +55,11 @@ DEFAULTS: Final[Mapping[str, Any]] = {
 }
 """Of every task: what the environment did is tried again, later and later."""
 
+_OF_AIRFLOW: Final = ("AIRFLOW__", "_AIRFLOW_", "AIRFLOW_CONN_", "AIRFLOW_VAR_")
+"""How names begin of Airflow's own settings and secrets: none of what a task starts is Airflow's."""
+_OF_THE_STORE: Final = ("TIDEGAUGE_STORE_URL", "TIDEGAUGE_CONSOLE_", "PGPASSWORD", "PGPASSFILE")
+"""Of the store's and the console's, which a Spark application has no use for."""
+
 _IMAGE_JOB: Final = "local:///opt/tidegauge/spark_jobs/job.py"
 _POD_EXIT_CODE: Final = re.compile(r"exit code:\s*(\d+)", re.IGNORECASE)
 
@@ -85,12 +90,13 @@ class ProcessOperator(BaseOperator):
         self._process: subprocess.Popen[str] | None = None
         self._killing: list[str] = []
 
-    def _run(self, command: Sequence[str], *, pod_decides: bool) -> int:
+    def _run(self, command: Sequence[str], *, pod_decides: bool, without: tuple[str, ...] = _OF_AIRFLOW) -> int:
         self.log.info("Running %s", shlex.join(command))
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                 errors="replace", start_new_session=True,
+                env={name: value for name, value in os.environ.items() if not name.startswith(without)},
             )  # fmt: skip
         except OSError as error:
             raise AirflowException(f"Cannot run {command[0]}: {error}") from error
@@ -148,7 +154,8 @@ class JobOperator(ProcessOperator):
         with settings_file(os.environ) as given:
             command = spark_submit(master, words, os.environ, name=self.task_id, pod=pod, given=given)
             self._killing = [command[0], "--master", master, "--kill", f"{_namespace(os.environ)}:{pod}"] if pod else []
-            return outcome(self._run(command, pod_decides=pod is not None), may_breach=self.may_breach)
+            code = self._run(command, pod_decides=pod is not None, without=(*_OF_AIRFLOW, *_OF_THE_STORE))
+            return outcome(code, may_breach=self.may_breach)
 
     def _run_here(self) -> Outcome:
         command = [*tidegauge_command(os.environ), "job", *self.steps, *flat(self.arguments)]

@@ -28,7 +28,7 @@ from tidegauge.snapshots.adopt import Snapshot
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.fields import Fields
 from tidegauge.snapshots.listing import has_replicas, listing
-from tidegauge.snapshots.location import Location, location
+from tidegauge.snapshots.location import Location, is_url, location
 from tidegauge.snapshots.manifest import (
     LAST_INSTANT_MS,
     Manifest,
@@ -109,6 +109,13 @@ class Run:
     def work(self) -> Location:
         """Where the steps keep what is not a result."""
         return self.directory / "work"
+
+    @property
+    def asks_object_stores(self) -> bool:
+        """Whether anything that it reads or writes lies in one."""
+        read = [each.root for snapshot in self.snapshots for each in snapshot.reads]
+        kept = self.kept_summaries
+        return (kept is not None and is_url(kept)) or any(not isinstance(at, Path) for at in (self.directory, *read))
 
     @property
     def failures(self) -> Failures:

@@ -13,14 +13,25 @@ from dataclasses import asdict
 from typing import Final
 
 from tidegauge.snapshots.ask import ask
+from tidegauge.snapshots.child_environment import of_python
 from tidegauge.snapshots.client_config import ClientConfig
 from tidegauge.snapshots.cluster_answers import CapturedAnswers, ClusterAnswers, from_json, to_json
 from tidegauge.snapshots.errors import ClusterError
-from tidegauge.snapshots.safe_path import SAFE_PATH
 
 _UNREACHABLE: Final = 3
 _ATTEMPTS: Final = 3
 _LAST_WORDS: Final = 800
+_OF_CLIENTS: Final = (
+    "KRB5",
+    "SASL_PATH",
+    "OPENSSL_",
+    "SSL_CERT_",
+    "https_proxy",
+    "HTTPS_PROXY",
+    "no_proxy",
+    "NO_PROXY",
+)
+"""How names begin that librdkafka, its OpenSSL, Kerberos and curl (for OAuth) look at."""
 
 
 def ask_apart(bootstrap: str, config: ClientConfig) -> ClusterAnswers:
@@ -30,7 +41,7 @@ def ask_apart(bootstrap: str, config: ClientConfig) -> ClusterAnswers:
         done = subprocess.run(
             [sys.executable, "-m", "tidegauge.snapshots.ask_apart"],
             input=json.dumps({"bootstrap": bootstrap, "config": asdict(config)}),
-            env={**os.environ, **SAFE_PATH, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            env=of_python(*_OF_CLIENTS),
             capture_output=True,
             text=True,
             check=False,

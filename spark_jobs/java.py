@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from tidegauge.runs.errors import SparkError
+from tidegauge.snapshots.child_environment import only
 
 OLDEST: Final = 17
 """The oldest Java that Spark 4 runs on."""
@@ -103,7 +104,9 @@ def feature_version(home: Path) -> int | None:
 
 def _printed_version(java: Path) -> str:
     try:
-        return subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=True).stderr
+        return subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=20, check=True, env=only()
+        ).stderr
     except (OSError, subprocess.SubprocessError):
         return ""  # macOS's /usr/bin/java without a Java behind it
 

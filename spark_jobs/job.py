@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     show(display_for())
     try:
         run = load(place_of(options.run))
-        spark = session.attach()
+        spark = session.attach(asks_object_stores=run.asks_object_stores)
         try:
             for step in options.steps:
                 with session.spark_errors(step):

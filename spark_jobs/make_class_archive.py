@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegauge.snapshots.safe_path import SAFE_PATH
+from tidegauge.snapshots.child_environment import SPARK, of_python, only
 from tidegauge.spark_jobs import session
 from tidegauge.spark_jobs.class_archive import path
 from tidegauge.spark_jobs.java import Java, find_java
@@ -29,7 +29,7 @@ def make(java: Java) -> Path | None:
         archive.parent.mkdir(parents=True, exist_ok=True)
         _ensure_base_archive(java)
         rehearsal = [sys.executable, "-m", "tidegauge.spark_jobs.make_class_archive", "rehearse", str(partial)]
-        subprocess.run(rehearsal, check=True, capture_output=True, timeout=600, env={**os.environ, **SAFE_PATH})
+        subprocess.run(rehearsal, check=True, capture_output=True, timeout=600, env=of_python(*SPARK))
         os.replace(partial, archive)
     except (OSError, subprocess.SubprocessError):
         partial.unlink(missing_ok=True)
@@ -40,8 +40,8 @@ def make(java: Java) -> Path | None:
 def _ensure_base_archive(java: Java) -> None:
     """An archive stands on the JDK's own, which trimmed runtimes come without; they can make it."""
     command = java.home / "bin" / "java"
-    if subprocess.run([command, "-Xshare:on", "-version"], capture_output=True, timeout=60).returncode:
-        subprocess.run([command, "-Xshare:dump"], capture_output=True, timeout=120, check=True)
+    if subprocess.run([command, "-Xshare:on", "-version"], capture_output=True, timeout=60, env=only()).returncode:
+        subprocess.run([command, "-Xshare:dump"], capture_output=True, timeout=120, check=True, env=only())
 
 
 def _rehearse(partial: str) -> None:

@@ -17,7 +17,7 @@ import shlex
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from tidegauge.runs.errors import SparkError, UnavailableError
 from tidegauge.runs.signals import held_back
+from tidegauge.snapshots.child_environment import OBJECT_STORES, PYTHON, SPARK, only
 from tidegauge.snapshots.errors import StorageError
 from tidegauge.snapshots.safe_path import SAFE_PATH
 from tidegauge.spark_jobs import class_archive
@@ -93,6 +94,8 @@ _LETS_GO_S: Final = 2
 """A process that was killed closes its connections a moment before it can be waited for."""
 
 _STORE_VARIABLES: Final = ("AWS_", "FSSPEC_")
+_OF_THE_JVM: Final = (*SPARK, *PYTHON, "PYTHONSAFEPATH", "_PYSPARK_")
+"""How names begin that the JVM is told, and by it the Python workers on this machine."""
 
 
 @contextmanager
@@ -201,10 +204,16 @@ def java_options(master: str, java: Java) -> str:
     return " ".join((*_LOCAL_JAVA_OPTIONS, *class_archive.options(java)))
 
 
-def start(master: str = LOCAL, *, name: str = "tidegauge", extra: Mapping[str, str] | None = None) -> "SparkSession":
+def start(
+    master: str = LOCAL,
+    *,
+    name: str = "tidegauge",
+    extra: Mapping[str, str] | None = None,
+    asks_object_stores: bool = False,
+) -> "SparkSession":
     """A session on `master`, or the one that runs already. Raises `SparkError`.
 
-    `extra` are Spark settings that win over ours.
+    `extra` are Spark settings that win over ours; `asks_object_stores`: it is told where they are, and who asks.
     """
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
@@ -220,9 +229,9 @@ def start(master: str = LOCAL, *, name: str = "tidegauge", extra: Mapping[str, s
     with TemporaryFile() as log, held_back():
         try:
             if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
-                SparkContext._ensure_initialized(gateway=_launch(configuration, master, log))
+                SparkContext._ensure_initialized(gateway=_launch(configuration, master, log, asks_object_stores))
             # Told to the JVM that runs: what it is started with stands on its command line, for everybody to read.
-            for name, value in _store_settings(os.environ).items():
+            for name, value in _store_settings(os.environ, asks_object_stores).items():
                 configuration.setIfMissing(name, value)
             configuration.setAll(given)
             with registering(master, _kill_the_jvm):
@@ -248,24 +257,40 @@ def _in_short(error: Exception) -> str:
     return (told or lines or [type(error).__name__])[0].removeprefix(": ").rstrip(".")
 
 
-def attach(*, name: str = "tidegauge") -> "SparkSession":
+def attach(*, name: str = "tidegauge", asks_object_stores: bool = False) -> "SparkSession":
     """The session of a driver that spark-submit started: its master and flags stand, ours are added where none are
-    given.
+    given. `asks_object_stores` as in `start`.
     """
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(name)
-    for key, value in (_EVERYWHERE | _store_settings(os.environ)).items():
+    for key, value in (_EVERYWHERE | _store_settings(os.environ, asks_object_stores)).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
 
-def _store_settings(environ: Mapping[str, str]) -> dict[str, str]:
+def _store_settings(environ: Mapping[str, str], asks: bool) -> dict[str, str]:
     """Where object stores are and who asks, as the driver was told: Python workers on other machines know no more."""
-    return {f"spark.executorEnv.{name}": v for name, v in environ.items() if name.startswith(_STORE_VARIABLES)}
+    wanted = _STORE_VARIABLES if asks else ()
+    return {f"spark.executorEnv.{name}": v for name, v in environ.items() if name.startswith(wanted)}
 
 
-def _launch(configuration: "SparkConf", master: str, log: BinaryIO) -> "JavaGateway":
+class _Inherited(dict[str, object]):
+    """What the JVM's process is made with. PySpark puts its own environment in, all of it, whatever is given."""
+
+    def __init__(self, beginnings: Sequence[str], **given: object) -> None:
+        super().__init__(given)
+        self._beginnings = beginnings
+
+    def __setitem__(self, name: str, value: object) -> None:
+        """A setting of `Popen`; of an environment what the JVM needs."""
+        if name == "env":
+            assert isinstance(value, dict)
+            value = only(*self._beginnings, environ=value)
+        super().__setitem__(name, value)
+
+
+def _launch(configuration: "SparkConf", master: str, log: BinaryIO, asks_object_stores: bool) -> "JavaGateway":
     """Starts the JVM. What it says on standard error goes to `log`: it greets with warnings that concern nobody."""
     from pyspark.java_gateway import launch_gateway
 
@@ -278,7 +303,8 @@ def _launch(configuration: "SparkConf", master: str, log: BinaryIO) -> "JavaGate
         options = f'{options} "-Djava.io.tmpdir={scratch.directory}"'
     if options:
         configuration.setIfMissing("spark.driver.extraJavaOptions", options)
-    inherited = {"stderr": log, "pass_fds": (scratch.lock,)}
+    beginnings = (*_OF_THE_JVM, *(OBJECT_STORES if asks_object_stores else ()))
+    inherited = _Inherited(beginnings, stderr=log, pass_fds=(scratch.lock,))
     try:
         # A signal in the middle would leave a JVM that nobody knows.
         with held_back(), scratch.for_temporary_files():

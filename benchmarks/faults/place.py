@@ -29,7 +29,8 @@ from tidegauge.snapshots.manifest import Consistency
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 CLUSTER: Final = "faults"
-MARK: Final = "FAULT_PLACE"
+MARK: Final = "HOME"
+"""By it the processes of a place are known: every child is told it, whatever else is kept from it."""
 PATIENCE_S: Final = 600
 """An audit that is not done by then hangs."""
 _GRACE_S: Final = 30
@@ -91,7 +92,7 @@ class Place:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGAUGE_")}
         return kept | {
             "TIDEGAUGE_HOME": str(self.home), "TIDEGAUGE_ROOT_POSTGRES": str(self.root / "postgres"),
-            "TIDEGAUGE_SPARK_MASTER": "local[2]" if self.spark else "", "TMPDIR": str(self.tmp), "HOME": str(self.root),
+            "TIDEGAUGE_SPARK_MASTER": "local[2]" if self.spark else "", "TMPDIR": str(self.tmp),
             "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", MARK: str(self.root), **self.more,
         }  # fmt: skip
 

@@ -198,3 +198,18 @@ def test_without_a_setting_the_installed_job_is_run(job):
 def test_a_spark_step_is_retried_like_any_task(job):
     task = job.spark_step("index", "derive", arguments=["--run", "r"], retries=3, retry_delay=timedelta(seconds=1))
     assert (task.task_id, task.steps, task.retries) == ("index_and_derive", ["index", "derive"], 3)
+
+
+def test_what_a_task_starts_sees_none_of_airflow_s_secrets_and_spark_none_of_the_store_s(job, monkeypatch):
+    secrets = {"AIRFLOW__API_AUTH__JWT_SECRET", "AIRFLOW_CONN_X", "TIDEGAUGE_STORE_URL", "TIDEGAUGE_CONSOLE_TOKENS"}
+    for name in secrets:
+        monkeypatch.setenv(name, "hunter2")
+    said = []
+    monkeypatch.setattr(job, "_through", lambda lines, _: said.append({line.rstrip() for line in lines}) or ())
+    prints = [sys.executable, "-c", "import os; print(*os.environ, sep='\\n')"]
+    monkeypatch.setenv("TIDEGAUGE_COMMAND", shlex.join(prints))
+    monkeypatch.setattr(job, "spark_submit", lambda *_, **__: prints)
+    for task in (job.command_step("publish"), job.spark_step("index", arguments=())):
+        task.execute(CONTEXT)
+    assert said[0] & secrets == {"TIDEGAUGE_STORE_URL", "TIDEGAUGE_CONSOLE_TOKENS"}
+    assert said[1] & secrets == set()

@@ -74,13 +74,21 @@ class Alerting:
 
 def read(path: Path) -> Alerting:
     """Reads the file. Raises `AlertsFileError`."""
+    return parsed(_text(path), where=str(path), environ=os.environ)
+
+
+def variables(path: Path) -> frozenset[str]:
+    """The names of the environment variables that a file mentions. Raises `AlertsFileError`."""
+    return frozenset(_VARIABLE.findall(_text(path)))
+
+
+def _text(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise AlertsFileError(
             f"{path}: {error.strerror}. This file says who gets alerts. Name it with --config or TIDEGAUGE_ALERTS."
         ) from error
-    return parsed(text, where=str(path), environ=os.environ)
 
 
 def parsed(text: str, *, where: str, environ: Mapping[str, str]) -> Alerting:

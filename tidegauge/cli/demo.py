@@ -66,13 +66,30 @@ def airflow_of(
 ) -> Iterator[airflow.Airflow]:
     """An Airflow with the project's DAGs, its metadata on the server, while the block lasts."""
     database, directory = server.ensure_database("airflow"), state / "airflow"
-    settled = airflow.environment(home=directory, dags=shipped("dags"), database_url=database, environ=environ)
+    settled = airflow.environment(
+        home=directory,
+        dags=shipped("dags"),
+        database_url=database,
+        environ=environ,
+        also=_named_by_alerts(),
+    )
     if airflow.migrate(directory, settled, f"{importlib.metadata.version('apache-airflow')} {database}"):
         say("postgres   ready, Airflow's tables made")
     else:
         say("postgres   ready")
     with airflow.running(directory, settled) as scheduler:
         yield scheduler
+
+
+def _named_by_alerts() -> frozenset[str]:
+    """The variables that the alerts file takes its secrets from; the task that reads it says what is wrong with it."""
+    from tidegauge.alerts.config import AlertsFileError, variables
+
+    path = settings.alerts_file()
+    try:
+        return variables(path) if path is not None else frozenset()
+    except AlertsFileError:
+        return frozenset()
 
 
 def audit_shipped(scheduler: airflow.Airflow, state: Path, say: Say) -> Path:

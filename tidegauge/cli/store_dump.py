@@ -17,17 +17,15 @@ from typing import Final
 from sqlalchemy.dialects.postgresql import psycopg2 as dialect
 
 from tidegauge import sql
-from tidegauge.runs.child_environment import only
 from tidegauge.runs.errors import StoreError
 from tidegauge.runs.store_address import normalised
+from tidegauge.snapshots.child_environment import LIBPQ, only
 from tidegauge.store import connect, knows, migrate
 
 OURS: Final = ("tidegauge_reader", "tidegauge_console", "tidegauge_writer")
 """Roles that a restored store may need, and that nobody logs in as: they are made where they are missing."""
 
 _SERVICE: Final = "tidegauge"
-_OF_LIBPQ: Final = ("PG", "KRB5")
-"""How names begin that say how a store is reached where its address does not."""
 _GRANT: Final = re.compile(r'^GRANT .* TO ("(?:[^"]|"")+"|\S+?)( WITH GRANT OPTION)?;$', re.MULTILINE)
 _REVISION: Final = re.compile(r"^COPY tidegauge\.alembic_version .*\n(\w+)$", re.MULTILINE)
 _VERSION: Final = re.compile(r"\(PostgreSQL\) (\d+)")
@@ -178,4 +176,4 @@ def _service(url: str | None) -> Iterator[dict[str, str]]:
     with tempfile.TemporaryDirectory(prefix="tidegauge-") as directory:
         file = Path(directory) / "service.conf"  # the directory is this user's alone
         file.write_text(f"[{_SERVICE}]\n" + "".join(f"{key}={value}\n" for key, value in named.items()))
-        yield {**only(*_OF_LIBPQ), "PGSERVICEFILE": str(file)}
+        yield {**only(*LIBPQ), "PGSERVICEFILE": str(file)}

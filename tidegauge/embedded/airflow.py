@@ -18,7 +18,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidegauge.runs.errors import UnavailableError
+from tidegauge.snapshots.child_environment import LIBPQ, OBJECT_STORES, PYTHON, SPARK, only
 from tidegauge.snapshots.places_above import made_safe
 from tidegauge.snapshots.whole_files import appearing, write_whole
 
@@ -159,6 +160,20 @@ _no_proxy: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _NO_LOG_SERVER: Final = {"scheduler": ("--skip-serve-logs",)}
 """It would serve the logs of tasks to the whole network; here the API server reads the files."""
 
+_OF_TASKS: Final = ("TIDEGAUGE_", "SSH_AUTH_SOCK", *LIBPQ, *OBJECT_STORES, *PYTHON, *SPARK)
+"""How names begin that tasks may need, which are the scheduler's children."""
+_OF_PAGES: Final = ("AIRFLOW_", "TIDEGAUGE_", "NO_PROXY", "no_proxy", *PYTHON)
+"""That the processes need which run no task."""
+_NOT_OF_TASKS: Final = frozenset({"TIDEGAUGE_CONSOLE_TOKENS"})
+_NOT_OF_PAGES: Final = frozenset({"TIDEGAUGE_STORE_URL"})
+
+
+def _told(component: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """What a component sees of what tasks see."""
+    if component == "scheduler":
+        return dict(environ)
+    return {key: value for key, value in only(*_OF_PAGES, environ=environ).items() if key not in _NOT_OF_PAGES}
+
 
 @contextmanager
 def running(home: Path, environ: Mapping[str, str]) -> Iterator[Airflow]:
@@ -171,8 +186,9 @@ def running(home: Path, environ: Mapping[str, str]) -> Iterator[Airflow]:
             (home / f"{component}.log").unlink(missing_ok=True)
             with (home / f"{component}.log").open("xb") as log:
                 airflow._processes[component] = subprocess.Popen(
-                    [_command(), component, *_NO_LOG_SERVER.get(component, ())], env=dict(environ),
-                    stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+                    [_command(), component, *_NO_LOG_SERVER.get(component, ())],
+                    env=_told(component, environ), stdin=subprocess.DEVNULL, stdout=log,
+                    stderr=subprocess.STDOUT, start_new_session=True,
                 )  # fmt: skip
         yield airflow
     except OSError as error:
@@ -181,8 +197,12 @@ def running(home: Path, environ: Mapping[str, str]) -> Iterator[Airflow]:
         _stop(airflow._processes.values())
 
 
-def environment(*, home: Path, dags: Path, database_url: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """`environ` with Airflow's settings for one machine; whatever Airflow settings it held are left out."""
+def environment(
+    *, home: Path, dags: Path, database_url: str, environ: Mapping[str, str], also: Collection[str] = ()
+) -> dict[str, str]:
+    """Airflow's settings for one machine, and what of `environ` our tasks may need, `also` among it; whatever Airflow
+    settings that held are left out.
+    """
     port = _free_port()
     ours = {
         "AIRFLOW_HOME": str(home),
@@ -209,7 +229,8 @@ def environment(*, home: Path, dags: Path, database_url: str, environ: Mapping[s
         # Nobody's laptop simulates clusters at night unless it was told to.
         "TIDEGAUGE_SCORE_SCHEDULE": environ.get("TIDEGAUGE_SCORE_SCHEDULE") or "none",
     }
-    return {key: value for key, value in environ.items() if not key.startswith("AIRFLOW_")} | ours
+    kept = only(*_OF_TASKS, environ=environ) | {name: environ[name] for name in also if name in environ}
+    return {key: value for key, value in kept.items() if key not in _NOT_OF_TASKS} | ours
 
 
 def migrate(home: Path, environ: Mapping[str, str], installed: str) -> bool:

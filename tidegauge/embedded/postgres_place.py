@@ -24,8 +24,8 @@ from typing import Any, Final
 
 from tidegauge import settings
 from tidegauge.embedded.postgres_directory import check_owner, folder
-from tidegauge.runs.child_environment import only
 from tidegauge.runs.errors import StoreError
+from tidegauge.snapshots.child_environment import only
 
 ACCOUNT_FOR_ROOT: Final = "pgserver"
 PREFIX: Final = "tidegauge-postgres-"
