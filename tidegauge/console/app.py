@@ -16,6 +16,7 @@ from fastapi import APIRouter, FastAPI, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
+from starlette.types import Message
 
 from tidegauge import __version__
 from tidegauge.addresses import Links
@@ -114,14 +115,27 @@ async def _written(request: Request, write: Callable[[Request, dict[str, str], C
     caller: Caller = request.app.state.door.caller(request)
     if wait := request.app.state.forms.take(caller.address):
         raise too_often("More forms came than anybody fills in.", wait)
-    if int(request.headers.get("content-length") or _LONGEST_FORM + 1) > _LONGEST_FORM:
-        raise RefusalError(413, "Not understood", "The form is too long.")
-    form = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
+    form = await _form(request)
     if not (caller.verification == "token" and security.is_no_browser(request)):
         security.check_form(request, form)
     if caller.name is None and form.get("token"):
         caller = request.app.state.door.caller(request, token=form["token"])
     return RedirectResponse(await run_in_threadpool(write, request, form, caller), status_code=303)
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """What a form says. Raises `RefusalError` for one that is too long: what comes is counted, not what is announced."""
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > _LONGEST_FORM:
+            raise RefusalError(413, "Not understood", "The form is too long.")
+
+    async def again() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    found = await Request(request.scope, again).form()
+    return {name: value for name, value in found.items() if isinstance(value, str)}
 
 
 def _acknowledged(request: Request, form: dict[str, str], caller: Caller) -> str:

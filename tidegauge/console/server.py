@@ -17,6 +17,7 @@ import uvicorn
 
 from tidegauge import settings
 from tidegauge.console.callers import Trust, trust_of_settings
+from tidegauge.console.connections import Connection
 from tidegauge.runs.errors import UnavailableError
 
 STOP_PATIENCE_S: Final = 5
@@ -86,6 +87,8 @@ def _server(
         root_path=root_path,
         log_level="warning",
         server_header=False,
+        http=Connection,
+        ws="none",
         timeout_graceful_shutdown=STOP_PATIENCE_S,
         proxy_headers=False,  # who is believed about that, `callers` knows
     )
