@@ -7,6 +7,7 @@ here are those in golden captures, in copies of the small cluster, and in the si
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,13 @@ from typing import Final
 import pytest
 
 from tests.conftest import Golden
-from tests.derivation import test_missing_evidence, test_storage_breaks, test_transaction_breaks, test_upkeep_over_time
+from tests.derivation import (
+    breaking,
+    test_missing_evidence,
+    test_storage_breaks,
+    test_transaction_breaks,
+    test_upkeep_over_time,
+)
 from tests.derivation.breaks import LONE, PARTITIONS, cut_active, flip_in_records_of_the_last_batch_after_a_crash
 from tests.derivation.damage import copy_of, with_holes
 from tests.derivation.judging import Judge, roots
@@ -70,7 +77,8 @@ def proofs_in_folders() -> Iterator[tuple[Break, str]]:
     """The breaks of the small cluster that stand beside the invariant that they prove: `break_it` of its `proof.py`."""
     for code in CATALOGUE:
         if (folder_of(code) / "proof.py").exists():
-            yield import_module(f"tidegauge.expectations.invariants.{folder_of(code).name}.proof").break_it, code
+            proof = import_module(f"tidegauge.expectations.invariants.{folder_of(code).name}.proof")
+            yield partial(proof.break_it, tools=breaking), code
 
 
 PROOFS: Final = dict(proofs_in_folders())

@@ -198,6 +198,15 @@ def _settings_in(path: Path) -> set[str]:
     return set(re.findall(r"""["'](TIDEGAUGE_[A-Z_]+)["']""", path.read_text()))
 
 
+def test_no_import_is_exempt_from_the_contracts():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    assert [
+        contract["name"] for contract in contracts if contract.keys() & {"ignore_imports", "exhaustive_ignores"}
+    ] == []
+
+
 def test_no_module_imports_itself_by_way_of_others():
     graph = grimp.build_graph("tidegauge", cache_dir=None)  # Imports for types alone, and inside of functions, too.
     arrows = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}

@@ -2,18 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
-
-from tests.derivation.metadata_damage import at, metadata_logs, records_of, rewrite
-from tidegauge.kafka_log.metadata_records import MetadataRecord
+from typing import Any
 
 
-def break_it(directory: Path) -> None:
+def break_it(directory: Path, tools: Any) -> None:
     """The metadata log's last record about a partition adds broker 3 and removes it."""
-    logs = metadata_logs(directory)
-    about = [(offset, record) for offset, record in records_of(logs[0]) if record.name == "PartitionChangeRecord"]
-    offset, last = about[-1]
-    rewrite(logs, at(offset, _reassigning(last)))
-
-
-def _reassigning(record: MetadataRecord) -> MetadataRecord:
-    return replace(record, fields={**record.fields, "adding_replicas": (3,), "removing_replicas": (3,)})
+    logs = tools.metadata_logs(directory)
+    records = tools.records_of(logs[0])
+    offset, last = [(at, record) for at, record in records if record.name == "PartitionChangeRecord"][-1]
+    reassigning = replace(last, fields={**last.fields, "adding_replicas": (3,), "removing_replicas": (3,)})
+    tools.rewrite(logs, tools.at(offset, reassigning))
