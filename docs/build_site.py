@@ -1,20 +1,22 @@
 """The documentation as a site: the repository's documents in, `build/site/index.html` and its pages out.
 
-    stage     documents, what they link to, and the invariants' pages lie below build/pages as in the repository
+    stage     documents and what they link to lie below build/pages as in the repository. What code says is made beside
+              them: pages of invariants, commands and relations, and the `built` parts of the reference's pages
     build     Zensical makes HTML of them, and takes any warning for an error
     check     what Zensical does not look at: links to other files, anything that is loaded from another host
 
 The rule that must hold: no step asks the network, and a page of the site reads as the same document does in the
-repository. A link to an invariant's runbook, which lies in the repository, leads to the invariant's page in the site.
+repository. A link to source that has a page in the site (an invariant's folder, the implications) leads to that page.
 
     python docs/build_site.py [DIRECTORY]    below build/ unless a directory is given; exit status 1 if a link is broken
 """
 
+import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -24,8 +26,10 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parent))
 import check_site
 import invariant_pages
+import reference_pages
+from parts import Makers, renewed
 
-from tidegauge.expectations.data_docs import FAMILIES
+from tidegauge.expectations.data_docs import FAMILIES, runbook_path
 from tidegauge.expectations.registry import CATALOGUE
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -36,31 +40,65 @@ DOCUMENTS: Final = (
 )  # fmt: skip
 BESIDES: Final = ("docs/site/*.js", "docs/site/*.css", "docs/site/*.LICENSE")
 INVARIANTS: Final = "docs/invariants/"
+BUILT: Final[Mapping[str, Makers]] = {
+    "docs/reference/commands/README.md": {"commands": reference_pages.commands},
+    "docs/reference/relations/README.md": {"common": reference_pages.common, "relations": reference_pages.relations},
+    "docs/reference/settings.md": {"settings": reference_pages.settings},
+    "docs/reference/truth.md": {"truth": reference_pages.truth},
+    "docs/reference/views.md": {"views": reference_pages.views},
+}
+"""Document -> name of a part -> what makes it. In the repository a part says where its source is."""
+FOLDERS: Final[Mapping[str, Callable[[], Iterator[tuple[str, str]]]]] = {
+    INVARIANTS: invariant_pages.pages,
+    "docs/reference/commands/": reference_pages.command_pages,
+    "docs/reference/relations/": reference_pages.relation_pages,
+}
+"""Folder of the site -> what makes its pages: a file's name and its text."""
+PAGES_OF: Final[Mapping[str, str]] = {
+    "expectations/invariants": f"{INVARIANTS}README.md",
+    "expectations/implications.py": f"{INVARIANTS}implications.md",
+    **{
+        str(Path(runbook_path(invariant)).parent): f"{INVARIANTS}{invariant_pages.page_name(invariant)}"
+        for invariant in CATALOGUE.values()
+    },
+    **{
+        runbook_path(invariant): f"{INVARIANTS}{invariant_pages.page_name(invariant)}"
+        for invariant in CATALOGUE.values()
+    },
+}
+"""What a document of the repository links to -> the page that the site has of it."""
 
 _LINK: Final = re.compile(r"\]\(([^)\s#]+)[^)]*\)")
-_RUNBOOK: Final = re.compile(r"\]\([./]*expectations/invariants/([A-Z][0-9]+)_\w+/runbook\.md")
 
 
 def stage(pages: Path) -> None:
-    """Copies documents and what they link to; makes the invariants' pages."""
+    """Copies documents and what they link to; makes what code says."""
     shutil.rmtree(pages, ignore_errors=True)
     documents = [path for pattern in DOCUMENTS for path in ROOT.glob(pattern)]
     for path in documents:
-        text = path.read_text(encoding="utf-8")
-        _write(pages / path.relative_to(ROOT), _to_invariants(text, path.relative_to(ROOT)))
+        name = path.relative_to(ROOT)
+        text = renewed(path.read_text(encoding="utf-8"), "built", BUILT.get(str(name), {}))
+        text = to_pages_of(text, name)
+        _write(pages / name, text)
         for linked in _files_linked(path, text):
             _copy(linked, pages)
     for path in (path for pattern in BESIDES for path in ROOT.glob(pattern)):
         _copy(path, pages)
-    for name, text in invariant_pages.pages():
-        _write(pages / INVARIANTS / name, text)
+    for folder, made in FOLDERS.items():
+        for name_of_page, text in made():
+            _write(pages / folder / name_of_page, text)
 
 
-def _to_invariants(text: str, document: Path) -> str:
-    """A document whose links to runbooks lead to the invariants' pages."""
-    up = "../" * (len(document.parts) - 1)
-    names = {code: invariant_pages.page_name(invariant) for code, invariant in CATALOGUE.items()}
-    return _RUNBOOK.sub(lambda found: f"]({up}{INVARIANTS}{names[found[1]]}", text)
+def to_pages_of(text: str, document: Path) -> str:
+    """A document's text, in which links to source lead to the page that the site has of it."""
+
+    def moved(found: re.Match[str]) -> str:
+        target = os.path.normpath(document.parent / found[1])
+        if target not in PAGES_OF:
+            return found[0]
+        return found[0].replace(found[1], os.path.relpath(PAGES_OF[target], document.parent), 1)
+
+    return _LINK.sub(moved, text)
 
 
 def _files_linked(document: Path, text: str) -> Iterator[Path]:

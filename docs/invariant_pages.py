@@ -1,16 +1,14 @@
 """A page for each invariant, lists of them, and how much of the published list the catalogue covers.
 
-In: the catalogue, causes, runbooks. Out: Markdown texts by file name below `docs/invariants/`. The lists are kept in
-the repository and lead to the runbooks, which lie there too; in the site, where every invariant has its page, they
-lead to the pages. The rule that must hold: everything on a page is in the invariant's object, its runbook, or the
-causes.
+In: the catalogue, causes, runbooks. Out: Markdown texts by file name below `docs/invariants/` of the site. Everything
+on a page is in the invariant's object, its runbook, or the causes.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tidegauge.expectations.causes import CAUSES, Rule
-from tidegauge.expectations.data_docs import FAMILIES, runbook, runbook_path
+from tidegauge.expectations.data_docs import FAMILIES, runbook
 from tidegauge.expectations.implications import direct
 from tidegauge.expectations.model import Invariant
 from tidegauge.expectations.registry import CATALOGUE
@@ -25,20 +23,8 @@ def pages() -> Iterator[tuple[str, str]]:
     """Every page of the site, the lists too: its file's name and its text."""
     for invariant in CATALOGUE.values():
         yield page_name(invariant), "\n".join(_page(invariant)) + "\n"
-    yield "README.md", "\n".join(_index("A page each, made from the catalogue.", page_name)) + "\n"
-    yield "implications.md", "\n".join(_implications(page_name)) + "\n"
-
-
-def lists() -> Iterator[tuple[str, str]]:
-    """What the repository keeps: the lists, with links to the runbooks."""
-    pages_are = "Links lead to their runbooks; `make site` makes a page of each, which says how it is judged, too."
-    yield "README.md", "\n".join(_index(pages_are, _runbook_from_here)) + "\n"
-    yield "implications.md", "\n".join(_implications(_runbook_from_here)) + "\n"
-
-
-def _runbook_from_here(invariant: Invariant) -> str:
-    """An invariant's runbook, from `docs/invariants/`."""
-    return f"../../{runbook_path(invariant)}"
+    yield "README.md", "\n".join(_index()) + "\n"
+    yield "implications.md", "\n".join(_implications()) + "\n"
 
 
 def _coverage() -> Iterator[str]:
@@ -175,10 +161,10 @@ def _runbook(invariant: Invariant) -> Iterator[str]:
     yield from runbook(invariant).splitlines()[1:]
 
 
-def _index(pages_are: str, address: Callable[[Invariant], str]) -> Iterator[str]:
+def _index() -> Iterator[str]:
     yield "# The invariants"
     yield ""
-    yield f"{len(CATALOGUE)} invariants. {pages_are}"
+    yield f"{len(CATALOGUE)} invariants, a page each, made from the catalogue."
     yield "[Which breach follows from which](implications.md) is a page of its own."
     yield from _coverage()
     for family, title in FAMILIES.items():
@@ -191,10 +177,10 @@ def _index(pages_are: str, address: Callable[[Invariant], str]) -> Iterator[str]
         yield "| code | invariant | severity | what must hold |"
         yield "| --- | --- | --- | --- |"
         for i in members:
-            yield f"| {i.code} | [{i.name}]({address(i)}) | {i.severity.value} | {_cell(plain(i.statement))} |"
+            yield f"| {i.code} | [{i.name}]({page_name(i)}) | {i.severity.value} | {_cell(plain(i.statement))} |"
 
 
-def _implications(address: Callable[[Invariant], str]) -> Iterator[str]:
+def _implications() -> Iterator[str]:
     yield "# Which breach follows from which"
     yield ""
     yield "Where a breach on the left is found, breaches on the right of the same partition (and the same broker or"
@@ -206,7 +192,7 @@ def _implications(address: Callable[[Invariant], str]) -> Iterator[str]:
     for code, codes in direct(CATALOGUE).items():
         if codes:
             invariant = CATALOGUE[code]
-            yield f"| [{code} {invariant.name}]({address(invariant)}) | {_links(codes, address)} |"
+            yield f"| [{code} {invariant.name}]({page_name(invariant)}) | {_links(codes)} |"
 
 
 def page_name(invariant: Invariant) -> str:
@@ -214,9 +200,9 @@ def page_name(invariant: Invariant) -> str:
     return f"{invariant.code}-{invariant.name}.md"
 
 
-def _links(codes: tuple[str, ...] | list[str], address: Callable[[Invariant], str] = page_name) -> str:
+def _links(codes: tuple[str, ...] | list[str]) -> str:
     """Codes as links; one that the catalogue does not have yet, as it is."""
-    return ", ".join(f"[{c}]({address(CATALOGUE[c])})" if c in CATALOGUE else c for c in codes)
+    return ", ".join(f"[{c}]({page_name(CATALOGUE[c])})" if c in CATALOGUE else c for c in codes)
 
 
 def _code(sql: str) -> str:

@@ -115,7 +115,7 @@ def _code(given: str) -> str:
         near = get_close_matches(given, [*CATALOGUE, *by_name], n=1)
         hint = f" Is {near[0]} meant?" if near else ""
         raise SnapshotError(
-            f"--invariant {given}: no invariant has this code.{hint} docs/invariants/README.md lists them."
+            f"--invariant {given}: no invariant has this code.{hint} Each has a folder in expectations/invariants/."
         )
     return code
 

@@ -11,6 +11,8 @@ import pytest
 
 from tests.docs.shell import ROOT
 from tidegauge.expectations.registry import CATALOGUE
+from tidegauge.relations import LOSSES, RELATIONS
+from tidegauge.settings import VARIABLES
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +56,36 @@ def test_every_invariant_has_a_page_with_its_runbook_and_lists_lead_to_it(staged
 
 def test_a_link_to_a_runbook_leads_to_the_invariants_page(build_site: ModuleType) -> None:
     text = "[the runbook](../../expectations/invariants/D06_NoCommittedTruncation/runbook.md#mitigation)"
-    moved = build_site._to_invariants(text, Path("docs/guides/audit.md"))
-    assert moved == "[the runbook](../../docs/invariants/D06-NoCommittedTruncation.md#mitigation)"
+    moved = build_site.to_pages_of(text, Path("docs/guides/audit.md"))
+    assert moved == "[the runbook](../invariants/D06-NoCommittedTruncation.md#mitigation)"
+
+
+def test_a_link_to_source_leads_to_the_page_that_is_made_of_it(build_site: ModuleType) -> None:
+    text = "[all](expectations/invariants/), [graph](expectations/implications.py), [new](CONTRIBUTING.md)"
+    assert build_site.to_pages_of(text, Path("README.md")) == (
+        "[all](docs/invariants/README.md), [graph](docs/invariants/implications.md), [new](CONTRIBUTING.md)"
+    )
+
+
+def test_what_code_says_is_in_the_site_and_not_in_the_repository(build_site: ModuleType, staged: Path) -> None:
+    for name, makers in build_site.BUILT.items():
+        for make in makers.values():
+            lines = "\n".join(make()).strip("\n")
+            assert lines in (staged / name).read_text(encoding="utf-8")
+            assert lines not in (ROOT / name).read_text(encoding="utf-8")
+    for folder, made in build_site.FOLDERS.items():
+        tracked = {path.name for path in (ROOT / folder).glob("*.md")} - {"README.md"}
+        assert tracked == set()
+        assert {path.name for path in (staged / folder).glob("*.md")} >= dict(made()).keys()
+
+
+def test_every_setting_and_every_column_is_in_the_reference(staged: Path) -> None:
+    reference = staged / "docs" / "reference"
+    settings = (reference / "settings.md").read_text(encoding="utf-8")
+    assert [variable.name for variable in VARIABLES if f"| `{variable.name}` |" not in settings] == []
+    for relation in (*RELATIONS.values(), LOSSES):
+        page = (reference / "relations" / f"{relation.name}.md").read_text(encoding="utf-8")
+        assert [column.name for column in relation.columns if f"`{column.name}`" not in page] == []
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ LINKED = (
     "grafana/README.md",
     *sorted(
         str(path.relative_to(ROOT))
-        for pattern in ("*.md", "concepts/*.md", "decisions/*.md", "guides/*.md", "invariants/*.md")
+        for pattern in ("*.md", "concepts/*.md", "decisions/*.md", "guides/*.md")
         for path in (ROOT / "docs").glob(pattern)
     ),
 )
@@ -79,16 +79,13 @@ def test_generated_parts_are_what_the_code_says_today(generate):
 
 def test_a_changed_part_is_seen_and_made_anew_and_nothing_else_is_touched(generate):
     text = "before\n<!-- generated: one -->\nold\n<!-- end of one -->\nafter\n"
-    new = generate.renewed(text, {"one": lambda: iter(["new", "lines"])})
+    new = generate.renewed(text, "generated", {"one": lambda: iter(["new", "lines"])})
     assert new == "before\n<!-- generated: one -->\nnew\nlines\n<!-- end of one -->\nafter\n"
-    assert generate.renewed(new, {"one": lambda: iter(["new", "lines"])}) == new
+    assert generate.renewed(new, "generated", {"one": lambda: iter(["new", "lines"])}) == new
     with pytest.raises(ValueError, match="0 places"):
-        generate.renewed(text, {"two": lambda: iter([])})
-
-
-def test_every_invariant_has_its_row():
-    for code, invariant in CATALOGUE.items():
-        assert f"| {code} | [{invariant.name}](" in read("docs/invariants/README.md")
+        generate.renewed(text, "generated", {"two": lambda: iter([])})
+    with pytest.raises(ValueError, match="0 places"):
+        generate.renewed(text, "built", {"one": lambda: iter([])})
 
 
 @pytest.mark.parametrize("name", LINKED)
@@ -140,6 +137,15 @@ def test_commands_that_are_told_exist(name):
     assert problems == []
 
 
+def test_commands_that_built_pages_tell_exist(generate):
+    made = generate.reference_pages
+    texts = [text for pages in (made.command_pages(), made.relation_pages()) for _, text in pages]
+    texts += ["\n".join(lines()) for lines in (made.commands, made.relations, made.settings, made.views, made.truth)]
+    told = [words for text in texts for words in commands_in(text)]
+    assert len(told) > 20
+    assert [problem for words in told if (problem := problem_with(words))] == []
+
+
 def test_commands_that_runbooks_and_breaches_tell_exist():
     texts = [path.read_text(encoding="utf-8") for path in (ROOT / "expectations" / "invariants").glob("*/runbook.md")]
     texts += [invariant.next for invariant in CATALOGUE.values()]
@@ -160,10 +166,10 @@ def test_a_command_that_does_not_exist_is_seen():
 def test_every_command_is_in_the_reference_and_those_for_people_in_a_guide(generate):
     paths = [" ".join(path) for path, _ in generate.reference_pages.runnable()]
     assert len(paths) > 20
-    assert [
-        path for path in paths if f"\n    {path}" not in read(f"docs/reference/commands/{path.split()[1]}.md")
-    ] == []
-    assert [path for path in paths if f"[`{path}`](" not in read("docs/reference/commands/README.md")] == []
+    pages = dict(generate.reference_pages.command_pages())
+    assert [path for path in paths if f"\n    {path}" not in pages[f"{path.split()[1]}.md"]] == []
+    table = "\n".join(generate.reference_pages.commands())
+    assert [path for path in paths if f"[`{path}`](" not in table] == []
     guides = [name for name in LINKED if name.startswith("docs/guides/")]
     pages = ["README.md", "CONTRIBUTING.md", "docs/tutorial.md", *guides]
     told = {" ".join(words) for name in pages for words in commands_in(read(name))} | {

@@ -19,7 +19,7 @@ _OF_NAMES: Final = "docs/guides/store.md#which-cluster-a-name-stands-for"
 _OF_DATES: Final = "docs/guides/store.md#snapshots-of-the-future"
 _OF_RISKS: Final = "docs/guides/alerts.md#risks"
 _OF_LOSSES: Final = "docs/guides/losses.md"
-_INVARIANTS: Final = "docs/invariants/README.md"
+_INVARIANTS: Final = "expectations/invariants/README.md"
 
 
 def title(alert: Alert) -> str:

@@ -42,6 +42,7 @@ def write(code: str, name: str, relation: str) -> list[Path]:
         "name": name,
         "key": re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).upper(),
         "relation": relation,
+        "row": RELATIONS[relation].row.__name__,
         "subject": ", ".join(RELATIONS[relation].subject),
         "since": ".".join(__version__.split(".")[:2]),
     }
