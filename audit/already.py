@@ -1,7 +1,7 @@
 """Which snapshots need no audit: snapshots in, those that this version has not judged yet out.
 
-The rule that must hold: only a published run of the same cluster, snapshot and ruleset counts, so that a newer ruleset
-judges anew, and what failed or was a look at some partitions is done again.
+Only a published run of the same cluster, snapshot and ruleset counts, so that a newer ruleset judges anew, and what
+failed or was a look at some partitions is done again.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Which earlier snapshot `--previous auto` is: snapshots in, for each the one audited last before it.
 
-In: the snapshots of an audit, the store. Out: snapshot -> earlier snapshot, for those that have one. The rule that must
-hold: earlier is by the instant of capture, whatever the order in which snapshots were audited, so that an audit of an
-old day compares with the day before it and not with today. What is gone, or cannot be compared, is passed over.
+In: the snapshots of an audit, the store. Out: snapshot -> earlier snapshot, for those that have one. Which is
+earlier is decided by the instant of capture, whatever the order of audits, so that an audit of an old day compares with
+the day before it and not with today. What is gone, or cannot be compared, is passed over.
 
 Candidates are the cluster's published runs, and the other snapshots of this very audit: what became of a snapshot that
 nobody audited is told by the next one that is. A backfill audits every interval, at once and in whatever order, so

@@ -1,6 +1,6 @@
 """A breach with all that is known about it: from an audit's directory, or from a store.
 
-In: a breach id. Out: `Explained`. The rule that must hold: both ways give the same, but for what a store does not keep.
+In: a breach id. Out: `Explained`. Both ways give the same, but for what a store does not keep.
 """
 
 import json

@@ -1,8 +1,8 @@
 """The tasks of an audit, once for each cluster of a run: `replication_audit` and `replication_audit_adhoc` share them.
 
 In: a task's answer, a list of subjects: `{"subject": name, "directory": …, "look": [arguments of the step snapshot]}`.
-Out: the tasks `snapshot`, `index_and_derive`, `evaluate`, `publish`, mapped over it. The rule that must hold: what one
-cluster's tasks do concerns no other's; each has a directory of its own below the run's.
+Out: the tasks `snapshot`, `index_and_derive`, `evaluate`, `publish`, mapped over it. What one cluster's tasks do
+concerns no other's; each has a directory of its own below the run's.
 
 How many Spark applications run at once: as many as the pool `TIDEGAUGE_SPARK_POOL` has slots, over all runs and DAGs
 (`pools.json`, beside this file, makes one: `airflow pools import pools.json`); without a pool, two of each DAG.

@@ -22,8 +22,8 @@
             log_dirs: [/var/lib/kafka/data]
             command: ssh kafka-3 tidegauge # what stands for `tidegauge` where the disks are
 
-The rule that must hold: a word that means nothing here is an error that names the file, the place and what may stand
-there, so that a typing mistake never makes a capture other than the one that was meant.
+A word that means nothing here is an error that names the file, the place and what may stand there, so that a typing
+mistake never makes a capture other than the one that was meant.
 """
 
 import re

@@ -7,7 +7,7 @@ A step without Spark runs the `tidegauge` command. A Spark step goes through `sp
 (`local[N]`), on a cluster (`spark://…`, `yarn`), or on Kubernetes (`k8s://…`, in cluster mode, where the driver is a
 pod). Steps exchange nothing but a directory; its path is all they are told.
 
-The rule that must hold: how a step ended decides what Airflow does, by its exit code alone.
+How a step ended decides what Airflow does, by its exit code alone.
 
     0   done                                            success
     1   done, and invariants do not hold                success: a breach is a result, not a failed task; unless asked

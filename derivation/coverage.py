@@ -1,7 +1,7 @@
 """What an audit read of a snapshot, and what it did not and why.
 
-In: what was gathered of the snapshot, its rows of the index step, its facts. Out: `coverage.json`. The rule that must
-hold: a file that could not be read is named with the reason; nothing is left out in silence.
+In: what was gathered of the snapshot, its rows of the index step, its facts. Out: `coverage.json`. A file that could
+not be read is named with the reason; nothing is left out in silence.
 """
 
 import json

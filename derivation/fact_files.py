@@ -1,8 +1,8 @@
 """Fact rows as Parquet files, one folder a relation.
 
 In: rows of a partition, from many Spark tasks and the driver. Out: `facts/<relation>/part-<name>.parquet`, in a folder
-or below a URL. The rule that must hold: a part appears whole. What tasks write waits beside (`staged_parts`) until all
-of them are done, so a task that is repeated leaves nothing twice.
+or below a URL. A part appears whole. What tasks write waits beside (`staged_parts`) until all of them are done, so a
+task that is repeated leaves nothing twice.
 """
 
 import os

@@ -1,8 +1,8 @@
 """The index step: every segment of the snapshots read once, where Spark puts the task, into one row of summaries.
 
-In: `SegmentTask`s. Out: rows of `INDEX_SCHEMA`. The rule that must hold: a segment that cannot be read gives a row
-that says so; nothing is skipped silently; where the whole snapshot is not to be seen, no row is right. The bytes are
-read in one pass with bounded memory, but for Kafka's internal topics, whose records are decoded on the way.
+In: `SegmentTask`s. Out: rows of `INDEX_SCHEMA`. A segment that cannot be read gives a row that says so; nothing is
+skipped silently; where the whole snapshot is not to be seen, no row is right. The bytes are read in one pass with
+bounded memory, but for Kafka's internal topics, whose records are decoded on the way.
 """
 
 import logging

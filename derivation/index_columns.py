@@ -1,8 +1,7 @@
 """Rows of the index step as Arrow columns.
 
 In: what the index step found in each segment, a mapping by column. Out: record batches of `INDEX_SCHEMA`; and the rows
-again. The rule that must hold: what is written by another version of these types is refused by its schema, never
-misread.
+again. What is written by another version of these types is refused by its schema, never misread.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
 """Relations that were judged where their rows are, as files of a run: what Spark writes and the evaluate step reads.
 
 In: how often each state came, what Great Expectations says. Out: the same in another process, and the rows that are to
-be looked at. The rule that must hold: what was found appears last, so a relation is either judged whole or not at all.
+be looked at. What was found appears last, so a relation is either judged whole or not at all.
 
     RUN/work/judged/<snapshot>/<relation>/*.parquet    a row for each fact: `found`, `row`, and its state by invariant
     RUN/work/judged/<snapshot>/<relation>.json         `JudgedRelation`

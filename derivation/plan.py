@@ -1,8 +1,8 @@
 """The plan: which segments to read, with what the index step must know of each.
 
-In: a run's snapshots. Out: `SegmentTask`s. The rule that must hold: every live and every -future replica's segments
-are in it, Kafka's internal topics and the metadata log like any other; deleted and stray directories are not judged. A
-restricted audit leaves out user topics' partitions that it was not asked for.
+In: a run's snapshots. Out: `SegmentTask`s. Every live and every -future replica's segments are in it, Kafka's internal
+topics and the metadata log like any other; deleted and stray directories are not judged. A restricted audit leaves out
+user topics' partitions that it was not asked for.
 """
 
 from collections.abc import Iterator, Mapping

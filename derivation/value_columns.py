@@ -1,9 +1,9 @@
 """Values of our own types as Arrow columns: what one step of a derivation hands to the next.
 
 In: a type: a dataclass, a container of some, an enum, a number, a text. Out: its Arrow type, and arrays of its values
-and back. The rule that must hold: a column's type is that of the values, so that nothing between two steps is text or
-bytes that only we can read; and what comes back is equal to what went in. Field by field, not value by value: a call a
-field of a hundred values costs as much as of one.
+and back. A column's type is that of the values, so that nothing between two steps is text or bytes that only we can
+read; and what comes back is equal to what went in. Field by field, not value by value: a call a field of a hundred
+values costs as much as of one.
 
     dataclass, `NamedTuple`,    struct of its fields
     `TypedDict`

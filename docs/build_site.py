@@ -5,8 +5,8 @@
     build     Zensical makes HTML of them, and takes any warning for an error
     check     what Zensical does not look at: links to other files, anything that is loaded from another host
 
-The rule that must hold: no step asks the network, and a page of the site reads as the same document does in the
-repository. A link to source that has a page in the site (an invariant's folder, the implications) leads to that page.
+No step asks the network, and a page of the site reads as the same document does in the repository. A link to source
+that has a page in the site (an invariant's folder, the implications) leads to that page.
 
     python docs/build_site.py [DIRECTORY]    below build/ unless a directory is given; exit status 1 if a link is broken
 """

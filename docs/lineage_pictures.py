@@ -1,7 +1,7 @@
 """The lineages that the concepts' pages show, drawn by the console: golden captures in, `docs/pictures/*.svg` out.
 
-Each is the drawing of one partition's page, taken out of a real browser shape by shape (`lineage_to_svg.js`). The rule
-that must hold: nothing in them is made up; a change of the console's drawing changes them with the next run.
+Each is the drawing of one partition's page, taken out of a real browser shape by shape (`lineage_to_svg.js`). Nothing
+in them is made up; a change of the console's drawing changes them with the next run.
 
     PYTHONPATH=. python docs/lineage_pictures.py
 """

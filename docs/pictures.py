@@ -1,8 +1,8 @@
 """The pictures of README, taken in a real browser.
 
 In: golden captures, audited into an embedded Postgres: a fortnight of three clusters, the last run of one by a whole
-audit with its data docs. Out: `docs/pictures/*.png`. The rule that must hold: nothing in them is made up: each is a
-page as the console serves it.
+audit with its data docs. Out: `docs/pictures/*.png`. Nothing in them is made up: each is a page as the console serves
+it.
 
     PYTHONPATH=. python docs/pictures.py
 """

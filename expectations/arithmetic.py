@@ -2,8 +2,8 @@
 
 In: an expression as an invariant states it. Out: the same in SQL whose `+`, `-` and `*` are those of a wider type, the
 engine's own: `numeric` of Postgres has no bounds, `decimal(38, 0)` of Spark has room for the product of any two numbers
-of 64 bits. The rule that must hold: a row is judged by true arithmetic, whatever numbers stand in it. A damaged file
-may hold any number of 64 bits, and both engines end a whole query where the sum of two of them is none.
+of 64 bits. A row is judged by true arithmetic, whatever numbers stand in it. A damaged file may hold any number of 64
+bits, and both engines end a whole query where the sum of two of them is none.
 
     last_offset + 1 - base_offset    becomes    last_offset + CAST(1 AS numeric) - CAST(base_offset AS numeric)
 

@@ -1,8 +1,8 @@
 """Diagnosis: what each breach points to, and which replicas to believe.
 
-In: all breaches of a run, consequences under their roots, and which replicas of each partition were captured. Out:
-the same breaches with `points_to`, `believe` and `diagnosis`. The rule that must hold: what is to be believed is argued
-from replicas that were read; of one that was not, nothing is said. A consequence points to what its root points to.
+In: all breaches of a run, consequences under their roots, and which replicas of each partition were captured. Out: the
+same breaches with `points_to`, `believe` and `diagnosis`. What is to be believed is argued from replicas that were
+read; of one that was not, nothing is said. A consequence points to what its root points to.
 """
 
 from collections.abc import Iterable, Mapping

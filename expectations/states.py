@@ -1,7 +1,7 @@
 """The state of a row by an invariant, as SQL: the one place where an invariant's predicates become a query's text.
 
 In: an invariant, an engine. Out: an expression over a row of its relation whose value is the row's state, and what is
-asked of such states. The rule that must hold: the order in which predicates are tried is that of `model`.
+asked of such states. The order in which predicates are tried is that of `model`.
 """
 
 import re

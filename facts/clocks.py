@@ -1,9 +1,8 @@
 """Instants that two machines' clocks gave.
 
-In: nothing. Out: how far such instants may be apart. The rule that must hold: what was written by one machine is
-ordered by its place in a log, never by the clock; where nothing but two clocks can tell, no verdict rests on less than
-this difference. A broker's own times (in its log, its files, its producer snapshots) are compared with each other as
-they are.
+In: nothing. Out: how far such instants may be apart. What was written by one machine is ordered by its place in a log,
+never by the clock; where nothing but two clocks can tell, no verdict rests on less than this difference. A broker's own
+times (in its log, its files, its producer snapshots) are compared with each other as they are.
 """
 
 from typing import Final

@@ -1,8 +1,7 @@
 """Grafana's dashboards: `panels.DASHBOARDS` in, `dashboards/*.json` out (`python grafana/generate.py`).
 
 What all panels have in common (data source, places in the grid, colours of severities) is written once here; the JSON
-is what Grafana 11 and newer read, from a file, a ConfigMap or by hand. The rule that must hold: what stands in the
-folder is what this makes.
+is what Grafana 11 and newer read, from a file, a ConfigMap or by hand. What stands in the folder is what this makes.
 """
 
 import json

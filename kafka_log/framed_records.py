@@ -1,7 +1,7 @@
 """The frame that Kafka puts around a record of its own topics whose type is not in the key.
 
-In: a record's value and the schemas by api key. Out: `Framed`, or a `Corruption`; and the other way. The rule that must
-hold: all of a value is read, and a type or version that the schemas don't have is a `Corruption`, never a guess.
+In: a record's value and the schemas by api key. Out: `Framed`, or a `Corruption`; and the other way. All of a value is
+read, and a type or version that the schemas don't have is a `Corruption`, never a guess.
 
     value = frame version (uvarint, 1) | api key (uvarint) | version (uvarint) | fields
 

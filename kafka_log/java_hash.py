@@ -1,7 +1,7 @@
 """Java's hash of a text, by which Kafka finds the partition that keeps a name.
 
-In: a group's or transactional id. Out: a number, a partition. The rule that must hold: the partition is the one that a
-broker and its clients compute.
+In: a group's or transactional id. Out: a number, a partition. The partition is the one that a broker and its clients
+compute.
 
 Source: String#hashCode, Utils#abs, GroupMetadataManager#partitionFor, TransactionStateManager#partitionFor.
 """

@@ -1,8 +1,8 @@
 """Names in a log dir: partition directories, segment files, checkpoint files.
 
-In: a file or directory name. Out: what it names, or None. The rule that must hold: only names that a broker itself
-writes are taken for what they say (LogFileUtils, UnifiedLog#parseTopicPartitionName), and `.headers`, what a capture
-keeps of a `.log` (`kafka_log.headers_file`); a number that Kafka's own type has no room for is in none of them.
+In: a file or directory name. Out: what it names, or None. Only names that a broker itself writes are taken for what
+they say (LogFileUtils, UnifiedLog#parseTopicPartitionName), and `.headers`, what a capture keeps of a `.log`
+(`kafka_log.headers_file`); a number that Kafka's own type has no room for is in none of them.
 """
 
 import re

@@ -1,8 +1,7 @@
 """The records of `__cluster_metadata`: their schemas, and one record's value read and written.
 
-In: a record's value. Out: a `MetadataRecord`, or a `Corruption`; and the other way. The rule that must hold: the
-schemas are data, in the notation of `kafka_log.schemas`; a record type or version that they don't have is a
-`Corruption`, never a guess.
+In: a record's value. Out: a `MetadataRecord`, or a `Corruption`; and the other way. The schemas are data, in the
+notation of `kafka_log.schemas`; a record type or version that they don't have is a `Corruption`, never a guess.
 
 The frame around the fields is that of `kafka_log.framed_records`.
 

@@ -1,7 +1,7 @@
 """Where a file's bytes come from: a function that fills a buffer and, where the file has holes, one that passes them.
 
-In: the two functions. Out: the same, counted. The rule that must hold: what is passed over reads as zeros, so that who
-never passes anything reads the same bytes.
+In: the two functions. Out: the same, counted. What is passed over reads as zeros, so that who never passes anything
+reads the same bytes.
 """
 
 from collections.abc import Callable

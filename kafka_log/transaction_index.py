@@ -1,7 +1,7 @@
 """Transaction indexes: `<base>.txnindex`, the aborted transactions whose marker lies in a segment.
 
-In: a file's bytes. Out: its entries and its damage. The rule that must hold: a trailing part of an entry is damage,
-though a broker ignores it (TransactionIndex, AbortedTxn).
+In: a file's bytes. Out: its entries and its damage. A trailing part of an entry is damage, though a broker ignores it
+(TransactionIndex, AbortedTxn).
 
     34 bytes each: version i16 (0), producer id i64, first offset i64, last offset i64 (the marker), last stable
     offset i64

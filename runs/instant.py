@@ -1,9 +1,9 @@
 """When a snapshot was captured, by what a verdict may rest on.
 
-In: a manifest, the index step's rows. Out: milliseconds since the epoch, or None. The rule that must hold: no client's
-clock tells it. A producer stamps its records as it likes; the active controller writes twice a second by its own clock,
-so where the metadata log ends the copy was made, or the cluster had stopped. A copy whose coordinators wrote on long
-after that holds an old metadata log, which tells nothing of the others.
+In: a manifest, the index step's rows. Out: milliseconds since the epoch, or None. No client's clock tells it. A
+producer stamps its records as it likes; the active controller writes twice a second by its own clock, so where the
+metadata log ends the copy was made, or the cluster had stopped. A copy whose coordinators wrote on long after that
+holds an old metadata log, which tells nothing of the others.
 """
 
 from collections.abc import Collection

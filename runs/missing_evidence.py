@@ -1,8 +1,8 @@
 """Which evidence a snapshot lacks, and which verdicts that leaves open.
 
 In: what was gathered of a snapshot; verdicts. Out: `Missing` pieces, kept in `coverage.json`, and the report's
-`coverage.missing_evidence`. The rule that must hold: each verdict that is not known, for want of something, stands
-under the piece that it lacks, and each missing piece says what would bring it back.
+`coverage.missing_evidence`. Each verdict that is not known, for want of something, stands under the piece that it
+lacks, and each missing piece says what would bring it back.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,8 +1,8 @@
 """What a Spark task must see from where it runs: the snapshot, and the run directory.
 
-In: a place. Out: the same, or an `UnavailableError` that names the machine. The rule that must hold: a worker without
-the mount fails its task, so that Spark tries it elsewhere and the audit ends as a matter of the environment; it never
-marks what it cannot see as unreadable. A single file that is missing where the rest is seen is the copy's own damage.
+In: a place. Out: the same, or an `UnavailableError` that names the machine. A worker without the mount fails its task,
+so that Spark tries it elsewhere and the audit ends as a matter of the environment; it never marks what it cannot see as
+unreadable. A single file that is missing where the rest is seen is the copy's own damage.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Two snapshots of one cluster: whether the one is an earlier state of the other.
 
 In: their manifests, and what was gathered of both. Out: nothing, or a `SnapshotError` that says why they cannot be
-compared. The rule that must hold: two snapshots are compared only if what is the same in both has the same name.
+compared. Two snapshots are compared only if what is the same in both has the same name.
 """
 
 from collections.abc import Mapping

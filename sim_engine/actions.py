@@ -1,7 +1,7 @@
 """What can happen to a world: messages that arrive, timers, calls of clients and operators, faults.
 
-Nothing flows in or out here: an action is a value, and `engine.step` is the only thing that understands it. The rule
-that must hold: all that ever happens to a world is one of these, so a world is a function of its seed and of them.
+Nothing flows in or out here: an action is a value, and `engine.step` is the only thing that understands it. All that
+ever happens to a world is one of these, so a world is a function of its seed and of them.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """Where transactions and groups are plugged into the engine.
 
-In: nothing. Out: tables for `sim_engine.engine`, and the listeners of leaders. The rule that must hold: every action of
-`coordinator_actions` and every message of `coordinator_messages` has its handler here.
+In: nothing. Out: tables for `sim_engine.engine`, and the listeners of leaders. Every action of `coordinator_actions`
+and every message of `coordinator_messages` has its handler here.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """The order that Java's hash tables give: what coordinators' logs show of the language they run in.
 
-In: topic partitions, topics. Out: the order in which a broker writes a set down. The rule that must hold: the records
-are those that a real coordinator writes, byte for byte.
+In: topic partitions, topics. Out: the order in which a broker writes a set down. The records are those that a real
+coordinator writes, byte for byte.
 
 Source: HashMap (tables of a power of two, three quarters full), TopicPartition#hashCode.
 """

@@ -1,8 +1,7 @@
 """How the truth is kept: what a leader commits, what an election leaves behind.
 
 In: the moments at which a leader moves its high watermark, a controller chooses a leader, a client is told. Out: notes
-in `Truth`. The rule that must hold: these functions look at everything at once, as nobody in the cluster can, and
-change nothing but the ledger.
+in `Truth`. These functions look at everything at once, as nobody in the cluster can, and change nothing but the ledger.
 
     committed         a leader's high watermark has passed it
     lost, committed   a leader is chosen that lacks committed batches; or a leader that another has replaced

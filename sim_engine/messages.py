@@ -1,7 +1,7 @@
 """What goes over the network: requests and answers, as whole values.
 
-Nothing flows in or out here. The rule that must hold: an answer names the request it belongs to (`correlation`), so
-that a late or doubled one can be told from the one that is waited for. Errors are Kafka's names; "NONE" is none.
+Nothing flows in or out here. An answer names the request it belongs to (`correlation`), so that a late or doubled one
+can be told from the one that is waited for. Errors are Kafka's names; "NONE" is none.
 
 Source: Kafka's request schemas of the same names, as far as replication reads them.
 """

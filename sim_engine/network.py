@@ -1,7 +1,7 @@
 """The network: how long a message takes on a directed link, whether it gets there, and how often.
 
-In: a link's state and the dice. Out: the delays of a message's copies, none if it is lost. The rule that must hold: a
-link keeps the order of its messages, unless it is told to reorder; a cut link loses what is sent while it is cut.
+In: a link's state and the dice. Out: the delays of a message's copies, none if it is lost. A link keeps the order of
+its messages, unless it is told to reorder; a cut link loses what is sent while it is cut.
 
 Nodes are named by `broker_node`, `client_node` and `CONTROLLER`.
 """

@@ -1,7 +1,7 @@
 """What the ledger holds about transactions: what coordinators decided, and what clients were told.
 
-In: a turn. Out: notes in `Truth.transactions`. The rule that must hold: a transaction is decided by its replicated
-Prepare record, and by nothing else; what a client is told may come later, or never.
+In: a turn. Out: notes in `Truth.transactions`. A transaction is decided by its replicated Prepare record, and by
+nothing else; what a client is told may come later, or never.
 """
 
 from collections.abc import Iterable

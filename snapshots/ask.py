@@ -1,8 +1,8 @@
 """Asking a running cluster about itself, through the Admin API.
 
-In: bootstrap servers and how to reach them. Out: `ClusterAnswers`. The rule that must hold: every question has an end
-in time, and one that fails (a broker that is down, a right that is missing) leaves its reason and not its silence; only
-a cluster that cannot be reached at all is an error.
+In: bootstrap servers and how to reach them. Out: `ClusterAnswers`. Every question has an end in time, and one that
+fails (a broker that is down, a right that is missing) leaves its reason and not its silence; only a cluster that cannot
+be reached at all is an error.
 
 confluent-kafka asks all but two questions. Producers and transactions have no call there (librdkafka has none), so
 kafka-python asks these (`snapshots.ask_producers`). Both are imported when they are needed: to read a snapshot takes

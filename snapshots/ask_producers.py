@@ -1,8 +1,8 @@
 """Asking for producers and transactions, which confluent-kafka has no call for: kafka-python asks them (KIP-664).
 
 In: bootstrap servers, how to reach them, who leads what. Out: what the leaders remember of producers, what the
-coordinators know of transactional ids, and why something was not answered. The rule that must hold: nothing here is an
-error: a client that cannot get in, or a broker that does not answer, is a reason.
+coordinators know of transactional ids, and why something was not answered. Nothing here is an error: a client that
+cannot get in, or a broker that does not answer, is a reason.
 """
 
 import logging

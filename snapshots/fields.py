@@ -1,7 +1,7 @@
 """A JSON object that somebody else wrote, field by field: each is asked for by its type.
 
-In: what `json.loads` gave. Out: values. The rule that must hold: what is of another type, or too large, or leads out of
-a snapshot is an error that names the field.
+In: what `json.loads` gave. Out: values. A value of another type, one that is too large, or a path that leads out of the
+snapshot is an error that names the field.
 """
 
 from collections.abc import Iterable, Mapping

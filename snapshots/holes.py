@@ -1,7 +1,7 @@
 """Holes: where nothing of a file was ever written, as at the end of the index files that a broker preallocates.
 
 In: a file of this machine. Out: how much of it was written, or a source that passes over the rest: zeros that need not
-be read. The rule that must hold: what is called a hole reads as zeros. Where the system cannot tell, there is none.
+be read. What is called a hole reads as zeros. Where the system cannot tell, there is none.
 
 A broker preallocates 10 MiB for each index of each active segment, and a small snapshot is mostly these zeros. A log
 has its hole at the end with log.preallocate, and anywhere where somebody makes work with it.

@@ -1,9 +1,9 @@
 """Whose disks these are: which log dirs of one snapshot are evidence of its cluster, and which are somebody else's.
 
 In: what the meta.properties of each log dir says, and which node the metadata logs know its directory id for. Out:
-`Settled`. The rule that must hold: one wrong file stops nobody else's audit, and nothing is decided by a guess. A file
-that contradicts where it lies, or the cluster id of most nodes, is wrong; its log dir counts all the same if a metadata
-log of the others has that very directory id for that very node, since nobody else was ever given it.
+`Settled`. One wrong file stops nobody else's audit, and nothing is decided by a guess. A file that contradicts where it
+lies, or the cluster id of most nodes, is wrong; its log dir counts all the same if a metadata log of the others has
+that very directory id for that very node, since nobody else was ever given it.
 
 Source: MetaPropertiesEnsemble#verify, BrokerServer (it registers LogManager#directoryIds), VotersRecord.
 """

@@ -2,7 +2,7 @@
 know a disk whose meta.properties is wrong.
 
 In: the bytes of a metadata snapshot and of the log behind it. Out: (topic, partition) -> broker id; racks; directory id
--> node. The rule that must hold: what cannot be read is passed over; without an answer an order or a proof is missing,
+-> node. What cannot be read is passed over; without an answer an order or a proof is missing,
 and nothing else.
 """
 

@@ -1,7 +1,7 @@
 """Directories that somebody took for a log dir of Kafka: what they are, and where the log dirs lie.
 
-In: a directory. Out: whether it is a log dir; if not, what it holds instead in words, and the log dirs below it. The
-rule that must hold: only names are looked at, no link is followed, and a search ends after so many directories.
+In: a directory. Out: whether it is a log dir; if not, what it holds instead in words, and the log dirs below it. Only
+names are looked at, no link is followed, and a search ends after so many directories.
 
 A name alone makes no replica: Strimzi's volumes are called `data-0`, as a partition would be. What a broker calls
 so holds segment files, each under the twenty digits of its base offset (LogFileUtils#filenamePrefixFromOffset).

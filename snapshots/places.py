@@ -1,7 +1,7 @@
 """Folders that are written to: of this machine, or in an object store, where a folder is there with its first object.
 
-In: a `Location`. Out: what lies in it, moved or removed. The rule that must hold: a file or an object is there whole,
-under the one name or the other; of many that are moved some may be there before others.
+In: a `Location`. Out: what lies in it, moved or removed. A file or an object is there whole, under the one name or the
+other; of many that are moved some may be there before others.
 """
 
 import os

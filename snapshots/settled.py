@@ -1,8 +1,8 @@
 """A snapshot as an audit may take it: without log dirs that are not this cluster's.
 
 In: where a snapshot lies, its manifest. Out: the manifest with what does not count taken out of `brokers`, kept in
-`foreign`, and named in `left_out` with the reason. The rule that must hold: where no file contradicts another, nothing
-is read but meta.properties, and nothing changes.
+`foreign`, and named in `left_out` with the reason. Where no file contradicts another, nothing is read but
+meta.properties, and nothing changes.
 """
 
 from collections.abc import Collection, Iterator

@@ -1,9 +1,8 @@
 """Shares: where each broker's machine captures its own broker, what they write until the manifest joins them.
 
 In: a broker's `BrokerCapture`. Out: `.part-broker-<id>.json` beside its folder, which names the broker's part of the
-manifest; and all of them together. The rule that
-must hold: shares are joined only if they are of one cluster, one mode and one kind of names, and none is missing that
-has been begun.
+manifest; and all of them together. Shares are joined only if they are of one cluster, one mode and one kind of names,
+and none is missing that has been begun.
 """
 
 import json

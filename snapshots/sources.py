@@ -1,8 +1,8 @@
 """The brokers to capture: which log dirs, and that they are what they are said to be.
 
-In: `ID=LOG_DIR[,LOG_DIR]` as the user wrote it. Out: `BrokerSource`s and the id of their one cluster. The rule that
-must hold: whatever can be known to be wrong is said here, before anything is written; and one node's wrong file keeps
-nobody from capturing the others.
+In: `ID=LOG_DIR[,LOG_DIR]` as the user wrote it. Out: `BrokerSource`s and the id of their one cluster. Whatever can be
+known to be wrong is said here, before anything is written; and one node's wrong file keeps nobody from capturing the
+others.
 """
 
 import errno

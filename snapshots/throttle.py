@@ -1,7 +1,7 @@
 """A rate limit: a bucket that fills with time and is emptied by bytes.
 
-In: bytes just read, by any number of threads. Out: a pause that keeps their mean at or below the limit. The rule that
-must hold: no more than one second's worth is ever read at once, and a limit of None never waits.
+In: bytes just read, by any number of threads. Out: a pause that keeps their mean at or below the limit. No more than
+one second's worth is ever read at once, and a limit of None never waits.
 """
 
 import threading

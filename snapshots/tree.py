@@ -1,8 +1,7 @@
 """Directories below one: a directory in, what each of them holds out.
 
-In: a directory that anybody may have filled. Out: its directories, each with its entries. The rule that must hold: the
-work is bounded by a depth, not by Python's stack (os.walk of 3.11 calls itself for each directory in a directory), and
-no link is entered.
+In: a directory that anybody may have filled. Out: its directories, each with its entries. The work is bounded by a
+depth, not by Python's stack (os.walk of 3.11 calls itself for each directory in a directory), and no link is entered.
 """
 
 import os

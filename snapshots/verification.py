@@ -1,7 +1,7 @@
 """The manifest against the files: what is missing, of another size, changed, or not named.
 
 In: a snapshot. Out: what is wrong, by path; or, where a signature is asked for, a snapshot of which all is as it was
-signed, or an error. The rule that must hold: what is verified covers everything that an audit reads.
+signed, or an error. What is verified covers everything that an audit reads.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
 """An archive of Spark's classes, so that a JVM maps them ready to use (the JDK's class data sharing, JEP 350).
 
 In: one short run of the kind of jobs an audit consists of. Out: a file under the environment's own `share/`, 180 MB,
-that takes six seconds off every later session. The rule that must hold: it is never needed. Where it is missing, or
-belongs to another Java or another Spark, the JVM starts without it and says nothing.
+that takes six seconds off every later session. Spark never needs it. Where it is missing, or belongs to another Java or
+another Spark, the JVM starts without it and says nothing.
 
 `python -m tidegauge.spark_jobs.make_class_archive` makes it, unless it is there; `make` does so when it makes the
 environment.

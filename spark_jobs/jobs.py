@@ -1,7 +1,7 @@
 """The two Spark steps: `index`, segments to summaries, and `derive`, summaries to facts, many of which it judges.
 
-In: a run. Out: `RUN/work/summaries`; `facts/` and `coverage.json` of every snapshot; `RUN/work/judged`. The rule that
-must hold: each snapshot of the run goes one of two ways, by its segments or whole, and nobody after can tell which.
+In: a run. Out: `RUN/work/summaries`; `facts/` and `coverage.json` of every snapshot; `RUN/work/judged`. Each snapshot
+of the run goes one of two ways, by its segments or whole, and nobody after can tell which.
 """
 
 from functools import partial

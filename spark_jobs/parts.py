@@ -1,9 +1,9 @@
 """Parquet files of a run directory as data frames, and data frames as such files, wherever the directory is.
 
-In: a folder, rows. Out: a frame, files. The rule that must hold: what a job writes is seen when the job is done, and
-then once. In a directory Spark's own reader and writer see to that, and cost least. For an object store the JVM would
-need a connector, which PySpark does not bring: there the rows pass through Python once more, by the settings with
-which a snapshot is read there, and are committed as facts are (`derivation.staged_parts`).
+In: a folder, rows. Out: a frame, files. What a job writes is seen when the job is done, and then once. In a directory
+Spark's own reader and writer see to that, and cost least. For an object store the JVM would need a connector, which
+PySpark does not bring: there the rows pass through Python once more, by the settings with which a snapshot is read
+there, and are committed as facts are (`derivation.staged_parts`).
 """
 
 from collections.abc import Iterable, Iterator

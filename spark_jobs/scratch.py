@@ -2,9 +2,9 @@
 
     <TMPDIR>/tidegauge-spark-*/in-use   locked for as long as the JVM or the process that started it lives
 
-A JVM that is killed removes nothing, and neither does a killed audit. The rule that must hold: what nobody holds a lock
-on any more is removed by the next that starts, and what somebody still uses is left alone. The kernel lets go of a lock
-when the last process that inherited it dies, however it dies.
+A JVM that is killed removes nothing, and neither does a killed audit. What nobody holds a lock on any more is removed
+by the next that starts, and what somebody still uses is left alone. The kernel lets go of a lock when the last process
+that inherited it dies, however it dies.
 """
 
 import fcntl

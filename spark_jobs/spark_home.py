@@ -3,8 +3,8 @@
 Spark puts `$SPARK_HOME/python/lib/pyspark.zip` before everything else on a Python worker's path, if it is there.
 Modules in a zip are compiled anew at each start, 0.5 s of it, and one audit starts four such processes, one after the
 other; the same modules stand in site-packages, compiled once. So, for local masters, `SPARK_HOME` is a directory of
-links that leaves the zip out. The rule that must hold: nothing of the installed package is touched, and where the
-directory cannot be made, PySpark's own home serves.
+links that leaves the zip out. Nothing of the installed package is touched, and where the directory cannot be made,
+PySpark's own home serves.
 """
 
 import os

@@ -1,8 +1,8 @@
 """How far a Spark step is: its tasks that are done, told while the driver waits for them.
 
-In: a session, what the step works on. Out: progress (`tidegauge.progress`). The rule that must hold: watching never
-ends a step, and asks nothing any more once the step is over. Tasks have about equal bytes and partitions
-(`segment_tasks.by_bytes`, `by_partition.tasks`), so the share of tasks stands for these.
+In: a session, what the step works on. Out: progress (`tidegauge.progress`). Watching never ends a step, and asks
+nothing any more once the step is over. Tasks have about equal bytes and partitions (`segment_tasks.by_bytes`,
+`by_partition.tasks`), so the share of tasks stands for these.
 """
 
 import logging

@@ -1,9 +1,9 @@
 """Many small snapshots in one run: a Spark task takes a whole snapshot, from its segments to its facts.
 
 In: a run. Out: the part of it that is derived segment by segment, and the part whose snapshots are taken whole; of
-those, `facts/` and `coverage.json`. The rule that must hold: both ways call the same functions and write the same
-facts. Of a snapshot of a few hundred kilobytes what takes time is handing its segments to tasks and its partitions to
-others, not reading them; one large snapshot needs every core.
+those, `facts/` and `coverage.json`. Both ways call the same functions and write the same facts. Of a snapshot of a few
+hundred kilobytes what takes time is handing its segments to tasks and its partitions to others, not reading them; one
+large snapshot needs every core.
 """
 
 from collections.abc import Iterable, Iterator

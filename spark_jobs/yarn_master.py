@@ -1,8 +1,8 @@
 """Where YARN's resource manager listens, by the settings that Spark's client would read.
 
-In: the environment's HADOOP_CONF_DIR and YARN_CONF_DIR. Out: addresses. The rule that must hold: they are those that
-the client would ask (YarnConfiguration#getRMAddress, HAUtil), since whoever asks another place learns nothing: with the
-defaults it asks for a quarter of an hour before it gives up.
+In: the environment's HADOOP_CONF_DIR and YARN_CONF_DIR. Out: addresses. These are the places that the client would ask
+(YarnConfiguration#getRMAddress, HAUtil), since whoever asks another place learns nothing: with the defaults it asks for
+a quarter of an hour before it gives up.
 """
 
 import re

@@ -1,9 +1,9 @@
 """Somebody's word on a breach in, what became of it out.
 
-The rule that must hold: saying the same twice changes nothing; saying something else replaces what was in force, and
-the earlier word is kept. A word is about one opening of a breach: when the breach was resolved and comes back, nobody
-has acknowledged it. The work is done by functions in the store, so that who may call them needs no right on its tables;
-they add each word, and each withdrawal, to a trail that is never rewritten (`acknowledgement_event`).
+Saying the same twice changes nothing; saying something else replaces what was in force, and the earlier word is kept. A
+word is about one opening of a breach: when the breach was resolved and comes back, nobody has acknowledged it. The work
+is done by functions in the store, so that who may call them needs no right on its tables; they add each word, and each
+withdrawal, to a trail that is never rewritten (`acknowledgement_event`).
 """
 
 from dataclasses import dataclass

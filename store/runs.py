@@ -1,9 +1,9 @@
 """A run's beginning and its end without a result.
 
-The rule that must hold: a run that was killed leaves facts that nobody sees, and the next run of the same key removes
-them; a run that still works is left alone. What tells the two apart is a lease: an advisory lock on a connection that
-lives as long as the process that opened the run. Postgres lets go of it when that process dies, however it dies. Runs
-that were opened together share a connection.
+A run that was killed leaves facts that nobody sees, and the next run of the same key removes them; a run that still
+works is left alone. What tells the two apart is a lease: an advisory lock on a connection that lives as long as the
+process that opened the run. Postgres lets go of it when that process dies, however it dies. Runs that were opened
+together share a connection.
 
 Between the step that judges a run and the one that publishes it there may be no process at all: such a run waits for
 `PUBLISHED_WITHIN`, whoever audits its snapshot meanwhile.

@@ -1,7 +1,7 @@
 """A score in, its rows in the store out.
 
-The rule that must hold: one transaction; of one ruleset and the same seeds there is one score, the last one, so a task
-that is tried again changes nothing.
+One transaction; of one ruleset and the same seeds there is one score, the last one, so a task that is tried again
+changes nothing.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """A real browser for tests and for the pictures of README: nothing in, a running Chromium out.
 
-Looked for in this order; the rule that must hold is that a test never passes without one:
+A test never passes without one. It is looked for in this order:
 
     TIDEGAUGE_TEST_BROWSER     the path of a Chromium or Chrome
     the PATH                   chromium, chromium-browser, google-chrome, ...; on macOS the installed application

@@ -1,7 +1,7 @@
 """Which of many alike cases the fast run takes: a few of them, so that it takes a minute; the whole suite takes all.
 
 In: cases of one test, each as expensive as the next. Out: parameters of which all but one in so many are marked slow.
-The rule that must hold: no case is left out of the whole suite, and what the fast run takes is always the same.
+No case is left out of the whole suite, and what the fast run takes is always the same.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,6 @@
 """How a command ends: an exit code, and an error as one paragraph.
 
-In: a command. Out: the same, with its errors turned into words. The rule that must hold: 1 is a result and never a
-mistake of ours.
+In: a command. Out: the same, with its errors turned into words. Exit code 1 is a result, never a mistake of ours.
 
     0   nothing at or above --fail-on
     1   breaches at or above it

@@ -1,8 +1,8 @@
 """How far long work is: on a terminal a line that is rewritten, elsewhere a line each half minute, or nothing at all.
 
-In: what is done, and of how much. Out: text on standard error. The rule that must hold: whoever works says only what
-was done (`work`), and whoever owns the standard error says once how it is shown (`show`); nothing is shown before
-that. A line is never wider than its terminal, and work that is over soon is not spoken of where lines stay.
+In: what is done, and of how much. Out: text on standard error. Whoever works says only what was done (`work`), and
+whoever owns the standard error says once how it is shown (`show`); nothing is shown before that. A line is never wider
+than its terminal, and work that is over soon is not spoken of where lines stay.
 """
 
 import os

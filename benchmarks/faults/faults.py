@@ -1,8 +1,8 @@
 """The faults: an audit in a place of its own and a random generator in, how the disturbed audit ended out.
 
-Each fault is lifted again before it returns, for the same command is given again afterwards. The rule that must hold:
-what a fault chooses (an instant, a place, a kind) comes from the generator alone, so that a seed and a number tell an
-attempt. Instants are shares of an undisturbed audit's phases, so that they hit the same work on a busy machine.
+Each fault is lifted again before it returns, for the same command is given again afterwards. What a fault chooses (an
+instant, a place, a kind) comes from the generator alone, so that a seed and a number tell an attempt. Instants are
+shares of an undisturbed audit's phases, so that they hit the same work on a busy machine.
 """
 
 import os

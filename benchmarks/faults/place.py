@@ -4,8 +4,8 @@
     <root>/tmp                   TMPDIR; whatever stands there when all is over was left behind
     <root>/snapshot              the copy of a cluster's log directories that is audited
 
-The rule that must hold: whatever a command started is found again, as each process has the place's mark in its
-environment, whoever its parent is by then.
+Whatever a command started is found again, as each process has the place's mark in its environment, whoever its parent
+is by then.
 """
 
 import os

@@ -1,7 +1,7 @@
 """The table of what faults did: docs/faults.md, and the attempts that it is made from.
 
-In: attempts. Out: both files. The rule that must hold: a number in the page is a count of attempts that are kept; an
-attempt made again takes the place of the same one before, and faults that cannot be made here say why.
+In: attempts. Out: both files. A number in the page is a count of attempts that are kept; an attempt made again takes
+the place of the same one before, and faults that cannot be made here say why.
 """
 
 import json

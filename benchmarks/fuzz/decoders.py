@@ -1,8 +1,8 @@
 """The decoders: how an input is made for each, and what must hold of whatever it hands out.
 
-In: the corpus. Out: `Kind`s. The rule that must hold: what a reader may raise is what its own documentation says
-(`SnapshotError` for the manifest and the answers, nothing at all for Kafka's bytes), and it is caught here, by name.
-Everything else that is raised is a finding, and so is a promise that is not kept (`AssertionError`).
+In: the corpus. Out: `Kind`s. What a reader may raise is what its own documentation says (`SnapshotError` for the
+manifest and the answers, nothing at all for Kafka's bytes), and it is caught here, by name. Everything else that is
+raised is a finding, and so is a promise that is not kept (`AssertionError`).
 """
 
 import io

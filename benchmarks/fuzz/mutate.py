@@ -1,7 +1,7 @@
 """What may happen to bytes, to lines and to JSON, chosen by a random generator that whoever calls has seeded.
 
-In: a `Random`, something whole, and others of its kind to take pieces from. Out: the same, damaged. The rule that must
-hold: nothing but the generator decides, so that a seed makes the same damage on every machine.
+In: a `Random`, something whole, and others of its kind to take pieces from. Out: the same, damaged. Nothing but the
+generator decides, so that a seed makes the same damage on every machine.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """The table of what was read: docs/fuzz.md, and the figures that it is made from.
 
-In: rows. Out: both files. The rule that must hold: a row is of one run, whose seed and numbers stand in it; a run that
-did not ask for a kind leaves its row alone.
+In: rows. Out: both files. A row is of one run, whose seed and numbers stand in it; a run that did not ask for a kind
+leaves its row alone.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Reading what the cluster answered while it was captured.
 
-In: a snapshot. Out: the answers, None where nobody asked. The rule that must hold: answers that cannot be used are
-named as unread, and the logs are audited without them.
+In: a snapshot. Out: the answers, None where nobody asked. Answers that cannot be used are named as unread, and the logs
+are audited without them.
 """
 
 from tidegauge.snapshots.cluster_answers import ANSWERS_NAME, CapturedAnswers, from_json

@@ -1,7 +1,7 @@
 """Checkpoint and property files of a snapshot: their values, and a row of `checkpoint_files` for each.
 
-In: a log dir's or a replica's listing. Out: `Checkpoints`, rows, and the files that could not be read. The rule that
-must hold: an untouched file (0 bytes) is empty, a missing one is missing, and neither is an error by itself.
+In: a log dir's or a replica's listing. Out: `Checkpoints`, rows, and the files that could not be read. An untouched
+file (0 bytes) is empty, a missing one is missing, and neither is an error by itself.
 """
 
 from collections import Counter

@@ -1,8 +1,8 @@
 """The remote store's files beside a snapshot, as a tier that keeps them in a directory leaves them.
 
 In: `<snapshot>/remote-storage/`, wherever in it the tier's own folders lie. Out: for each remote segment its files, and
-what is wrong with them. The rule that must hold: a snapshot without that folder says nothing of the remote store, and
-a file that cannot be read is damaged, not missing.
+what is wrong with them. A snapshot without that folder says nothing of the remote store, and a file that cannot be read
+is damaged, not missing.
 
     <topic>-<partition>-<topic id>/<base offset, 20 digits>-<segment id>.<kind>          (LocalTieredStorage, KIP-405)
 

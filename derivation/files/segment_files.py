@@ -1,8 +1,8 @@
 """A segment as the snapshot holds it: the broker's log, or the headers file that a capture kept of it.
 
-In: an open file and its name. Out: blocks of batch headers, or the records of an internal topic. The rule that must
-hold: who asks cannot tell which of the two it was, but for a user's records, which a headers file does not have; and
-one batch's records are in memory at a time.
+In: an open file and its name. Out: blocks of batch headers, or the records of an internal topic. Who asks cannot tell
+which of the two it was, but for a user's records, which a headers file does not have; and one batch's records are in
+memory at a time.
 """
 
 import hashlib

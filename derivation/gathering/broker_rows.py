@@ -1,8 +1,8 @@
 """Rows of `brokers`: what a broker's registration, its log dirs' properties and its replicas say.
 
 In: a snapshot's nodes, their log dirs, the metadata history. Out: a row for each broker that was captured or is
-registered, and for each other node one of whose meta.properties is wrong, so that somebody says it. The rule that must
-hold: a broker that was not captured has a row without a word about its disks; a controller that is no broker has none.
+registered, and for each other node one of whose meta.properties is wrong, so that somebody says it. A broker that was
+not captured has a row without a word about its disks; a controller that is no broker has none.
 """
 
 from collections import Counter

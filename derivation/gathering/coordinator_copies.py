@@ -1,7 +1,7 @@
 """Which copies of the coordinators' logs speak for their coordinators.
 
-In: the metadata history, the replicas, the summaries of their segments. Out: partitions. The rule that must hold: a
-coordinator's memory is what its log says up to the high watermark, so a log beyond it may say more.
+In: the metadata history, the replicas, the summaries of their segments. Out: partitions. A coordinator's memory is what
+its log says up to the high watermark, so a log beyond it may say more.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

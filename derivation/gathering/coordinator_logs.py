@@ -1,8 +1,8 @@
 """The coordinators' logs of a snapshot: each partition read from one broker's copy, and what all of them tell.
 
-In: the index step's rows of Kafka's internal topics, the metadata history. Out: `Coordinators`. The rule that must
-hold: one copy speaks for a partition: its leader's, or where there is none the one that goes furthest in the newest
-leader epoch. That is the last leader's, unless its disk was exchanged for an older one.
+In: the index step's rows of Kafka's internal topics, the metadata history. Out: `Coordinators`. One copy speaks for a
+partition: its leader's, or where there is none the one that goes furthest in the newest leader epoch. That is the last
+leader's, unless its disk was exchanged for an older one.
 """
 
 from collections import defaultdict

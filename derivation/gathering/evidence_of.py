@@ -1,8 +1,7 @@
 """What evidence a snapshot holds, and what it lacks, told before anything is judged.
 
-In: what was gathered of a snapshot. Out: `AtHand` pieces, each with how far it reaches, and `Missing` ones. The rule
-that must hold: what the metadata log or the files themselves say to be there, and is not, is missing; of what nobody
-names nothing is said.
+In: what was gathered of a snapshot. Out: `AtHand` pieces, each with how far it reaches, and `Missing` ones. Evidence
+is missing if the metadata log or the files themselves name it and it is not there; nothing else is.
 """
 
 from collections.abc import Collection, Iterator, Sequence

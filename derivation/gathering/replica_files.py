@@ -1,8 +1,8 @@
 """A replica's small files and segment summaries, read where the derive step runs.
 
 In: a `ReplicaWork` (paths and checkpointed offsets, from the listing) and its rows of the index step. Out: the
-`ReplicaInput` that the facts are folded from; and headers of any stretch on demand. The rule that must hold: a file
-that is missing or cannot be read is None there, and its reason is among the unread files of the report.
+`ReplicaInput` that the facts are folded from; and headers of any stretch on demand. A file that is missing or cannot be
+read is None there, and its reason is among the unread files of the report.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,8 +1,8 @@
 """The captured nodes: which are brokers, which are controllers and nothing else, who had stopped, what is not here.
 
-In: a snapshot's manifest and listing, its log dirs' checkpoints, the metadata history. Out: `CapturedNodes`. The rule
-that must hold: a node is a broker if the metadata log has registered it as one, or if its disks hold what a broker
-writes; a node of which nothing but a metadata log was captured is no broker by that alone.
+In: a snapshot's manifest and listing, its log dirs' checkpoints, the metadata history. Out: `CapturedNodes`. A node is
+a broker if the metadata log has registered it as one, or if its disks hold what a broker writes; a node of which
+nothing but a metadata log was captured is no broker by that alone.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

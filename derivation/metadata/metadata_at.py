@@ -1,8 +1,8 @@
 """The metadata image of an offset: what the cluster was then, by one node's copy of the metadata log.
 
-In: a snapshot's listing, an offset, and a node or none. Out: `ImageAt`. The rule that must hold: an image is rebuilt
-from what the copy still has (the log from its start, or one of its snapshots and the log behind it), and an offset that
-it no longer reaches, or does not reach yet, is refused with what it can tell.
+In: a snapshot's listing, an offset, and a node or none. Out: `ImageAt`. An image is rebuilt from what the copy still
+has (the log from its start, or one of its snapshots and the log behind it), and an offset that it no longer reaches, or
+does not reach yet, is refused with what it can tell.
 """
 
 from collections.abc import Iterator

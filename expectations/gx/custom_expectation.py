@@ -1,9 +1,8 @@
 """The custom expectation: no row of a batch breaches an invariant, counted run by run in the database.
 
-The rule that must hold: it is used in memory only. The library leaves an expectation out of a stored suite if it does
-not know its type, says so in its log, and calls what is left of the suite a success. A process that does not import
-this module would so judge nothing and report green. Whoever tries to store one is refused; `plain_suites` writes what
-any process can judge.
+It is used in memory only. The library leaves an expectation out of a stored suite if it does not know its type, says so
+in its log, and calls what is left of the suite a success. A process that does not import this module would so judge
+nothing and report green. Whoever tries to store one is refused; `plain_suites` writes what any process can judge.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Great Expectations run on Spark, over facts that were judged where they are.
 
 In: a frame with the state of each row by invariant (`verdicts.states_of`), one column an invariant. Out: for each
-invariant whether Great Expectations found rows that breach it, and how many. The rule that must hold is that of
-`validation`: what could not be evaluated is our error, and never read as success.
+invariant whether Great Expectations found rows that breach it, and how many. As in `validation`, what could not be
+evaluated is our error, and never read as success.
 
 One suite a relation, one expectation an invariant, one batch the states of all its rows. The library gathers what it
 aggregates: the counts of all expectations of a suite are one pass over the batch, whatever their number. Expectations

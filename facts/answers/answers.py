@@ -1,8 +1,8 @@
 """Rows of `cluster_answers`: what a cluster answered, beside what the metadata log and the coordinators' logs say.
 
 In: the answers before and after the copy, the replayed metadata log, the coordinators' tables. Out: one row a question
-and subject. The rule that must hold: nothing is judged here. A row carries both answers, what the files know of the
-same, and, where something stands against comparing them, what.
+and subject. Nothing is judged here. A row carries both answers, what the files know of the same, and, where something
+stands against comparing them, what.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Set

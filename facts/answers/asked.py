@@ -1,9 +1,9 @@
 """When a cluster was asked, and its answers a partition at a time.
 
-In: the answers that a snapshot keeps. Out: `AnswerTimes` and `PartitionAnswers`, for whoever has the files. The rule
-that must hold: a client's clock is not a broker's, so an instant of the one is compared with one of the other only with
-a margin. How far the cluster's may be behind is told by the copy itself: its metadata log, in which something is
-written twice a second, ends before the second answers come.
+In: the answers that a snapshot keeps. Out: `AnswerTimes` and `PartitionAnswers`, for whoever has the files. A client's
+clock is not a broker's, so an instant of the one is compared with one of the other only with a margin. How far the
+cluster's may be behind is told by the copy itself: its metadata log, in which something is written twice a second, ends
+before the second answers come.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """The replicas of a compacted partition, key by key: rows of `key_comparisons`.
 
-In: a partition's replicas, a way to read their keys. Out: a row for each follower. The rule that must hold: two logs
-that were cleaned at different times are compared by what a reader would make of them, the last committed record of each
-key below what both know to be committed; byte by byte they differ soundly (D02 does not judge them).
+In: a partition's replicas, a way to read their keys. Out: a row for each follower. Two logs that were cleaned at
+different times are compared by what a reader would make of them, the last committed record of each key below what both
+know to be committed; byte by byte they differ soundly (D02 does not judge them).
 """
 
 from typing import Final

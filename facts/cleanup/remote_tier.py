@@ -2,7 +2,7 @@
 
 In: the records of `__remote_log_metadata` (newest state per segment, and the states before), the reference replica's
 leader epochs, what the remote store holds. Out: rows of `remote_segments`, and the holes between log start and local
-log. The rule that must hold: a segment counts for a log only if its leader epochs are that log's.
+log. A segment counts for a log only if its leader epochs are that log's.
 
 Source: KIP-405; RemoteLogSegmentState#isValidTransition, RemoteLogManager#isRemoteSegmentWithinLeaderEpochs,
 RemoteLogManager#buildFilteredLeaderEpochMap.

@@ -1,7 +1,7 @@
 """How a partition's logs are kept: rows of `upkeep`, `upkeep_changes`, `key_comparisons` and `remote_segments`.
 
 In: the partition's replicas, and the earlier snapshot's; ways to read keys and what the remote store holds. Out: rows
-by relation. The rule that must hold: who cannot read records says why, and everything else is told all the same.
+by relation. A replica whose records cannot be read says why; everything else is told all the same.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """What retention and the cleaner took of each replica since an earlier snapshot: rows of `upkeep_changes`.
 
 In: the replicas of one partition in both snapshots, and ways to read their keys. Out: a row for each replica that is
-the same one in both. The rule that must hold: between two snapshots a deletion may have come, done its work and gone;
-where so much time lies between them, a key that is no longer there is not called lost.
+the same one in both. Between two snapshots a deletion may have come, done its work and gone; where so much time lies
+between them, a key that is no longer there is not called lost.
 
 Source: UnifiedLog#deleteOldSegments; Cleaner#shouldRetainRecord, Cleaner#checkBatchRetention (KAFKA-17076, of 4.0),
 LogToClean; KIP-534.

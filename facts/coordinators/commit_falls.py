@@ -1,9 +1,9 @@
 """Committed offsets that fall: one commit after another of a group for a partition, in a coordinator's log.
 
 In: a group's commits for a partition as they come to count, one after the other. Out: `CommitCourse`, mergeable over
-adjacent stretches of the log. The rule that must hold: a commit counts when its transaction does, and then only if none
-stands that was written after it (OffsetMetadataManager#replay, #replayEndTransactionMarker); a tombstone, or another
-topic of that name, begins a new course.
+adjacent stretches of the log. A commit counts when its transaction does, and then only if none stands that was written
+after it (OffsetMetadataManager#replay, #replayEndTransactionMarker); a tombstone, or another topic of that name, begins
+a new course.
 """
 
 from dataclasses import dataclass

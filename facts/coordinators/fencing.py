@@ -1,8 +1,8 @@
 """Kafka's fencing rule: who comes with an older epoch is refused, so no epoch falls anywhere it is written (K19).
 
 In: rows of other relations, which say where an epoch fell. Out: rows of `fencing_epochs`, one for each of the seven
-epochs and each place where it is written, whether it fell there or not. The rule that must hold: an epoch is followed
-where it is written in order: along a log, or along the records about one broker, group or partition.
+epochs and each place where it is written, whether it fell there or not. An epoch is followed where it is written in
+order: along a log, or along the records about one broker, group or partition.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,8 +1,8 @@
 """The history of each group, as `__consumer_offsets` tells it: its epochs, members, and how far it had read.
 
-In: the decoded records of one group in log order. Out: a `GroupHistory`, mergeable over adjacent segments. The rule
-that must hold: an epoch is compared with the one before it under the same key, and a tombstone of that key in between
-begins a new life, in which epochs may begin low again.
+In: the decoded records of one group in log order. Out: a `GroupHistory`, mergeable over adjacent segments. An epoch is
+compared with the one before it under the same key, and a tombstone of that key in between begins a new life, in which
+epochs may begin low again.
 
     classic     generation                          type 2 of the records
     consumer    group, assignment, member epoch     3, 6, 8     (KIP-848)

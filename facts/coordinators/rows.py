@@ -1,8 +1,8 @@
 """Rows of `transactional_ids` and `groups`: what the coordinators' logs say of each, and where it should say so.
 
 In: the coordinators' logs, each with its table and history, and how many partitions their topics have. Out:
-dictionaries column -> value. The rule that must hold: a key whose hash cannot be known (names were replaced, the
-partition count is not known) is not said to be in the wrong place.
+dictionaries column -> value. A key whose hash cannot be known (names were replaced, the partition count is not known)
+is not said to be in the wrong place.
 
 Sources: TransactionStateManager#partitionFor, GroupCoordinatorService#partitionFor, SharePartitionKey#asCoordinatorKey.
 """

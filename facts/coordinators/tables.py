@@ -1,9 +1,9 @@
 """Kafka's internal topics as tables: committed offsets, transactional ids, remote segments; the newest of each.
 
 In: the batches of a segment of `__consumer_offsets`, `__transaction_state`, `__share_group_state` or
-`__remote_log_metadata`. Out: a `CoordinatorTable`, mergeable over adjacent segments. The rule that must hold: an offset
-committed inside a transaction counts when its transaction is committed, and not before
-(GroupMetadataManager#onTransactionCompleted, KIP-98).
+`__remote_log_metadata`. Out: a `CoordinatorTable`, mergeable over adjacent segments. An offset committed inside a
+transaction counts when its transaction is committed, and not before (GroupMetadataManager#onTransactionCompleted,
+KIP-98).
 """
 
 from collections import defaultdict

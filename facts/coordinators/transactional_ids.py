@@ -1,8 +1,8 @@
 """The history of each transactional id, as `__transaction_state` tells it: its states, decisions, and broken steps.
 
-In: the records of one transactional id in log order, with the number of holes that the cleaner left before each. Out:
-a `TransactionalIdHistory`, mergeable over adjacent segments. The rule that must hold: a step is judged only where
-nothing can have stood between its two records.
+In: the records of one transactional id in log order, with the number of holes that the cleaner left before each. Out: a
+`TransactionalIdHistory`, mergeable over adjacent segments. A step is judged only where nothing can have stood between
+its two records.
 
 A decision is a PrepareCommit or PrepareAbort record: from it on the outcome is settled, whatever happens to the
 coordinator. Its producer epoch is the one that the end markers carry: the data's under transaction version 1, one more

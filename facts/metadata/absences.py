@@ -1,8 +1,8 @@
 """What the metadata log names and the copy does not have: brokers, log dirs, and the replicas that lie there.
 
-In: the metadata history, and of each captured node its log dirs' directory ids. Out: `Absences`. The rule that must
-hold: a directory id is one directory's, so it is either here or not; but a captured log dir whose meta.properties are
-gone may be any of those that its broker registered, and where one of them could be it, nothing is said to be absent.
+In: the metadata history, and of each captured node its log dirs' directory ids. Out: `Absences`. A directory id is one
+directory's, so it is either here or not; but a captured log dir whose meta.properties are gone may be any of those that
+its broker registered, and where one of them could be it, nothing is said to be absent.
 
 Registered are the ids of log.dirs only (BrokerServer, LogManager#directoryIds). A directory that failed is taken out of
 its broker's registration, while its replicas stay assigned to it (ReplicationControlManager#handleDirectoriesOffline).

@@ -1,7 +1,7 @@
 """Brokers' registrations over time: a row of `broker_changes` for each metadata record that changes one.
 
-In: a broker's state before and after a record. Out: `BrokerChange`. The rule that must hold: what did not change is not
-told; a record that says again what was so makes no row (the controller fences a fenced broker once more, KIP-631).
+In: a broker's state before and after a record. Out: `BrokerChange`. What did not change is not told; a record that says
+again what was so makes no row (the controller fences a fenced broker once more, KIP-631).
 """
 
 from collections.abc import Iterable

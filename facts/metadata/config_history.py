@@ -2,9 +2,9 @@
 
 In: each config's changes, as the replay of the metadata log tells them. Out: `SettingCourse`, what a topic's setting
 was from one record to the next: its own value, a broker's or the cluster's dynamic default, else what stands in the
-brokers' properties. The rule that must hold: what was done in the past was done under the value of then. Where only a
-metadata snapshot states a value, nothing is known of what was in force before it, and a default that a broker's
-properties may change is marked as assumed.
+brokers' properties. What was done in the past was done under the value of then. Where only a metadata snapshot states a
+value, nothing is known of what was in force before it, and a default that a broker's properties may change is marked as
+assumed.
 
     record      0 ..... 210 ............ 950 ..... 955 ............. log's end
     course      604800000   86400000     1000      86400000

@@ -1,8 +1,8 @@
 """When a broker forgets an idle producer: producer.id.expiration.ms, as far as anything tells it.
 
 In: the setting's course. Out: `Expiration`, which says of an idle producer whether its state may have been gone. The
-rule that must hold: the setting may stand in the brokers' properties, which no file of a log directory repeats; Kafka's
-default is no evidence of what it was, but for producers that even the default would have let go.
+setting may stand in the brokers' properties, which no file of a log directory repeats; Kafka's default is no evidence
+of what it was, but for producers that even the default would have let go.
 
 Source: ProducerStateManager#isProducerExpired, DynamicProducerStateManagerConfig.
 """

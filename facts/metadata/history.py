@@ -1,7 +1,7 @@
 """What the metadata log says: brokers, topics, partitions, configs, and every partition's history of elections.
 
-In: nothing; these are the values that `facts.metadata.replay` fills in. Out: `MetadataHistory`. The rule
-that must hold: what is gone from the log (its head, a damaged record) is told as not known, never made up.
+In: nothing; these are the values that `facts.metadata.replay` fills in. Out: `MetadataHistory`. What is gone from the
+log (its head, a damaged record) is told as not known, never made up.
 """
 
 from bisect import bisect_right

@@ -1,10 +1,10 @@
 """Who is in an ISR and may not be: fenced, going down, gone, or with its replica in a directory that is no more.
 
 In: what became of partitions and brokers, record by record, and where records come into force together. Out: fields of
-the `PartitionChange` that left such a state, with how long it lasted. The rule that must hold: a state is judged where
-records come into force, never between two of one batch; and how long is too long is for the catalogue to say. A member
-that goes may be in the ISR for the batches that take it out of its partitions; nobody is taken into an ISR, or elected,
-who went in an earlier batch, not for a moment.
+the `PartitionChange` that left such a state, with how long it lasted. A state is judged where records come into force,
+never between two of one batch; and how long is too long is for the catalogue to say. A member that goes may be in the
+ISR for the batches that take it out of its partitions; nobody is taken into an ISR, or elected, who went in an earlier
+batch, not for a moment.
 
 Source: BrokersToIsrs, ReplicationControlManager#handleBrokerFenced, #validateAlterPartitionData,
 #handleDirectoriesOffline, ClusterControlManager#isActive, DirectoryId; KIP-841.

@@ -1,8 +1,8 @@
 """Partitions in the metadata log: what a record makes of a partition, and how a leader came to be.
 
-In: partition records, in offset order. Out: `PartitionState`s in a `MetadataHistory`, each with its changes. The rule
-that must hold: a change record carries only what it changes (PartitionRegistration#merge): leader -2 is "as before", a
-new leader raises the leader epoch by one, every change raises the partition epoch by one.
+In: partition records, in offset order. Out: `PartitionState`s in a `MetadataHistory`, each with its changes. A change
+record carries only what it changes (PartitionRegistration#merge): leader -2 is "as before", a new leader raises the
+leader epoch by one, every change raises the partition epoch by one.
 
 Source: PartitionRegistration, PartitionChangeBuilder, TopicDelta; KIP-841, KIP-966.
 """

@@ -1,9 +1,9 @@
 """Where replicas lie beside where the metadata log places them, broker by broker (D17).
 
-In: the metadata history, and which partitions a broker's log dirs hold. Out: `Placement`. The rule that must hold: what
-a broker may be about to put right is not called wrong. It follows the metadata log with a delay, so only what its own
-copy of that log has known for a minute counts; a copy of log dirs may leave out what the broker has, which its
-checkpoint lists; and where records of the metadata log are damaged, nothing is certain.
+In: the metadata history, and which partitions a broker's log dirs hold. Out: `Placement`. What a broker may be about to
+put right is not called wrong. It follows the metadata log with a delay, so only what its own copy of that log has known
+for a minute counts; a copy of log dirs may leave out what the broker has, which its checkpoint lists; and where records
+of the metadata log are damaged, nothing is certain.
 
 Source: ReplicaManager#applyDelta, LogManager (stray replicas), AssignmentsManager; KIP-858.
 """

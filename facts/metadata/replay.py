@@ -1,8 +1,8 @@
 """The metadata log replayed: records in, what they say together out.
 
-In: records of `__cluster_metadata` in offset order, from its start or from a metadata snapshot. Out:
-`MetadataHistory`. The rule that must hold: records of a metadata transaction count once it has ended, and never if it
-was aborted; those of one batch come into force at once (KIP-868, MetadataBatchLoader).
+In: records of `__cluster_metadata` in offset order, from its start or from a metadata snapshot. Out: `MetadataHistory`.
+Records of a metadata transaction count once it has ended, and never if it was aborted; those of one batch come into
+force at once (KIP-868, MetadataBatchLoader).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

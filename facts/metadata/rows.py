@@ -1,8 +1,8 @@
 """Rows about the metadata log: `metadata_logs`, `metadata_snapshots`, `metadata_entries`, `broker_registrations`.
 
 In: each node's copy as its segments' summaries tell it, its quorum-state, and what the replay of the furthest copy
-gave. Out: dictionaries column -> value, as `relations` names them. The rule that must hold: a copy that was not
-replayed is told of by its batch headers alone; that it says the same as the others is for `divergences` to tell.
+gave. Out: dictionaries column -> value, as `relations` names them. Of a copy that was not replayed only the batch
+headers are used; whether it says the same as the others is for `divergences`.
 
 Source: KafkaRaftClient, FileQuorumStateStore, LeaderState; KIP-595.
 """

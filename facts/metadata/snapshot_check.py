@@ -1,9 +1,9 @@
 """Metadata snapshots beside the replay of the log: `<end offset>-<epoch>.checkpoint` must say what the log says.
 
 In: each node's snapshot files, read when the replay has come to their end offset. Out: `SnapshotVerdict` for each, the
-image at the log's end, and what the snapshots say of partitions' epochs, kept with the changes that left them. The rule
-that must hold: a snapshot is compared with the replay of what is below its end and with nothing else; one that the
-replay does not pass is not compared, and says why.
+image at the log's end, and what the snapshots say of partitions' epochs, kept with the changes that left them. A
+snapshot is compared with the replay of what is below its end and with nothing else; one that the replay does not pass
+is not compared, and says why.
 
 Source: SnapshotGenerator, MetadataLoader, RecordsSnapshotWriter; KIP-630.
 """

@@ -1,8 +1,8 @@
 """Metadata transactions: whether the records that begin and end them stand where they may.
 
 In: the metadata log's records in offset order, where leaders changed, where nodes' metadata snapshots end. Out:
-`TransactionMarks`. The rule that must hold: a transaction that is begun is ended or aborted before another begins, and
-a controller that becomes active while one is open aborts it before it does anything else.
+`TransactionMarks`. A transaction that is begun is ended or aborted before another begins, and a controller that becomes
+active while one is open aborts it before it does anything else.
 
 One that is open may be in flight only while nothing has come after it. A controller writes a transaction's records in
 one event, so what timers and other nodes cause stands behind its end; and no node takes a snapshot while one is open,

@@ -1,8 +1,8 @@
 """What decides how a partition's logs are kept: settings, releases, and what the remote tier's metadata say.
 
-In: the replayed metadata log, the settings and their history. Out: `UpkeepContext`, a part of `PartitionContext`. The
-rule that must hold: a value that rests on Kafka's default, where a broker's properties may say otherwise, is marked as
-assumed; and the past is judged by the values of then.
+In: the replayed metadata log, the settings and their history. Out: `UpkeepContext`, a part of `PartitionContext`. A
+value that rests on Kafka's default, where a broker's properties may say otherwise, is marked as assumed; and the past
+is judged by the values of then.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """Rows of `cluster_answers` about one partition's logs: what its leader answered beside what is on disk.
 
-In: the partition's answers, its context, its replicas' facts. Out: rows. The rule that must hold: an offset of a live
-leader only grows within a leader epoch, so what the copy says of the moment at which it was made lies between the
-answer before and the answer after; where the leader or the ISR may have changed in between, nothing is compared.
+In: the partition's answers, its context, its replicas' facts. Out: rows. An offset of a live leader only grows within a
+leader epoch, so what the copy says of the moment at which it was made lies between the answer before and the answer
+after; where the leader or the ISR may have changed in between, nothing is compared.
 
     answered before <= recomputed highest        recomputed lowest <= answered after
 """

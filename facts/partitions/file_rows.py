@@ -1,7 +1,7 @@
 """Rows about files: `segments` and `index_files`.
 
-In: a replica's facts. Out: dictionaries column -> value. The rule that must hold: a place that cleaning or tiering
-explains is not told as damage.
+In: a replica's facts. Out: dictionaries column -> value. A place that cleaning or tiering explains is not told as
+damage.
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
 """One partition: its replicas' facts, compared and bounded, as rows of the relations.
 
 In: the replicas' inputs and a `PartitionContext`, what the metadata log, the coordinators and the capture say of the
-partition. Out: rows (column -> value) per relation, without the common columns. The rule that must hold: a row says
-what is so and how it is known; whether that is right is for the catalogue.
+partition. Out: rows (column -> value) per relation, without the common columns. A row says what is so and how it is
+known; whether that is right is for the catalogue.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,7 @@
 """Rows about replicas: `replicas` and `divergences`.
 
 In: `PartitionContext`, `ReplicaFacts`, `Divergence`. Out: dictionaries column -> value, as `relations` names them.
-The rule that must hold: nothing is computed here that a fact does not already say; this is the last step before a
-table.
+Nothing is computed here that a fact does not already say; this is the last step before a table.
 """
 
 from tidegauge.facts.context import PartitionContext

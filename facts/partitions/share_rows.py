@@ -1,8 +1,7 @@
 """Rows of `share_states`: how far a share group is with a partition, against that partition's log.
 
 In: the histories of `__share_group_state`, and what is known of the partition that is consumed. Out: dictionaries
-column -> value. The rule that must hold: a count of what was delivered is only said where a snapshot record is there to
-count from.
+column -> value. A count of what was delivered is only said where a snapshot record is there to count from.
 """
 
 from collections.abc import Iterable

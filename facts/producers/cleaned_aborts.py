@@ -1,8 +1,8 @@
 """Aborted transactions in a log that a cleaner works on: their records go first, then the index entry, then the marker.
 
 In: the entries of a segment's transaction index, the replayed transactions of the log. Out: two counts in the file's
-`IndexFileFacts`. The rule that must hold: while a record of an aborted transaction is in the log, its ABORT marker
-stands behind it and the index of the marker's segment names it. What a cleaner has emptied needs neither.
+`IndexFileFacts`. While a record of an aborted transaction is in the log, its ABORT marker stands behind it and the
+index of the marker's segment names it. What a cleaner has emptied needs neither.
 
 Source: CleanedTransactionMetadata#onControlBatchRead, #onBatchRead; KAFKA-13727, KAFKA-14055.
 """

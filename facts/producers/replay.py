@@ -2,10 +2,10 @@
 
 In: the events of each stretch of the log, in order (`segments.summary.EVENT`, `GAP`). Out: each producer's state as the
 broker's `ProducerStateManager` would hold it at any stretch's end, the transactions, and the breaks in sequences with
-their causes. The rule that must hold: a break is called `lost` (or `duplicate`, `overlap`, …) only when nothing that
-Kafka does soundly explains it: compaction, expiry of the producer's state, the coordinator's own writes. Nothing that
-is missing because of a batch with a wrong checksum is called lost.
-Sources: ProducerAppendInfo#append, #appendEndTxnMarker, #checkSequence; ProducerStateEntry; KIP-98, KIP-890.
+their causes. A break is called `lost` (or `duplicate`, `overlap`, …) only when nothing that Kafka does soundly explains
+it: compaction, expiry of the producer's state, the coordinator's own writes. Nothing that is missing because of a batch
+with a wrong checksum is called lost. Sources: ProducerAppendInfo#append, #appendEndTxnMarker, #checkSequence;
+ProducerStateEntry; KIP-98, KIP-890.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,8 +1,8 @@
 """A producer snapshot against the log that it sums up.
 
 In: a parsed `.snapshot` file, the producers' states that a replay of the log up to its offset gives. Out:
-`IndexFileFacts`. The rule that must hold: what a broker may have forgotten by then, or may know from records that are
-gone, is no error; and where nothing tells whether it had forgotten a producer, that is said.
+`IndexFileFacts`. What a broker may have forgotten by then, or may know from records that are gone, is no error; and
+where nothing tells whether it had forgotten a producer, that is said.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """What a replay of producers keeps: states, epochs, breaks in sequences, transactions and their end markers.
 
-In: nothing; `replay` fills them. Out: values. The rule that must hold: what a broker would remember
-(`ProducerSnapshotEntry`) is kept apart from what an auditor notes of it (all here).
+In: nothing; `replay` fills them. Out: values. What a broker would remember (`ProducerSnapshotEntry`) is kept apart from
+what an auditor notes of it (all here).
 """
 
 from dataclasses import dataclass, field

@@ -1,9 +1,8 @@
 """What consumers see of each batch of one replica, and why.
 
 In: batch headers of a replica, its transactions, its transaction indexes, the high watermark. Out: a `Visibility` a
-batch. The rule that must hold: what a consumer of committed records gets is worked out as a broker and its client do
-it, from the last stable offset and the transaction index; what it should get, from the end markers; and where the two
-differ, that is said.
+batch. What a consumer of committed records gets is worked out as a broker and its client do it, from the last stable
+offset and the transaction index; what it should get, from the end markers; and where the two differ, that is said.
 
     read_uncommitted   data below the high watermark
     read_committed     data below the last stable offset, but for what the transaction index calls aborted

@@ -1,9 +1,9 @@
 """Offsets and records that are missing in a log of which nobody knows whether it was ever cleaned.
 
-In: a partition's replicas, and a way to read batches. Out: `CleaningDoubt`. The rule that must hold: where the metadata
-log does not reach back to the topic's creation, its policy may have been compaction once. A cleaner's checkpoint tells
-of that on the brokers that cleaned; a replica that was moved took their holes along and nothing else. So a hole proves
-nothing there, unless another replica still holds what is missing.
+In: a partition's replicas, and a way to read batches. Out: `CleaningDoubt`. Where the metadata log does not reach back
+to the topic's creation, its policy may have been compaction once. A cleaner's checkpoint tells of that on the brokers
+that cleaned; a replica that was moved took their holes along and nothing else. So a hole proves nothing there, unless
+another replica still holds what is missing.
 
 Source: LogCleanerManager (cleaner-offset-checkpoint is each log dir's own), Cleaner#cleanInto; UnifiedLog#append takes
 any offset at or above the log end from a leader.

@@ -1,8 +1,8 @@
 """Commitment: how much of what a follower holds beyond the reference was committed, and what keeps the rest open.
 
-In: a divergence, the partition's replicas and context. Out: a `Commitment`. The rule that must hold: committed is what
-is proven to have been, lost tails of a clean election are what is proven not to have been, and everything between is
-open, with the evidence that would decide it.
+In: a divergence, the partition's replicas and context. Out: a `Commitment`. Committed is what is proven to have been,
+lost tails of a clean election are what is proven not to have been, and everything between is open, with the evidence
+that would decide it.
 
 What proves a record committed:
 

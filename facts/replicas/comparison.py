@@ -1,8 +1,7 @@
 """Two copies of one log, compared: the first batches that differ.
 
 In: two `ReplicaFacts` of one partition, of two brokers or of two moments, and a way to read batch headers of a stretch
-on demand. Out: a `Difference`. The rule that must hold: digests only say where to look; a difference is claimed on the
-batches themselves.
+on demand. Out: a `Difference`. Digests only say where to look; a difference is claimed on the batches themselves.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,8 +1,8 @@
 """Derived files against the log they were derived from: offset, time and transaction indexes, producer snapshots.
 
 In: parsed files (`kafka_log.indexes`, …), batch headers as they are scanned, and the replayed producers. Out: one
-`IndexFileFacts` per file, a row of `index_files`. The rule that must hold: what a live broker soundly leaves behind
-(preallocated zeros, stale entries after a truncation, snapshots at former log ends, expired producers) is no error.
+`IndexFileFacts` per file, a row of `index_files`. What a live broker soundly leaves behind (preallocated zeros, stale
+entries after a truncation, snapshots at former log ends, expired producers) is no error.
 """
 
 from bisect import bisect_left, bisect_right

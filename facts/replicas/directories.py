@@ -1,8 +1,7 @@
 """Partition directories by their files' names: rows of `partition_directories`.
 
-In: the listing of a snapshot. Out: a row for each directory that a broker serves or fills. The rule that must hold: how
-long a file has had its name is known by its ctime where a capture brought it along, and by nothing else; a rename does
-not touch the mtime.
+In: the listing of a snapshot. Out: a row for each directory that a broker serves or fills. How long a file has had its
+name is known by its ctime where a capture brought it along, and by nothing else; a rename does not touch the mtime.
 
 Source: LogManager#loadLogs, LocalLog#replaceSegments, LogLoader#removeTempFilesAndCollectSwapFiles.
 """

@@ -1,8 +1,7 @@
 """Follower against reference: where Kafka would truncate, where their batches first differ, and what is at stake.
 
 In: two `ReplicaFacts`, their partition's history, and a way to read batch headers of a stretch on demand. Out: one
-`Divergence`. The rule that must hold: digests only say where to look; a difference is claimed on the batches
-themselves.
+`Divergence`. Digests only say where to look; a difference is claimed on the batches themselves.
 
 Sources: Partition#readRecords, AbstractFetcherThread#getOffsetTruncationState (KIP-101, KIP-279, KIP-320).
 """

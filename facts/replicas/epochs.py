@@ -1,9 +1,9 @@
 """Leader epochs: vectors, Kafka's truncation exchange, and where two logs part.
 
 In: an epoch vector per replica (leader epoch -> start offset), log ends. Out: end offsets of epochs as a broker would
-answer them, and the offset to which Kafka would make a follower truncate. The rule that must hold: what is computed
-here is what `LeaderEpochFileCache#endOffsetFor`, `Partition#readRecords` and
-`AbstractFetcherThread#getOffsetTruncationState` do (KIP-101, KIP-279, KIP-320), to the offset.
+answer them, and the offset to which Kafka would make a follower truncate. What is computed here is what
+`LeaderEpochFileCache#endOffsetFor`, `Partition#readRecords` and `AbstractFetcherThread#getOffsetTruncationState` do
+(KIP-101, KIP-279, KIP-320), to the offset.
 """
 
 from collections.abc import Iterable, Sequence

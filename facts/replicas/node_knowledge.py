@@ -1,9 +1,8 @@
 """What each node knew of a partition: its own copy of the metadata log, read as that node's evidence.
 
 In: the history that all copies tell together, up to where each node's own copy reaches in it, and the histories of
-copies that end before it begins. Out: an `OwnView` per broker, and what older copies still tell of a partition. The
-rule that must hold: a node knew what its own copy holds, and nothing else; what the controller wrote afterwards it did
-not.
+copies that end before it begins. Out: an `OwnView` per broker, and what older copies still tell of a partition. A node
+knew what its own copy holds, and nothing else; what the controller wrote afterwards it did not.
 
 A broker applies what is committed of the metadata log, in order, before it acts on it (BrokerMetadataPublisher).
 """

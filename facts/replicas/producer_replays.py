@@ -1,7 +1,7 @@
 """The producers of one replica, replayed from its log, and as its broker would load them.
 
-In: a `ReplicaInput`. Out: replays, and the producers' states at each producer snapshot's offset. The rule that must
-hold: what stood in a batch with a wrong checksum is told to the replay, and never taken for missing.
+In: a `ReplicaInput`. Out: replays, and the producers' states at each producer snapshot's offset. What stood in a batch
+with a wrong checksum is told to the replay, and never taken for missing.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """One replica: its segments' summaries merged, its producers replayed, its derived files judged against its log.
 
 In: a `ReplicaInput`, what the index step and the small files gave. Out: a `ReplicaFacts`, from which the rows of
-`segments`, `replicas`, `epoch_spans`, `producers`, `sequence_gaps` and `index_files` are written. The rule that must
-hold: what a damaged place hides is not guessed; what can still be read behind it is.
+`segments`, `replicas`, `epoch_spans`, `producers`, `sequence_gaps` and `index_files` are written. What a damaged place
+hides is not guessed; what can still be read behind it is.
 """
 
 from bisect import bisect_right

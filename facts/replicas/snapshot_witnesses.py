@@ -1,7 +1,7 @@
 """Producers that one replica's producer snapshot lacks, and that another's has at the same offset.
 
-In: the replicas of a partition, folded. Out: their `IndexFileFacts`, with fewer `undecided`. The rule that must hold:
-another broker's memory is a witness only where no setting that anybody uses would have let the producer go meanwhile.
+In: the replicas of a partition, folded. Out: their `IndexFileFacts`, with fewer `undecided`. Another broker's memory is
+a witness only where no setting that anybody uses would have let the producer go meanwhile.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
 """Who led after whom: the elections between two leader epochs, and whether all of them are on record.
 
-In: a partition's changes by the metadata log. Out: `Succession`. The rule that must hold: an election that is not on
-record is not taken for a clean one. A record with a leader raises the leader epoch by one
-(PartitionRegistration#merge), so an epoch without a record is an election that nobody can tell of. And a replica of a
-lineage that was given up does not tell what the new one holds.
+In: a partition's changes by the metadata log. Out: `Succession`. An election that is not on record is not taken for a
+clean one. A record with a leader raises the leader epoch by one (PartitionRegistration#merge), so an epoch without a
+record is an election that nobody can tell of. And a replica of a lineage that was given up does not tell what the new
+one holds.
 """
 
 from dataclasses import dataclass

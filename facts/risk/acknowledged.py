@@ -1,9 +1,9 @@
 """Acknowledged records: whether the leader, and every member of the ISR, has what producers were told is written.
 
 In: a ledger of acknowledgements, which no cluster keeps and a simulated one does; a partition's replicas. Out: columns
-of `partitions`. The rule that must hold: an acknowledgement names an offset, and the epoch of the leader that answered;
-a log has the record if in it that offset belongs to the epoch to which it belonged there, by the batches themselves,
-and by the leader-epoch-checkpoint only where no batch is left. What retention or DeleteRecords took is not missing.
+of `partitions`. An acknowledgement names an offset, and the epoch of the leader that answered; a log has the record if
+in it that offset belongs to the epoch to which it belonged there, by the batches themselves, and by the
+leader-epoch-checkpoint only where no batch is left. What retention or DeleteRecords took is not missing.
 
 The epoch is that of the answer, unless the offset lies below the start of that epoch: then an earlier leader had
 written the record, and the producer, who had not heard of it, sent it again (ProducerStateEntry#findDuplicateBatch).

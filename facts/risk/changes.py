@@ -1,9 +1,9 @@
 """What became of each replica since an earlier snapshot, and the records that are gone for good.
 
 In: the replicas of one partition in both snapshots (`ReplicaSet`), and a way to read batch headers of either. Out: rows
-of `changes`, one per replica of either snapshot, and rows of `losses` with state `lost`. The rule that must hold: bytes
-are compared only where both logs hold them as they were written (above both log starts, above what a cleaner may have
-rewritten, outside of damage), and only if both are the same incarnation of the same replica.
+of `changes`, one per replica of either snapshot, and rows of `losses` with state `lost`. Bytes are compared only where
+both logs hold them as they were written (above both log starts, above what a cleaner may have rewritten, outside of
+damage), and only if both are the same incarnation of the same replica.
 """
 
 from collections.abc import Mapping

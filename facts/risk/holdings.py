@@ -1,8 +1,8 @@
 """What each captured replica of a partition holds: how many disks the committed records are truly on.
 
 In: a partition's replicas, compared. Out: the columns `holdings` and `complete_replicas` of `partitions`, and those of
-`divergences` that tell how a follower came into the ISR. The rule that must hold: a
-replica counts as complete only for bytes that were read and found sound, never for being in the ISR.
+`divergences` that tell how a follower came into the ISR. A replica counts as complete only for bytes that were read and
+found sound, never for being in the ISR.
 """
 
 from dataclasses import asdict

@@ -1,8 +1,8 @@
 """Members of ISR and ELR against what is known to be committed: rows of `isr_members`.
 
-In: a partition's replicas. Out: a row for each member that the metadata log names, its log in the copy or not. The rule
-that must hold: what any replica of the member's own lineage knows to be committed is what it must hold; the reference
-is a member like any other, and a member without a log holds nothing.
+In: a partition's replicas. Out: a row for each member that the metadata log names, its log in the copy or not. What any
+replica of the member's own lineage knows to be committed is what it must hold; the reference is a member like any
+other, and a member without a log holds nothing.
 """
 
 from dataclasses import dataclass, replace

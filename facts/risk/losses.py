@@ -1,9 +1,9 @@
 """Losses: records that Kafka will remove from a replica, how far they are proven committed, and who holds them.
 
 In: the divergences of a partition, the commitment of each, its election history. Out: rows of `losses`, one per range
-and set of holders. The rule that must hold: an uncommitted tail that a clean election leaves behind is no loss; what is
-called committed is proven to have been; what may have been, and nothing tells, is `possible`; a cause is named only
-where what excludes the others is on record.
+and set of holders. An uncommitted tail that a clean election leaves behind is no loss; what is called committed is
+proven to have been; what may have been, and nothing tells, is `possible`; a cause is named only where what excludes the
+others is on record.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

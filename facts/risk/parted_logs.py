@@ -1,8 +1,8 @@
 """Logs that part where batches bear no leader epoch: losses of which nobody can say which side it will be.
 
 In: a partition's replicas, and a way to read their batches. Out: rows of `losses`, one for each lineage that may be
-given up. The rule that must hold: of message formats 0 and 1, which have no leader epochs, no log tells which of two
-that differ is the newer one; only who leads decides, and where that is not on record each side is told.
+given up. Of message formats 0 and 1, which have no leader epochs, no log tells which of two that differ is the newer
+one; only who leads decides, and where that is not on record each side is told.
 
 A follower without epochs is cut to its high watermark (ReplicaManager#initialFetchOffset). What two of them both had
 declared committed below stays different (D02, D07): consumers get one or the other, after who leads (KIP-101).

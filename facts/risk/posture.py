@@ -1,7 +1,7 @@
 """Posture: what the loss of one or two brokers, or racks, would cost each topic now.
 
 In: partitions as the metadata log has them, with what the captured replicas hold; brokers and their racks. Out: rows of
-`risks`. The rule that must hold: nothing here has happened. A risk is no breach, and is told apart from breaches.
+`risks`. Nothing here has happened. A risk is no breach, and is told apart from breaches.
 
 A failure takes brokers away at once, disks and all. What then becomes of a partition:
 

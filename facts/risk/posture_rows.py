@@ -1,8 +1,8 @@
 """Rows of `postures` and `risks`: what the partitions' rows and the settings in force come to.
 
 In: rows of `partitions` of one snapshot, and `PostureContext`, what holds for the whole cluster. Out: one row a topic
-in `postures`, and the rows of `risks`. The rule that must hold: Kafka's own topics and users' topics are looked at
-alike; the metadata log, which the quorum replicates and no ISR, is not.
+in `postures`, and the rows of `risks`. Kafka's own topics and users' topics are looked at alike; the metadata log,
+which the quorum replicates and no ISR, is not.
 """
 
 import json

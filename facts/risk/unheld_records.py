@@ -1,9 +1,8 @@
 """Committed records that nobody at hand holds, told by somebody else: by groups that had read them, by the remote tier.
 
-In: a partition's replicas, what is known of its groups and its remote segments. Out: rows of `losses`. The rule that
-must hold: what a group had read was committed, for nobody reads above the high watermark; it is lost where every
-replica that may hold it was read, and possibly lost where one is missing. No row where what is missing may only be
-copied later.
+In: a partition's replicas, what is known of its groups and its remote segments. Out: rows of `losses`. What a group had
+read was committed, for nobody reads above the high watermark; it is lost where every replica that may hold it was read,
+and possibly lost where one is missing. No row where what is missing may only be copied later.
 
 Sources: KIP-320 (a commit bears the leader epoch of the last record read), KIP-405.
 """

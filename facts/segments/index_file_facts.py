@@ -1,7 +1,7 @@
 """What was found in one file that is derived from a log: an index, or a producer snapshot.
 
-In: nothing; who checks a file fills it. Out: `IndexFileFacts`, a row of `index_files`. The rule that must hold: counts
-are exact, and the places told are the first ones.
+In: nothing; who checks a file fills it. Out: `IndexFileFacts`, a row of `index_files`. Counts are exact, and the places
+told are the first ones.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """The end markers that stand in a partition.
 
-In: a replica's events. Out: its readable markers by producer id and epoch, in log order. The rule that must hold: a
-marker that cannot be read is none of these.
+In: a replica's events. Out: its readable markers by producer id and epoch, in log order. A marker that cannot be read
+is none of these.
 """
 
 from collections import defaultdict

@@ -1,8 +1,8 @@
 """Producer snapshots of two replicas at one offset: do they tell the same of the same producers (D16)?
 
-In: the producer snapshots of a reference and of a follower. Out: columns of `divergences`. The rule that must hold:
-only what both must have computed from the same batches is compared: producers whose last batch lies above both log
-starts, in a transaction (if they are in one) that began above both.
+In: the producer snapshots of a reference and of a follower. Out: columns of `divergences`. Only what both must have
+computed from the same batches is compared: producers whose last batch lies above both log starts, in a transaction (if
+they are in one) that began above both.
 
 A follower that becomes leader goes on from its own state: where it differs, it refuses sound batches as out of order,
 or takes a batch for new that it has. A producer that one replica has forgotten and the other has not is no

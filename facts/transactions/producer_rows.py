@@ -1,8 +1,7 @@
 """Rows about producers: `producers`, `sequence_gaps` and `transactions`.
 
-In: a replica's replayed producers, and what the transaction coordinators know. Out: dictionaries column -> value. The
-rule that must hold: a transaction's version is only said where the coordinator says it, or the producer's commits
-show it.
+In: a replica's replayed producers, and what the transaction coordinators know. Out: dictionaries column -> value. A
+transaction's version is only said where the coordinator says it, or the producer's commits show it.
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
 """Batches that a producer stored twice: once in an epoch, and again, byte for byte, in the next one (E06).
 
 In: what the replay of a log noted (`Repeat`), and the batch headers around it, read on demand. Out: how many of them
-are proven. The rule that must hold: a look of 32 bits only says where to read; a repetition is claimed on whole
-headers, and on the records' bytes, whose checksum the headers carry.
+are proven. A look of 32 bits only says where to read; a repetition is claimed on whole headers, and on the records'
+bytes, whose checksum the headers carry.
 
 A broker refuses a sequence that it knows, but only within one producer epoch. A client that raises its epoch while it
 does not know whether a batch was stored, and sends that batch again, stores it twice. Nothing but the batch's producer

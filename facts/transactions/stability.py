@@ -1,8 +1,8 @@
 """Did the last stable offset move between two snapshots, and what holds it (F12)?
 
 In: a partition's replicas in an earlier snapshot and now. Out: columns of `changes`, on the row of the replica that
-speaks for the partition. The rule that must hold: a transaction is called stuck only if it is open at the same offset,
-of the same producer, in both.
+speaks for the partition. A transaction is called stuck only if it is open at the same offset, of the same producer, in
+both.
 """
 
 from tidegauge.facts.producers.state import Transaction

@@ -1,8 +1,8 @@
 """One outcome for each transaction, over all partitions and in its coordinator's word (F07).
 
 In: the rows of `transactions` and `transaction_ends` of a whole snapshot, as Arrow tables. Out: a table of
-`transaction_outcomes`. The rule that must hold: end markers are of one transaction where producer id and a raised epoch
-say so, or where the coordinator's decision does; nothing else is put together.
+`transaction_outcomes`. End markers are of one transaction where producer id and a raised epoch say so, or where the
+coordinator's decision does; nothing else is put together.
 
 Rows are as many as transactions, so all is done in columns; only transactions that do not agree are looked at one by
 one.

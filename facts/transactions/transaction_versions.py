@@ -1,8 +1,8 @@
 """Which transaction version a transaction was written under, and whether somebody ended it by hand.
 
 In: a replica's replayed transactions and end markers, the coordinators' decisions, and which levels
-`transaction.version` has had. Out: a `Telling` for each transaction. The rule that must hold: that a marker came late
-is never guessed from its epoch alone, for three sound ones bear their data's own epoch under version 2 as well.
+`transaction.version` has had. Out: a `Telling` for each transaction. That a marker came late is never guessed from its
+epoch alone, for three sound ones bear their data's own epoch under version 2 as well.
 
     data 4 | marker 5                      version 2: its coordinator has raised the epoch
     data 4 | marker 5 | data 5 | marker 5  late, if it repeats the marker before; else the client is back at version 1

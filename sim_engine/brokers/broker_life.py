@@ -1,8 +1,8 @@
 """A broker's life: start, registration, heartbeats, a stop in good order, and the ways to die.
 
-In: what is done to it, and the controller's answers. Out: its memory made and lost, its disk as it leaves it. The rule
-that must hold: a kill leaves all that was written; a power cut leaves what was flushed and as much more as chance will
-have it; a stop in good order leaves everything, flushed and checkpointed, and says so with the broker's epoch.
+In: what is done to it, and the controller's answers. Out: its memory made and lost, its disk as it leaves it. A kill
+leaves all that was written; a power cut leaves what was flushed and as much more as chance will have it; a stop in good
+order leaves everything, flushed and checkpointed, and says so with the broker's epoch.
 
 Source: Kafka BrokerServer, BrokerLifecycleManager, LogManager, LogLoader; KIP-966.
 """

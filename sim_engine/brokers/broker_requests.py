@@ -1,7 +1,7 @@
 """Smaller requests of clients to brokers: who leads, producer ids, and records that may go.
 
-In: a request. Out: an answer, or a log that starts later. The rule that must hold: a broker hands out a producer id
-only from a block that the metadata log gave it, so no id is given twice.
+In: a request. Out: an answer, or a log that starts later. A broker hands out a producer id only from a block that the
+metadata log gave it, so no id is given twice.
 
 Source: Kafka RPCProducerIdManager, ReplicaManager#deleteRecords.
 """

@@ -1,8 +1,8 @@
 """Room on a broker's disk, and what a broker does when there is none.
 
-In: a batch that is about to be written. Out: whether it fits; if not, a failed log dir. The rule that must hold: a
-batch is written whole or the broker works on no more: a broker whose only log dir has failed halts at once, and what
-there was room for of the batch is left at the end of its file.
+In: a batch that is about to be written. Out: whether it fits; if not, a failed log dir. A batch is written whole or the
+broker works on no more: a broker whose only log dir has failed halts at once, and what there was room for of the batch
+is left at the end of its file.
 
 Each broker here has one log dir. With more of them Kafka goes on with the others.
 

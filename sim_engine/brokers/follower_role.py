@@ -1,8 +1,7 @@
 """A broker as follower: it cuts what its leader does not have, fetches what it lacks, and learns the high watermark.
 
-In: what the metadata log says of leaders, and their answers. Out: its log. The rule that must hold: an answer counts
-only if it belongs to the request that is waited for, and to where the log ends now; what is appended is what the leader
-sent, byte for byte.
+In: what the metadata log says of leaders, and their answers. Out: its log. An answer counts only if it belongs to the
+request that is waited for, and to where the log ends now; what is appended is what the leader sent, byte for byte.
 
     HIGH_WATERMARK   cut to the own high watermark, fetch
     KIP_101, KIP_279 ask where the own newest epoch ended, cut, perhaps ask again, fetch

@@ -1,8 +1,8 @@
 """What a leader does for those who read from it: followers, and consumers.
 
-In: their fetches. Out: batches, or why there are none; and what the leader now knows of its followers. The rule that
-must hold: a fetch says that the follower has all below its offset, so it is only believed if epoch and offset lie on
-the leader's own path; the high watermark in an answer is the one from before the fetch was counted.
+In: their fetches. Out: batches, or why there are none; and what the leader now knows of its followers. A fetch says
+that the follower has all below its offset, so it is only believed if epoch and offset lie on the leader's own path; the
+high watermark in an answer is the one from before the fetch was counted.
 
 Source: Kafka Partition#fetchRecords, #updateFollowerFetchState, Replica#updateFetchStateOrThrow, DelayedFetch.
 """

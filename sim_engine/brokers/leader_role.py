@@ -1,8 +1,8 @@
 """A broker as leader: it takes batches, serves followers and consumers, moves the high watermark, asks for ISRs.
 
-In: requests, and what the controller decided. Out: its log, answers, requests to the controller. The rule that must
-hold: the high watermark is below the log end of everybody who is, or may be, in the ISR, and does not move while the
-ISR is smaller than min.insync.replicas (KIP-966); an answer under acks=all leaves when it has passed the batch.
+In: requests, and what the controller decided. Out: its log, answers, requests to the controller. The high watermark is
+below the log end of everybody who is, or may be, in the ISR, and does not move while the ISR is smaller than
+min.insync.replicas (KIP-966); an answer under acks=all leaves when it has passed the batch.
 
 Source: Kafka Partition (makeLeader, appendRecordsToLeader, updateFollowerFetchState, maybeIncrementLeaderHW,
 maybeExpandIsr, maybeShrinkIsr), ReplicaManager, DelayedProduce, Replica.

@@ -1,7 +1,7 @@
 """A broker's copy of the metadata log, and what it makes of it: which partitions it has, leads and follows.
 
-In: the controller's answers, each at its own time. Out: logs made and dropped, leaderships taken and left. The rule
-that must hold: a broker acts on the image it has, however old; nothing tells it more than its copy of the log.
+In: the controller's answers, each at its own time. Out: logs made and dropped, leaderships taken and left. A broker
+acts on the image it has, however old; nothing tells it more than its copy of the log.
 
 Source: Kafka BrokerMetadataPublisher, ReplicaManager#applyDelta, TopicsDelta.
 """

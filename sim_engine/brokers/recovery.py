@@ -1,9 +1,9 @@
 """What a broker makes of a log directory when it starts.
 
 In: a `ReplicaLog` as it lies on a disk, the broker's checkpoints, whether it had stopped in good order. Out: the
-`ReplicaLog` that the broker works with. The rule that must hold: after a stop in good order files are believed; after
-any other, segments from the recovery point on are read, the log ends before the first batch that does not hold, and
-what was derived from batches is derived again.
+`ReplicaLog` that the broker works with. After a stop in good order files are believed; after any other, segments from
+the recovery point on are read, the log ends before the first batch that does not hold, and what was derived from
+batches is derived again.
 
 Source: Kafka LogLoader, LogSegment#recover, FileLogInputStream, DefaultRecordBatch#ensureValid.
 """

@@ -1,8 +1,8 @@
 """A broker's part in tiering: it copies what it leads to the remote store, and deletes there what nobody keeps.
 
 In: a timer, the metadata topic's news, the store's answers. Out: objects in the store, records in the topic, a log
-start that moves. The rule that must hold: each state of a segment is told before the next step is taken, so whoever
-leads next finds in the topic how far it got; what a dead broker began stays as it was until retention comes by.
+start that moves. Each state of a segment is told before the next step is taken, so whoever leads next finds in the
+topic how far it got; what a dead broker began stays as it was until retention comes by.
 
     COPY_SEGMENT_STARTED    told, read back; the object is stored
     COPY_SEGMENT_FINISHED   told, read back; from now on local retention may delete the segment, on every replica

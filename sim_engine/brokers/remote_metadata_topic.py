@@ -1,8 +1,8 @@
 """A broker's reader and writer of `__remote_log_metadata`.
 
 In: states of segments to be told, answers of the topic's leaders. Out: the view of the tier as the topic has told it so
-far. The rule that must hold: a broker believes a state when it has read it, its own ones too; what it writes to one
-partition arrives there in order and once, as an idempotent producer's batches do.
+far. A broker believes a state when it has read it, its own ones too; what it writes to one partition arrives there in
+order and once, as an idempotent producer's batches do.
 
 Nothing is done while the topic is not there; Kafka's first RemoteLogManager would create it.
 

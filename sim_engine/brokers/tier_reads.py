@@ -1,7 +1,7 @@
 """Reading from the remote tier: followers that begin behind it, consumers of old records.
 
-In: what a broker knows of the tier, and the store. Out: a follower's log, batches, or why there are none. The rule that
-must hold: only a segment of the log's own lineage counts, and what the store has lost nobody can read.
+In: what a broker knows of the tier, and the store. Out: a follower's log, batches, or why there are none. Only a
+segment of the log's own lineage counts, and what the store has lost nobody can read.
 
 Source: TierStateMachine#buildRemoteLogAuxState, RemoteLogManager#read, DelayedRemoteFetch; KIP-405.
 """

@@ -1,8 +1,8 @@
 """Files and directories that wait to be removed, and what a death in the middle of a cleaning leaves.
 
-In: a broker's disk, the time, chance. Out: the disk without what was removed meanwhile, or with what was half done. The
-rule that must hold: only a running broker removes anything; one that starts removes `.deleted` and `.cleaned` files at
-once, puts `.swap` files in place, and lets directories wait anew.
+In: a broker's disk, the time, chance. Out: the disk without what was removed meanwhile, or with what was half done.
+Only a running broker removes anything; one that starts removes `.deleted` and `.cleaned` files at once, puts `.swap`
+files in place, and lets directories wait anew.
 
     -delete   a partition that its broker has no longer: log.segment.delete.delay.ms from then on
     -stray    a partition that the metadata log did not give to a broker that has started: until somebody removes it

@@ -1,7 +1,7 @@
 """How a client knows who leads what, and whom it asks.
 
-In: a broker's answer. Out: what the client believes. The rule that must hold: a client never goes back to an older
-leader epoch of a partition (Kafka Metadata#updateLatestMetadata, KIP-320).
+In: a broker's answer. Out: what the client believes. A client never goes back to an older leader epoch of a partition
+(Kafka Metadata#updateLatestMetadata, KIP-320).
 """
 
 from collections.abc import Mapping

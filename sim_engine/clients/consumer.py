@@ -1,8 +1,8 @@
 """A consumer without a group: it reads its partitions from their leaders, in order.
 
-In: polls, brokers' answers. Out: requests, and in the ledger what it was given and told. The rule that must hold: it is
-given nothing at or above the high watermark, or the last stable offset if it reads committed data only; aborted
-transactions are left out then; when its offset is out of range it is told so and goes on as auto.offset.reset says.
+In: polls, brokers' answers. Out: requests, and in the ledger what it was given and told. It is given nothing at or
+above the high watermark, or the last stable offset if it reads committed data only; aborted transactions are left out
+then; when its offset is out of range it is told so and goes on as auto.offset.reset says.
 
 Source: Kafka FetchCollector, CompletedFetch, SubscriptionState.
 """

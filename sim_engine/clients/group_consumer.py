@@ -1,8 +1,8 @@
 """A member of a consumer group: it joins, reads what it is given from the committed offset on, and commits.
 
-In: calls, messages, ticks. Out: requests, and in the ledger what it was given and what it committed. The rule that must
-hold: it reads only partitions of its assignment, never before it knows where the group got to, and commits only what
-it was given; told that the group moves on without it, it forgets its assignment and joins again.
+In: calls, messages, ticks. Out: requests, and in the ledger what it was given and what it committed. It reads only
+partitions of its assignment, never before it knows where the group got to, and commits only what it was given; told
+that the group moves on without it, it forgets its assignment and joins again.
 
 Source: Kafka ConsumerCoordinator, AbstractCoordinator, ConsumerMembershipManager; KIP-62, KIP-848.
 """

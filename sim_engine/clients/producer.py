@@ -1,9 +1,9 @@
 """A producer: plain, or idempotent with up to five requests in flight, retries and timeouts.
 
-In: an application's calls, brokers' answers, its timers. Out: requests, and what it was told, in the ledger. The rule
-that must hold: an idempotent producer's batches reach a partition in the order of their sequences; after an error only
-the first one of a partition is sent until it is through, and a batch that was given up after it was sent is followed by
-a new epoch (KIP-360).
+In: an application's calls, brokers' answers, its timers. Out: requests, and what it was told, in the ledger. An
+idempotent producer's batches reach a partition in the order of their sequences; after an error only the first one of a
+partition is sent until it is through, and a batch that was given up after it was sent is followed by a new epoch
+(KIP-360).
 
 Source: Kafka Sender, RecordAccumulator#shouldStopDrainBatchesForPartition, TransactionManager.
 """

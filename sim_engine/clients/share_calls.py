@@ -1,7 +1,7 @@
 """Share groups in a world: what the leader of a shared partition has its coordinator write down.
 
-In: a call. Out: records in `__share_group_state`, which begin with a snapshot. The rule that must hold: a state that
-cannot be appended is not the coordinator's either.
+In: a call. Out: records in `__share_group_state`, which begin with a snapshot. A state that cannot be appended is not
+the coordinator's either.
 
 Who consumes and acknowledges is not played here: only the state that it leaves. Source: Kafka ShareCoordinatorService.
 """

@@ -1,8 +1,8 @@
 """A transactional producer: what it was asked to do, one call after the other, and the request that each comes down to.
 
-In: a producer's state and an answer. Out: the state, and what to send next. The rule that must hold: a request that was
-not answered is sent again as it was, with its epoch and sequence, until it is answered or the call's time is up; a
-producer that was fenced does nothing any more.
+In: a producer's state and an answer. Out: the state, and what to send next. A request that was not answered is sent
+again as it was, with its epoch and sequence, until it is answered or the call's time is up; a producer that was fenced
+does nothing any more.
 
     InitTransactions -> InitProducerId          Send         -> V1: AddPartitionsToTxn, Produce     V2: Produce
     Begin            -> nothing                 SendOffsets  -> V1: AddOffsetsToTxn, TxnOffsetCommit  V2: the latter

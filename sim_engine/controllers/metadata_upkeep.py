@@ -1,8 +1,8 @@
 """What a node does with its copy of the metadata log: it follows the leader, writes snapshots, drops what they cover.
 
 In: the quorum leader's log, a snapshot that it sends to those who are too far behind, the time. Out: the node's log,
-its `.checkpoint` files, and files that wait to be removed. The rule that must hold: of what a node has dropped it has a
-snapshot; the newest snapshot is never dropped.
+its `.checkpoint` files, and files that wait to be removed. Of what a node has dropped it has a snapshot; the newest
+snapshot is never dropped.
 
 Source: Kafka SnapshotGenerator (metadata.log.max.record.bytes.between.snapshots, .max.snapshot.interval.ms),
 KafkaRaftLog#maybeClean, #deleteBeforeSnapshot (metadata.max.retention.bytes, .ms), KafkaRaftClient's fetch of

@@ -1,7 +1,7 @@
 """A group of the classic protocol: members join, one of them assigns, all sync (KIP-62, JoinGroup and SyncGroup).
 
-In: a group and what a member wants. Out: the group after it, who gets which answer, and whether a record is due. The
-rule that must hold: one generation has one assignment; a member of an older one is told to join again.
+In: a group and what a member wants. Out: the group after it, who gets which answer, and whether a record is due. One
+generation has one assignment; a member of an older one is told to join again.
 
     Empty -> PreparingRebalance -> CompletingRebalance -> Stable -> PreparingRebalance …
 

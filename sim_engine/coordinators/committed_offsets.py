@@ -1,8 +1,8 @@
 """Committed offsets: who may commit, what is written, what is told, and when it goes.
 
-In: requests of consumers, transactional producers and operators. Out: the new coordinator and what is to be done. The
-rule that must hold: a commit is refused unless it comes from a member of this generation, or from somebody outside any
-group; its answer leaves when its record is replicated.
+In: requests of consumers, transactional producers and operators. Out: the new coordinator and what is to be done. A
+commit is refused unless it comes from a member of this generation, or from somebody outside any group; its answer
+leaves when its record is replicated.
 
 Source: Kafka OffsetMetadataManager (4.4), KIP-447.
 """

@@ -1,7 +1,7 @@
 """A group of the consumer protocol: the coordinator assigns, members follow with their heartbeats (KIP-848).
 
-In: a group and a heartbeat. Out: the group after it and its records. The rule that must hold: a partition is a member's
-only after the one that had it has given it up; a member's epoch is the group's when it has all of its target.
+In: a group and a heartbeat. Out: the group after it and its records. A partition is a member's only after the one that
+had it has given it up; a member's epoch is the group's when it has all of its target.
 
 Source: Kafka ConsumerGroup, TargetAssignmentBuilder, CurrentAssignmentBuilder.
 """

@@ -1,7 +1,7 @@
 """What a coordinator wants done: its answers, its records, its markers. It does none of it itself.
 
-In: nothing. Out: the values that coordinators hand to their broker. The rule that must hold: an answer that depends on
-a record leaves only after the record is below the high watermark of its partition.
+In: nothing. Out: the values that coordinators hand to their broker. An answer that depends on a record leaves only
+after the record is below the high watermark of its partition.
 """
 
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
 """Groups at their coordinator: members join, follow and leave, and the clock that puts out who is silent.
 
-In: requests of a group's members. Out: the new coordinator and what is to be done (`coordinator_effects`). The rule
-that must hold: what a member is told of its assignment is written before.
+In: requests of a group's members. Out: the new coordinator and what is to be done (`coordinator_effects`). What a
+member is told of its assignment is written before.
 
 Source: Kafka GroupMetadataManager (4.4), KIP-62, KIP-848.
 """

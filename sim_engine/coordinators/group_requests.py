@@ -1,7 +1,7 @@
 """Requests to the group coordinator, by type.
 
-In: a coordinator and a request. Out: its step. The rule that must hold: every type of `GroupRequest` is here, and none
-does more than to call the function of its name.
+In: a coordinator and a request. Out: its step. Every type of `GroupRequest` is here, and none does more than to call
+the function of its name.
 """
 
 from dataclasses import replace

@@ -1,8 +1,7 @@
 """What one partition of `__consumer_offsets` says: groups, committed offsets, offsets of open transactions.
 
-In: its records, with whose transaction they belong to, and the markers between them. Out: the state. The rule that must
-hold: an offset in a transaction is nobody's until the transaction's marker is in this partition; an abort leaves what
-was committed before.
+In: its records, with whose transaction they belong to, and the markers between them. Out: the state. An offset in a
+transaction is nobody's until the transaction's marker is in this partition; an abort leaves what was committed before.
 
 Source: Kafka GroupMetadataManager#replay, OffsetMetadataManager#replay and #replayEndTransactionMarker.
 """

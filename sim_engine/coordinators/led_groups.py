@@ -1,8 +1,8 @@
 """A broker's group coordinator: the partitions of `__consumer_offsets` that it leads, and how a step leaves them.
 
-In: partitions won and lost, ends of transactions, a step's state and records. Out: the coordinator. The rule that must
-hold: a coordinator's state moves on when its batch is appended; if the batch is refused, the broker drops the step
-and answers with `failed`; a new coordinator reads it all again.
+In: partitions won and lost, ends of transactions, a step's state and records. Out: the coordinator. A coordinator's
+state moves on when its batch is appended; if the batch is refused, the broker drops the step and answers with `failed`;
+a new coordinator reads it all again.
 
 Source: Kafka CoordinatorRuntime, GroupCoordinatorService (4.4).
 """

@@ -1,8 +1,8 @@
 """The share coordinator of one broker: how far share groups got with partitions, in `__share_group_state`.
 
 In: a share group's writes (what was delivered, acknowledged, given back), and reads. Out: the new coordinator and its
-records. The rule that must hold: a snapshot and the updates behind it, laid over one another in order, are the state;
-an update of a leader that is not the newest is refused.
+records. A snapshot and the updates behind it, laid over one another in order, are the state; an update of a leader that
+is not the newest is refused.
 
 Source: Kafka ShareCoordinatorShard, PersisterStateBatchCombiner, SharePartitionKey#asCoordinatorKey (4.4), KIP-932.
 """

@@ -1,8 +1,8 @@
 """The transaction coordinator of one broker: all ids whose partition of `__transaction_state` it leads.
 
 In: requests of producers and brokers, what became of records and markers, the clock. Out: the new coordinator and what
-is to be done (`coordinator_effects`). The rule that must hold: of all producers with one id only the newest gets
-anywhere; once a Prepare record is replicated, its outcome is the only one that any marker will ever say.
+is to be done (`coordinator_effects`). Of all producers with one id only the newest gets anywhere; once a Prepare record
+is replicated, its outcome is the only one that any marker will ever say.
 
     request -> Write(next state) -> `written` -> state holds, Answer (and SendMarkers after Prepare*)
             -> `markers_answered` by every partition -> Write(Complete*) -> `written`

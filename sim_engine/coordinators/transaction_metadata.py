@@ -1,8 +1,8 @@
 """A transactional id at its coordinator: what it is, what it may become, and the record that says so.
 
 In: a state and what a client, a timeout or the end of the markers asks for. Out: the state that follows, and key and
-value of its record in `__transaction_state`. The rule that must hold: nothing is true before its record is written; who
-replays the records has every field but `last_producer_epoch`, which is kept in memory only.
+value of its record in `__transaction_state`. Nothing is true before its record is written; who replays the records has
+every field but `last_producer_epoch`, which is kept in memory only.
 
     Empty -> Ongoing -> PrepareCommit -> CompleteCommit -> Ongoing …
                      -> PrepareAbort  -> CompleteAbort

@@ -1,7 +1,7 @@
 """What a transaction coordinator answers at once, and when it has to act: rules about one id, nothing changes here.
 
-In: an id's state and a request's numbers. Out: the error of the answer, by Kafka's name. The rule that must hold: a
-request with an older epoch is refused, unless it is the last one again, whose answer was lost.
+In: an id's state and a request's numbers. Out: the error of the answer, by Kafka's name. A request with an older epoch
+is refused, unless it is the last one again, whose answer was lost.
 
 Source: Kafka TransactionCoordinator#endTransaction, #endTransactionWithTV1, #prepareInitProducerIdTransit (4.4).
 """

@@ -1,8 +1,8 @@
 """What happens to a broker's disk: bytes that never reached it, that rot, that come back, or that are gone.
 
 In: a disk, a broker's or a rendered one, and where it is hurt. Out: the disk afterwards and what was done, for the
-truth ledger; None where there is nothing of the kind to hurt. The rule that must hold: a fault changes what is on the
-disk and nothing that a broker knows; what a broker makes of it is `sim_engine.brokers.recovery`'s business.
+truth ledger; None where there is nothing of the kind to hurt. A fault changes what is on the disk and nothing that a
+broker knows; `sim_engine.brokers.recovery` decides what a broker makes of it.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,7 @@
 """Where a broker's disk is plugged into the engine: its cleaner, and what happens to it.
 
 In: the cleaner's timer, actions of `disk_actions`. Out: logs and checkpoints as they are from then on, notes in the
-ledger. The rule that must hold: a broker that runs keeps what it has in memory, whatever becomes of its files.
+ledger. A broker that runs keeps what it has in memory, whatever becomes of its files.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """A state of the specification as brokers' disks.
 
-In: a state's fields. Out: one `BrokerDisk` a replica, with the metadata log that tells the elections. The rule that
-must hold: every broker was stopped at this very moment, so its high watermark is the one on its disk; a broker that
-knows no leader yet has an empty log without epochs.
+In: a state's fields. Out: one `BrokerDisk` a replica, with the metadata log that tells the elections. Every broker was
+stopped at this very moment, so its high watermark is the one on its disk; a broker that knows no leader yet has an
+empty log without epochs.
 """
 
 import base64

@@ -1,8 +1,8 @@
 """The specification's actions, compiled: one state's fields in, its successors handed to the set of known states.
 
 In: the fields of a state (`layout`), the constants, the model. Out: for each enabled action the fields of the next
-state, packed and looked up. The rule that must hold: an action is enabled exactly where the specification's formula has
-a solution, odd solutions included (an old-style leader with an empty ISR moves its high watermark past its log's end).
+state, packed and looked up. An action is enabled exactly where the specification's formula has a solution, odd
+solutions included (an old-style leader with an empty ISR moves its high watermark past its log's end).
 
                      on a new leader, a follower …                          who is caught up is judged by …
     …TruncateToHigh… cuts its log at its own high watermark                 offsets

@@ -1,7 +1,7 @@
 """What is true in a state of the specification: the ledger that an audit of its disks is held against.
 
 In: a state's fields. Out: TRUTH.json's document, and beside its keys the state itself and where it violates StrongIsr.
-The rule that must hold: a violation is what the specification says it is (`rules.breaks_strong_isr`), told per member.
+A violation is what the specification says it is (`rules.breaks_strong_isr`), told per member.
 
     StrongIsr   each member of the quorum's ISR has what is below the high watermark of who believes to lead
     lost        below somebody's high watermark, and not, or not as it was, in the log of the quorum's leader

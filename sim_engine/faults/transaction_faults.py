@@ -1,8 +1,7 @@
 """Faults that leave transactions in a state that no sound cluster leaves them in.
 
 In: the faults of `coordinator_actions`. Out: logs and coordinators with the fault in them, and its note in the ledger.
-The rule that must hold: a fault does once, at a leader or a coordinator, what the bug of its kind did; everything
-else goes on as ever.
+A fault does once, at a leader or a coordinator, what the bug of its kind did; everything else goes on as ever.
 
     LoseMarkers       a coordinator completes a transaction of which a partition has no end
     DoubleMarker      a partition has two ends of one transaction (sound: a coordinator that heard no answer)

@@ -1,7 +1,7 @@
 """A broker's log directory, as files.
 
-In: what a broker holds and has written down at one moment. Out: paths below its log dir and `File`s. The rule that must
-hold: nothing is written that a broker would not have written; what it has not yet checkpointed is old or missing.
+In: what a broker holds and has written down at one moment. Out: paths below its log dir and `File`s. Nothing is written
+that a broker would not have written; what it has not yet checkpointed is old or missing.
 
     checkpoints         two are empty until the first entry is written, the other two say that they have none
     .lock               while a broker runs, and after it died; a stop in good order removes it

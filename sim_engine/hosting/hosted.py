@@ -1,7 +1,7 @@
 """The coordinators that a broker runs, and what of their work is under way.
 
-In: a turn and a broker. Out: its `Hosted`, kept in the broker's memory, so that it dies with it. The rule that must
-hold: everything that waits has a number of its own, and is answered once.
+In: a turn and a broker. Out: its `Hosted`, kept in the broker's memory, so that it dies with it. Everything that waits
+has a number of its own, and is answered once.
 """
 
 from collections.abc import Mapping

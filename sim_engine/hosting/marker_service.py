@@ -1,8 +1,8 @@
 """End markers on their way: from a coordinator to leaders, into their logs, and back as answers.
 
-In: a coordinator's wish, a leader's request, answers. Out: markers in logs, and what became of them. The rule that must
-hold: a leader answers when all markers of a request are replicated or refused; a coordinator that hears nothing asks
-again, and so a partition may get a marker twice.
+In: a coordinator's wish, a leader's request, answers. Out: markers in logs, and what became of them. A leader answers
+when all markers of a request are replicated or refused; a coordinator that hears nothing asks again, and so a partition
+may get a marker twice.
 
 Source: Kafka TransactionMarkerChannelManager, KafkaApis#handleWriteTxnMarkersRequest.
 """

@@ -1,8 +1,8 @@
 """A leader's question before the first batch of a transaction: is it open, and does it reach this partition? (KIP-890)
 
-In: transactional batches and commits. Out: they go on, wait for the coordinator's answer, or are refused. The rule that
-must hold: no batch begins a transaction in a log of which its coordinator does not know; a marker that comes between
-question and answer makes the answer void.
+In: transactional batches and commits. Out: they go on, wait for the coordinator's answer, or are refused. No batch
+begins a transaction in a log of which its coordinator does not know; a marker that comes between question and answer
+makes the answer void.
 
 Under V2 the question adds the partition; a V1 client has added it, and the question only asks. With
 `transaction.partition.verification.enable` false nobody asks V1 clients, as before Kafka 3.6: a late batch hangs.

@@ -1,7 +1,7 @@
 """What a cleaner knows of transactions on its way through a log: which data were aborted, which markers have data.
 
 In: the batches of a log in their order, and what its transaction indexes say. Out: whether a batch may go, and the
-index entries that still have data. The rule that must hold: a marker stays until a pass met no data of its transaction.
+index entries that still have data. A marker stays until a pass met no data of its transaction.
 
 Source: Kafka CleanedTransactionMetadata.
 """

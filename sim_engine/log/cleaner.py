@@ -1,8 +1,8 @@
 """Compaction of a log: of each key the last record is kept.
 
 In: a `ReplicaLog`, its entry in cleaner-offset-checkpoint, the time. Out: what could be cleaned; the cleaned log and
-its new entry. The rule that must hold: whoever reads the whole log ends with the same value of each key as before; a
-tombstone or an end marker stays for `delete.retention.ms` after the pass that found it could go (KIP-534).
+its new entry. Whoever reads the whole log ends with the same value of each key as before; a tombstone or an end marker
+stays for `delete.retention.ms` after the pass that found it could go (KIP-534).
 
 The offset map has room for every key, and a log is cleaned in one pass: a broker's map holds five million keys.
 

@@ -1,7 +1,7 @@
 """Sequences that grow at their end and are never changed.
 
-In: values. Out: a new `Trail`, the old one as it was. The rule that must hold: `appended` costs the same however long
-the trail is, as long as it is appended to its newest version; an older one is copied first.
+In: values. Out: a new `Trail`, the old one as it was. `appended` costs the same however long the trail is, as long as
+it is appended to its newest version; an older one is copied first.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,7 @@
 """The producers of a log as a broker restores them when it starts, and the snapshots that it leaves on the way.
 
-In: producer snapshots, segments, a log start. Out: `Producers` and snapshots. The rule that must hold: the newest
-snapshot in range is believed, and what lies behind it is read.
+In: producer snapshots, segments, a log start. Out: `Producers` and snapshots. The newest snapshot in range is believed,
+and what lies behind it is read.
 
 Source: Kafka ProducerStateManager, UnifiedLog#rebuildProducerState.
 """

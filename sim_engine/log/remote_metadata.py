@@ -1,7 +1,7 @@
 """What `__remote_log_metadata` tells of the segments in a remote tier.
 
 In: a copied segment's life. Out: records as real brokers write them, and the partition that takes them; a view that
-grows with each record read. The rule that must hold: nothing is in the tier but what these records say.
+grows with each record read. Nothing is in the tier but what these records say.
 
 Source: KIP-405, RemoteLogMetadataSerde, RemoteLogMetadataTopicPartitioner, RemoteLogMetadataCache,
 RemoteLogLeaderEpochState.

@@ -1,8 +1,8 @@
 """Which remote segments go, and where a tiered log starts.
 
-In: a leader's log, what it knows of the tier, the time. Out: segments to be deleted, oldest first; log starts. The rule
-that must hold: the log start passes a segment before the segment goes, so nobody is sent to what is not there; a
-segment of another lineage than the leader's says nothing of the log start.
+In: a leader's log, what it knows of the tier, the time. Out: segments to be deleted, oldest first; log starts. The log
+start passes a segment before the segment goes, so nobody is sent to what is not there; a segment of another lineage
+than the leader's says nothing of the log start.
 
 Source: RemoteLogManager (RLMExpirationTask, RemoteLogRetentionHandler, #isRemoteSegmentWithinLeaderEpochs,
 #findLogStartOffset).

@@ -1,8 +1,8 @@
 """A replica's log as the files of its directory.
 
-In: a `ReplicaLog`, its topic's id, and whether its broker stopped in good order. Out: names and `File`s. The rule that
-must hold: the files are what a broker would have left at this moment; an active segment's indexes are preallocated and
-end in zeros, those of a stopped broker are trimmed.
+In: a `ReplicaLog`, its topic's id, and whether its broker stopped in good order. Out: names and `File`s. The files are
+what a broker would have left at this moment; an active segment's indexes are preallocated and end in zeros, those of a
+stopped broker are trimmed.
 """
 
 from collections.abc import Iterator

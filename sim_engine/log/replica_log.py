@@ -1,8 +1,8 @@
 """A replica's log as its broker keeps it: segments, leader epochs, producers, offsets.
 
 In: batches from clients (at a leader) or from the leader (at a follower), and what a controller or the clock makes a
-broker do. Out: a new `ReplicaLog`, or why a batch is refused. The rule that must hold: what Kafka keeps beside the
-batches is kept here as Kafka keeps it, at the same moments, because that is what an auditor will find on the disk.
+broker do. Out: a new `ReplicaLog`, or why a batch is refused. What Kafka keeps beside the batches is kept here as Kafka
+keeps it, at the same moments, because that is what an auditor will find on the disk.
 
 Source: Kafka UnifiedLog, LocalLog, LogSegment, LeaderEpochFileCache, ProducerStateManager.
 """

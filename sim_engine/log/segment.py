@@ -1,8 +1,8 @@
 """One segment of a log: its batches, and the indexes as a broker fills them while it appends.
 
-In: batches. Out: a new `Segment`. The rule that must hold: index entries are made at append, one for each batch that
-follows more than `index.interval.bytes` of others, and the time index gets its last entry when the segment is closed
-(Kafka LogSegment#append, #onBecomeInactiveSegment; brokers since 4.1).
+In: batches. Out: a new `Segment`. Index entries are made at append, one for each batch that follows more than
+`index.interval.bytes` of others, and the time index gets its last entry when the segment is closed (Kafka
+LogSegment#append, #onBecomeInactiveSegment; brokers since 4.1).
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """A partition whose older segments lie in a remote tier: what its leader copies, what goes from its own disk.
 
 In: a `ReplicaLog`, a `RemoteView`, the time. Out: segments to copy, the log without local segments that are copied, and
-what is missing on both sides. The rule that must hold: a local segment goes only when the tier holds it, so every
-offset from the log start on is in the log or in the tier.
+what is missing on both sides. A local segment goes only when the tier holds it, so every offset from the log start on
+is in the log or in the tier.
 
 A copy takes three steps, each of which a broker may die before: the record that it started, the object, the record that
 it finished. A deletion likewise.

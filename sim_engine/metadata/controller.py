@@ -1,8 +1,8 @@
 """The controller: who is alive, who leads, who is in sync; and the metadata records in which it says so.
 
 In: an image of the cluster and an event (a broker registers, goes, comes back, asks for another ISR; an operator wants
-a topic, an election). Out: the records of one batch; `applied` gives the image after them. The rule that
-must hold: a decision is only its records. What is not in them did not happen, and who replays them has the same image.
+a topic, an election). Out: the records of one batch; `applied` gives the image after them. A decision is only its
+records. What is not in them did not happen, and who replays them has the same image.
 
     target ISR      the ISR without brokers that are fenced or shutting down
     ELR             who left the ISR while it was below min.insync.replicas, and holds all that is committed (KIP-966)

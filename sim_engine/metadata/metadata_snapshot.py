@@ -1,8 +1,7 @@
 """Snapshots of the metadata log: `<end offset>-<epoch>.checkpoint`, and what a quorum was formatted with.
 
-In: the metadata log, or what was given to the format tool. Out: a `MetadataSnapshot`: the file's bytes and the image
-in it. The rule that must hold: image and file say the same, and whoever has the newest snapshot and the log behind it
-has everything.
+In: the metadata log, or what was given to the format tool. Out: a `MetadataSnapshot`: the file's bytes and the image in
+it. Image and file say the same, and whoever has the newest snapshot and the log behind it has everything.
 
     header batch    SnapshotHeader, and in a quorum of kraft.version 1 KRaftVersion and KRaftVoters, too
     data batches    the image's records, a thousand at a time, up to 8 MiB a batch

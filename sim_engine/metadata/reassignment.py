@@ -1,7 +1,6 @@
 """Moving a partition to other brokers: first everybody, then those who stay.
 
-In: an image and the replicas that are wanted. Out: the metadata records. The rule that must hold: nobody leaves before
-all who come are in sync.
+In: an image and the replicas that are wanted. Out: the metadata records. Nobody leaves before all who come are in sync.
 
 Source: Kafka PartitionReassignmentReplicas, ReplicationControlManager#alterPartitionReassignment; KIP-455.
 """

@@ -1,7 +1,7 @@
 """What an audit of a random world should say: what must be reported, what may be, and what leaves no trace.
 
-In: nothing. Out: values. The rule that must hold: in a `Finding` here None matches anything, so that what cannot be
-foretold (how far two replicas' logs differ, say) is not foretold; what can be is held to the offset.
+In: nothing. Out: values. In a `Finding` here None matches anything, so that what cannot be foretold (how far two
+replicas' logs differ, say) is not foretold; what can be is held to the offset.
 
     Injected    one fault: its kind, where and when, the findings that must be reported on its account, or why none is
     allowed     breaches that follow from the faults, and that an audit may report or leave to their root; under

@@ -2,8 +2,7 @@
 
 In: the world at the copy's moment, and at the beginning and the end of an earlier copy. Out: `ToldLoss` for each range
 of committed records that the copy, or the two together, prove to be lost; the others with the reason why nobody can
-tell. The rule that must hold: it compares batches as the simulator holds them, and promises a range only where its
-ends are certain.
+tell. Batches are compared as the simulator holds them, and a range is promised only where its ends are certain.
 
     at risk    another replica still holds the records: they lie where Kafka will cut it (D05, D06), up to its log's end
     gone       no replica has them, and the earlier copy had declared them committed: C10, C08

@@ -1,7 +1,7 @@
 """What a random world is made of: its brokers, topics and clients.
 
-In: a seed. Out: a `Plan`. The rule that must hold: it is a cluster that somebody could run: Kafka's own topics are
-there before the clients, a topic's settings fit one another, a compacted topic gets keys.
+In: a seed. Out: a `Plan`. The cluster is one that somebody could run: Kafka's own topics are there before the clients,
+a topic's settings fit one another, a compacted topic gets keys.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """What a copy shows of the faults that struck its world.
 
 In: faults (`Struck`), the world at the copy's moment, which knows what is on every disk. Out: `Sight`: the findings
-that an audit must report, breaches that may follow, or why nothing is to be seen. The rule that must hold: it looks at
-the simulator's own state, never at bytes as an audit does, and promises only what is certain.
+that an audit must report, breaches that may follow, or why nothing is to be seen. The simulator's own state is looked
+at, never bytes as an audit does, and only what is certain is promised.
 """
 
 from collections import Counter

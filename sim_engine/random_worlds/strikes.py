@@ -1,8 +1,8 @@
 """Faults, as they strike a world at a moment of chance.
 
 In: a world, its plan, chance. Out: the world afterwards, in which time may have passed, and what was done where
-(`Struck`). The rule that must hold: a fault does what its kind says and nothing else; what becomes of it is the
-cluster's business, and what is left of it on the disks is `seen`'s.
+(`Struck`). A fault does what its kind says and nothing else. What becomes of it is up to the cluster, and `seen` says
+what is left of it on the disks.
 """
 
 from collections.abc import Callable, Mapping

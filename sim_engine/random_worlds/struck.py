@@ -1,7 +1,7 @@
 """What a strike is, and what there is to strike in a world.
 
 In: a world. Out: `Struck`, the word on what was done to which broker and partition, and the partitions, leaders and
-batches that a strike chooses from. The rule that must hold: choices come in an order that a seed decides alone.
+batches that a strike chooses from. Choices come in an order that a seed decides alone.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """A random world, written as snapshots.
 
-In: a random world, a directory. Out: a snapshot with its TRUTH.json for each moment. The rule that must hold: nothing
-that is there already is written over.
+In: a random world, a directory. Out: a snapshot with its TRUTH.json for each moment. Nothing that is there already is
+written over.
 """
 
 from pathlib import Path

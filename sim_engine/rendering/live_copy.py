@@ -1,9 +1,9 @@
 """A copy of a cluster that goes on while it is copied: files of many moments, in the order of a capture.
 
 In: every broker's disk at several moments. Out: a `LiveCopy`: each file with the instants at which it was read. The
-rule that must hold: the order is that of `snapshots.capture`, because it decides what may look wrong and is not: the
-metadata log first and again last, a broker's checkpoints and epochs before any log, Kafka's own topics before others,
-followers before leaders, index files behind their logs, each partition's epochs again behind them.
+order is that of `snapshots.capture`, because it decides what may look wrong and is not: the metadata log first and
+again last, a broker's checkpoints and epochs before any log, Kafka's own topics before others, followers before
+leaders, index files behind their logs, each partition's epochs again behind them.
 
 What is read one after the other is spread evenly over the moments. A segment that was cut or cleaned while it was read
 is read again; a partition that vanished, or was made anew, is named as left out.

@@ -1,7 +1,7 @@
 """A world's disks at this moment, to be rendered.
 
-In: a world. Out: a `BrokerDisk` for each broker. The rule that must hold: what a file says is what the broker had last
-written to it, whether the broker is alive or dead.
+In: a world. Out: a `BrokerDisk` for each broker. What a file says is what the broker had last written to it, whether
+the broker is alive or dead.
 """
 
 from tidegauge.kafka_log.log_dir import PARTITION_METADATA

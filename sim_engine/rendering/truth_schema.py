@@ -1,7 +1,7 @@
 """TRUTH.json, schema version 1: what its keys hold.
 
-In: the document. Out: what is wrong with its form; and the schema as a table for people. The rule that must hold: every
-kind of note that `sim_engine.truth.Truth` keeps is described here, field by field, and a reader may count on it.
+In: the document. Out: what is wrong with its form; and the schema as a table for people. Every kind of note that
+`sim_engine.truth.Truth` keeps is described here, field by field, and a reader may count on it.
 
 Offsets and times are whole numbers, `_end_offset` is exclusive, times are milliseconds of virtual time since the epoch;
 a partition is `<topic>-<partition>`. -1 stands for "none", where a number may be missing. Notes of one kind are in the

@@ -1,8 +1,8 @@
 """Rendered brokers, written as a snapshot.
 
 In: brokers' disks, the remote store and what truly happened; or a live copy. Out: `broker-<id>/…`, `remote-storage/…`,
-`TRUTH.json` and `MANIFEST.json` in a new directory. The rule that must hold: zeros at a file's end are a hole, the
-manifest is about brokers alone, says when each file was read, as a capture's does, and is written last.
+`TRUTH.json` and `MANIFEST.json` in a new directory. Zeros at a file's end are a hole, the manifest is about brokers
+alone, says when each file was read, as a capture's does, and is written last.
 """
 
 import json

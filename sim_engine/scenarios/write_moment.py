@@ -1,7 +1,7 @@
 """A scenario's moment, written as a snapshot.
 
-In: a moment, a directory. Out: every broker's log directories, the remote tier's objects and TRUTH.json. The rule that
-must hold: nothing that is there already is written over.
+In: a moment, a directory. Out: every broker's log directories, the remote tier's objects and TRUTH.json. Nothing that
+is there already is written over.
 """
 
 from pathlib import Path

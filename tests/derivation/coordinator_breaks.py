@@ -1,7 +1,7 @@
 """Ways to break one thing in what coordinators and transactional producers wrote, on every replica alike.
 
-In: a copy of a capture. Out: the same with other bytes in it. The rule that must hold: sizes stay, checksums are made
-right, so that nothing but the one thing is wrong.
+In: a copy of a capture. Out: the same with other bytes in it. Sizes stay, checksums are made right, so that nothing but
+the one thing is wrong.
 """
 
 import struct

@@ -1,7 +1,7 @@
 """What the small cluster answered of itself, one answer other than its files say, and the invariant that tells of it.
 
-In: the files, and facts that were derived from them. Out: `cluster-answers.json` beside them. Family L. The rule that
-must hold: the answers as they are made here are what the files say, and of a moment at which nothing moved.
+In: the files, and facts that were derived from them. Out: `cluster-answers.json` beside them. Family L. The answers as
+they are made here are what the files say, and of a moment at which nothing moved.
 """
 
 import json

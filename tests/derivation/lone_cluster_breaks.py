@@ -1,6 +1,6 @@
 """Breaks between logs in a copy of the small cluster, and the invariant that alone tells of each as a root.
 
-Families D, F and J. The rule that must hold: as in `lone_log_breaks`.
+Families D, F and J. Checksums and the other replicas are made to agree, as in `lone_log_breaks`.
 """
 
 import operator

@@ -1,7 +1,7 @@
 """Breaks of one log in a copy of the small cluster, and the invariant that alone tells of each as a root.
 
-Families A, B, C and E. The rule that must hold: checksums are made right, and what should be alike on all replicas is
-changed alike, so that nothing but the one thing is wrong.
+Families A, B, C and E. Checksums are made right, and what should be alike on all replicas is changed alike, so that
+nothing but the one thing is wrong.
 """
 
 import struct

@@ -1,8 +1,8 @@
 """Copies of captures that lack one kind of evidence: what somebody forgot to copy, a broker deleted, or a disk took.
 
 In: an unpacked capture, read only. Out: `removals_of`, each kind of evidence that the capture has as a `Removal`, which
-takes it out of a copy made by `linked`. The rule that must hold: only what is named is gone; every byte that is left is
-Kafka's own, but for metadata snapshots that stand for a beginning as Kafka's would.
+takes it out of a copy made by `linked`. Only what is named is gone; every byte that is left is Kafka's own, but for
+metadata snapshots that stand for a beginning as Kafka's would.
 """
 
 import os

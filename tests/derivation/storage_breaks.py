@@ -1,8 +1,7 @@
 """Ways to break one thing in how logs are kept: records, segments, indexes, cleaned logs, the remote tier.
 
-In: a copy of a capture (or of a simulated cluster). Out: the same with other bytes or files in it. The rule that must
-hold: checksums are made right, and replicas that should be alike are changed alike, so that nothing but the one thing
-is wrong.
+In: a copy of a capture (or of a simulated cluster). Out: the same with other bytes or files in it. Checksums are made
+right, and replicas that should be alike are changed alike, so that nothing but the one thing is wrong.
 """
 
 import json

@@ -1,8 +1,8 @@
 """A real cluster's copy without its metadata log, and with what the cluster answered when it was copied.
 
 In: safe-0 of `racks`: brokers 4, 5 and 1, min.insync.replicas 2. The answers are those that its metadata log bears out.
-The rule that must hold: who leads, who is in sync and what is set, as answered, count as the metadata log's word does;
-what nobody was asked stays unknown.
+Who leads, who is in sync and what is set, as answered, count as the metadata log's word does; what nobody was asked
+stays unknown.
 """
 
 import shutil

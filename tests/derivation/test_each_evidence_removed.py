@@ -2,8 +2,7 @@
 
 Held for each, beside the verdicts on the whole capture: no invariant that was breached holds, nothing is cried that was
 not cried of the whole, each verdict that is known no more says which evidence it lacks, as the report's coverage does,
-and who was told of a loss is not let go with exit code 0. The rule that must hold: the one exception is named, with
-what is left there to tell.
+and who was told of a loss is not let go with exit code 0. The one exception is named, with what is left there to tell.
 
 Of each capture the suite takes every third removal, and of the next capture the ones behind these, so that each kind
 is taken of many; `TIDEGAUGE_EVERY_REMOVAL=1 pytest tests/derivation/test_each_evidence_removed.py` takes all of them.

@@ -2,7 +2,7 @@
 
 `tests/golden/README.md` says what happened to each. Of a sound one nothing is cried, alone and beside an earlier one;
 of the others exactly what GROUND_TRUTH.json says was acknowledged and lost: which records, who holds them, who had read
-them. The rule that must hold: nothing here is told of a capture that its own ground truth does not say.
+them. Nothing here is told of a capture that its own ground truth does not say.
 """
 
 import shutil

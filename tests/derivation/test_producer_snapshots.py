@@ -1,7 +1,7 @@
 """Producer snapshots of a real cluster that was stopped cleanly, with one of them changed or gone: B11 and B23.
 
-In: partitions of `healthy`. The rule that must hold: what another broker's memory and the log bear out is told; what an
-upgrade leaves, or a producer's expiry may have taken, is not.
+In: partitions of `healthy`. What another broker's memory and the log bear out is told; what an upgrade leaves, or a
+producer's expiry may have taken, is not.
 """
 
 import struct

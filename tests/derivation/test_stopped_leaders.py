@@ -1,8 +1,8 @@
 """A cleanly stopped leader's log with one thing wrong in it: that is told, and nothing that is not so.
 
-In: `healthy`, of which every broker stopped cleanly and broker 1 led each partition last. The rule that must hold:
-after a clean stop Kafka loads the leader epochs and the log as they are, so a changed header is no new epoch and a
-broken length is no end; a tail that is truly gone is told once, end markers of transactions in it, too.
+In: `healthy`, of which every broker stopped cleanly and broker 1 led each partition last. After a clean stop Kafka
+loads the leader epochs and the log as they are, so a changed header is no new epoch and a broken length is no end; a
+tail that is truly gone is told once, end markers of transactions in it, too.
 """
 
 import struct

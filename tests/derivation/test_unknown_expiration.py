@@ -1,7 +1,7 @@
 """Real logs of producers that idled, where nothing tells producer.id.expiration.ms: neither sound nor breached.
 
-In: `healthy`, of which no file and no answer tells the setting. The rule that must hold: Kafka's default is no evidence
-of what a broker was started with; what no setting explains is told all the same.
+In: `healthy`, of which no file and no answer tells the setting. Kafka's default is no evidence of what a broker was
+started with; what no setting explains is told all the same.
 """
 
 import struct

@@ -1,7 +1,7 @@
 """Shell blocks of the documents: Markdown in, the commands and the output that it shows out.
 
-The rule that must hold: a block fenced as `sh` is meant to be typed as it stands, so it has no prompt and no gap; a
-block fenced as `text` is what such commands print, line by line, though not every line of it.
+A block fenced as `sh` is meant to be typed as it stands, so it has no prompt and no gap; a block fenced as `text` is
+what such commands print, line by line, though not every line of it.
 """
 
 import re

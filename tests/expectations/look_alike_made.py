@@ -1,7 +1,7 @@
 """Snapshots in which something looks like a breach and is not, where no golden capture shows it.
 
 In: golden captures, or the simulator; a directory of one's own. Out: `Made`: a snapshot, and the earlier one where the
-look-alike needs two. The rule that must hold: a cluster that is sound did this to its own files.
+look-alike needs two. A cluster that is sound did this to its own files.
 """
 
 import struct

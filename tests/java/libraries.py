@@ -1,7 +1,7 @@
 """Jars for the tests: brought by Maven once, kept in a cache outside the checkout.
 
-In: the name of a directory beside this file that holds a `pom.xml`. Out: a Java class path. The rule that must hold: a
-machine without Maven or Java is told so, and the test fails; nothing is skipped.
+In: the name of a directory beside this file that holds a `pom.xml`. Out: a Java class path. A machine without Maven or
+Java is told so, and the test fails; nothing is skipped.
 
 The cache is `TIDEGAUGE_JARS`, else `tidegauge/jars` in the user's cache directory; one folder a pom, by its content.
 """

@@ -1,7 +1,7 @@
 """A real S3 server for the tests: S3Proxy (Apache licence, brought by Maven), which keeps its objects in a directory.
 
-In: a directory. Out: an `S3Server` while the block lasts: where it listens, and the environment that reaches it. The
-rule that must hold: it listens on the loopback interface only, wants signed requests, and is stopped with the block.
+In: a directory. Out: an `S3Server` while the block lasts: where it listens, and the environment that reaches it. It
+listens on the loopback interface only, wants signed requests, and is stopped with the block.
 """
 
 import os

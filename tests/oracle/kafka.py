@@ -1,7 +1,7 @@
 """Kafka's own classes, asked over a pipe: the Java program beside this file, compiled once and kept with the jars.
 
-In: jobs, each a dictionary with what `java/oracle/*.java` asks for. Out: what Kafka's classes say. The rule that must
-hold: one process answers many jobs; whoever starts it stops it.
+In: jobs, each a dictionary with what `java/oracle/*.java` asks for. Out: what Kafka's classes say. One process answers
+many jobs; whoever starts it stops it.
 """
 
 import fcntl

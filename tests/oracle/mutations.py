@@ -1,7 +1,7 @@
 """Damaged copies of small partitions: many of them as the partitions of one broker, each hurt in one way.
 
 In: partition directories of captures, a seed. Out: a snapshot directory whose partitions are `hurt-0`, `hurt-1`, …, and
-what was done to each. The rule that must hold: the same seed does the same.
+what was done to each. The same seed makes the same copies.
 """
 
 import random

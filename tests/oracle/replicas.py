@@ -1,7 +1,7 @@
 """Replica directories of a capture: what Kafka is asked about them, and what Tidegauge says, in one and the same form.
 
-In: `Derived`, the facts of a snapshot. Out: jobs for the oracle, and plain lists to compare with its answers. The rule
-that must hold: both sides are told the same (checkpoints, clean shutdown); neither is told what the other says.
+In: `Derived`, the facts of a snapshot. Out: jobs for the oracle, and plain lists to compare with its answers. Both
+sides are told the same (checkpoints, clean shutdown); neither is told what the other says.
 """
 
 from bisect import bisect_right

@@ -1,7 +1,7 @@
 """Programs of Kafka's own client libraries beside the test clusters: Streams, share consumers, MirrorMaker.
 
-In: a Java program and its arguments. Out: a running process, what it prints, its end. The rule that must hold: it ends
-with whoever started it, and one that died too early is said so with its last words.
+In: a Java program and its arguments. Out: a running process, what it prints, its end. A program ends with whoever
+started it. If one dies too early, the error shows its last words.
 """
 
 import subprocess

@@ -1,8 +1,8 @@
 """A golden capture: a copy of every node's directories, and beside it what is known to be true of them.
 
 In: a cluster, its ledger, what was done. Out: `<name>.tar.gz` with `broker-<id>/`, `config/`, `acks.tsv.gz` and
-`GROUND_TRUTH.json`, its files sparse. The rule that must hold: Kafka wrote every byte of the directories, and nothing
-is written down as true that the brokers, the clients or the one who broke something did not say.
+`GROUND_TRUTH.json`, its files sparse. Kafka wrote every byte of the directories, and nothing is written down as true
+that the brokers, the clients or the one who broke something did not say.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Work that goes on in a thread of its own while a test does something else.
 
-In: work, which looks at an event to learn that it shall end. Out: nothing, but an error of the work. The rule that must
-hold: an error surfaces where its test looks next, since who waits for what dead work was to bring waits in vain.
+In: work, which looks at an event to learn that it shall end. Out: nothing, but an error of the work. An error surfaces
+where its test looks next, since who waits for what dead work was to bring waits in vain.
 """
 
 import threading

@@ -1,7 +1,7 @@
 """The topics of a busy cluster: each says what is done to it, and how many copies of a record were promised.
 
-Data, and nothing else. The rule that must hold: whatever Kafka promises of a record (acks, min.insync.replicas,
-retention, compaction) is written here, so that the ledger can be held against a copy.
+Data, and nothing else. Whatever Kafka promises of a record (acks, min.insync.replicas, retention, compaction) is
+written here, so that the ledger can be held against a copy.
 """
 
 from collections.abc import Mapping

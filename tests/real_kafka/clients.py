@@ -1,7 +1,7 @@
 """Producers and consumers of the tests; what a broker acknowledges goes into the ledger.
 
-In: a cluster's address and a ledger. Out: records in the cluster. The rule that must hold: each record's value begins
-with `<tag>:<n>:`, unique in a test run, so that whoever finds it on a disk can tell which one it is.
+In: a cluster's address and a ledger. Out: records in the cluster. Each record's value begins with `<tag>:<n>:`, unique
+in a test run, so that whoever finds it on a disk can tell which one it is.
 """
 
 import base64

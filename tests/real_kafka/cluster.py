@@ -1,9 +1,9 @@
 """A real Kafka cluster for the tests: brokers, each behind a proxy, and controllers, on this machine.
 
 In: a directory, a version (a pom beside `tests/java/libraries.py`), a topology, settings. Out: a running cluster whose
-nodes can be killed, paused, restarted and cut off. The rule that must hold: everything that is started here is stopped,
-and each node's own words stay in `logs/broker-<id>.log`. A node is a broker, a controller, or both; its directories are
-below `broker-<id>/`. Where no node is a controller, a ZooKeeper stands beside the brokers; one may be added later.
+nodes can be killed, paused, restarted and cut off. Everything that is started here is stopped, and each node's own
+words stay in `logs/broker-<id>.log`. A node is a broker, a controller, or both; its directories are below
+`broker-<id>/`. Where no node is a controller, a ZooKeeper stands beside the brokers; one may be added later.
 
     clients ---EXTERNAL---> broker <---INTERNAL--- proxy <--- the other brokers (replication)
                             broker <---CONTROLLER------------ the quorum, which a cut does not reach

@@ -1,8 +1,8 @@
 """The ledger judges a snapshot and what the auditor says of it.
 
-In: what was acknowledged before a capture began, the snapshot, its report and facts. Out: assertions. The rule that
-must hold: the snapshot's records are read here by their bytes, not taken from the auditor's facts; of the facts only
-which replica is the reference, who is in sync and where the log starts is believed, and the brokers were asked those.
+In: what was acknowledged before a capture began, the snapshot, its report and facts. Out: assertions. The snapshot's
+records are read here by their bytes, not taken from the auditor's facts; of the facts only which replica is the
+reference, who is in sync and where the log starts is believed, and the brokers were asked those.
 
     each acknowledged record   is at its offset, whole, on the replicas that must have it
                                or below the log start, or replaced by a newer one of its key (compaction)

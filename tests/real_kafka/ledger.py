@@ -1,8 +1,8 @@
 """The ledger: every record that a broker acknowledged, and what became of its transaction. It judges the auditor.
 
-In: delivery reports of producers, from any thread. Out: the acknowledged records, by partition. The rule that must
-hold: a record is in here only after the broker said where it is, and what was sent without an answer is known as sent,
-so that each record on a disk is either acknowledged, sent without an answer, or not from here.
+In: delivery reports of producers, from any thread. Out: the acknowledged records, by partition. A record is in here
+only after the broker said where it is, and what was sent without an answer is known as sent, so that each record on a
+disk is either acknowledged, sent without an answer, or not from here.
 """
 
 import gzip

@@ -3,8 +3,8 @@ disk has failed; first while they run, then stopped cleanly.
 
     python -m tests.real_kafka.make_failed_disk tests/golden
 
-In: a directory. Out: `disk-failed.tar.gz` and `disk-failed-stopped.tar.gz` in it. The rule that must hold: Kafka writes
-every byte of the log directories, and nothing is lost but what lay on the disk.
+In: a directory. Out: `disk-failed.tar.gz` and `disk-failed-stopped.tar.gz` in it. Kafka writes every byte of the log
+directories, and nothing is lost but what lay on the disk.
 
     controller 100     one directory, with the metadata log
     brokers 1, 2       log.dirs=d1,d2 metadata.log.dir=meta; d2 of broker 2 fails: it can no longer be written to

@@ -1,7 +1,7 @@
 """One node of a test cluster: its ports and directories, and what its properties file says.
 
-In: its plan. Out: text for Kafka. The rule that must hold: brokers reach each other by their proxies only, and so they
-do controllers that are no brokers; one that is both is reached directly.
+In: its plan. Out: text for Kafka. Brokers reach each other by their proxies only, and so they do controllers that are
+no brokers; one that is both is reached directly.
 """
 
 import base64

@@ -1,7 +1,7 @@
 """What a running cluster answers about itself, written down for captures whose truth must be known later.
 
 In: a cluster at rest. Out: the parts of GROUND_TRUTH.json that brokers tell: topics, offsets, sizes, producers, epochs,
-groups. The rule that must hold: only a partition's leader is asked, and nothing is computed here.
+groups. Only a partition's leader is asked, and nothing is computed here.
 """
 
 import json

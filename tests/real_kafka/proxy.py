@@ -1,8 +1,8 @@
 """A TCP proxy in front of one broker's INTERNAL listener, which can cut the broker off without touching its disk.
 
-In: the port of the broker. Out: a port of our own, which the broker advertises to the other brokers. The rule that must
-hold: only replication passes here (controllers talk over a listener of their own, clients over another), so that a
-broker that is cut off stays alive for the quorum, and keeps its leadership until the controller takes it away.
+In: the port of the broker. Out: a port of our own, which the broker advertises to the other brokers. Only replication
+passes here (controllers talk over a listener of their own, clients over another), so that a broker that is cut off
+stays alive for the quorum, and keeps its leadership until the controller takes it away.
 
 Who fetches is told by the first request of a connection: its header carries the client id `broker-<id>-fetcher-<n>`
 (Kafka ReplicaFetcherBlockingSend), after size, api key, version and correlation id. In front of a controller that is no

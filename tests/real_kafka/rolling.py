@@ -1,7 +1,7 @@
 """Faults that a cluster must outlive, one after the other: each is begun, lasts while captures are taken, and ends.
 
-In: a cluster and dice. Out: context managers. The rule that must hold: no election is unclean and the quorum keeps its
-majority, so that nothing acknowledged with acks=all can be lost, whatever happens and in whatever order.
+In: a cluster and dice. Out: context managers. No election is unclean and the quorum keeps its majority, so that nothing
+acknowledged with acks=all can be lost, whatever happens and in whatever order.
 """
 
 import random

@@ -1,8 +1,8 @@
 """A soak's life: traffic flows, faults come and go, captures are taken on the way.
 
 In: a cluster made for it (`busy.BROKERS`), a ledger, a directory, a seed. Out: the captures in their order, and the
-fault that each fell into. The rule that must hold: most faults come alone, the cluster is whole again before the next
-one, and every record that was sent has its answer when the last capture is taken.
+fault that each fell into. Most faults come alone, the cluster is whole again before the next one, and every record that
+was sent has its answer when the last capture is taken.
 """
 
 import random

@@ -1,7 +1,7 @@
 """Everything that clients do to a cluster, all at once, until it is stopped: the background of a soak.
 
-In: a cluster and a ledger. Out: records, transactions, commits, topics that come and go. The rule that must hold: no
-fault of a broker ends the traffic (a client that was refused begins anew), and an error of ours does, loudly.
+In: a cluster and a ledger. Out: records, transactions, commits, topics that come and go. No fault of a broker ends the
+traffic (a client that was refused begins anew), and an error of ours does, loudly.
 """
 
 import random

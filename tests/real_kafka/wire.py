@@ -1,7 +1,7 @@
 """Requests of Kafka's protocol, byte by byte, for what no client library lets one send.
 
-In: a broker's address and fields. Out: what the broker answers. The rule that must hold: what is sent twice here is the
-same bytes, so that a retry is a retry: same producer id, epoch and sequence.
+In: a broker's address and fields. Out: what the broker answers. What is sent twice here is the same bytes, so that a
+retry is a retry: same producer id, epoch and sequence.
 
 Versions are the newest that still have the old, inflexible encoding where one is enough.
 """

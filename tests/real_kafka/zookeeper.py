@@ -1,7 +1,7 @@
 """A ZooKeeper for the test brokers of Kafka 3.9, the last that can do without a quorum of their own.
 
-In: a directory, a class path that has ZooKeeper in it. Out: one that runs, of a single node, and its address. The rule
-that must hold: it is stopped with the cluster that it was started for.
+In: a directory, a class path that has ZooKeeper in it. Out: one that runs, of a single node, and its address. It is
+stopped with the cluster that it was started for.
 """
 
 import socket

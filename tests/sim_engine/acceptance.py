@@ -1,7 +1,7 @@
 """What Kafka says of rendered disks: its dump tool, its log loader, a broker's own words when it starts on them.
 
-In: disks, or a broker's log. Out: an assertion that fails where Kafka finds fault, or lists what it found. The rule
-that must hold: Kafka is told what the files tell, and its facts are compared with what the simulator held in memory.
+In: disks, or a broker's log. Out: an assertion that fails where Kafka finds fault, or lists what it found. Kafka is
+told what the files tell, and its facts are compared with what the simulator held in memory.
 """
 
 import subprocess

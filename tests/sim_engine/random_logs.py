@@ -1,6 +1,6 @@
 """Logs that a seed makes: plain, idempotent and transactional producers, tombstones, codecs, leader epochs, rolls.
 
-In: a seed, a configuration. Out: a `ReplicaLog`. The rule that must hold: it is a log that a broker could have.
+In: a seed, a configuration. Out: a `ReplicaLog`. Each is a log that a broker could have.
 """
 
 import random

@@ -1,7 +1,7 @@
 """A real Kafka cluster that is started on directories which the simulator rendered, and what its consumers read.
 
-In: how disks are made once the ports are known. Out: a running cluster (a `KafkaCluster` that is not formatted). The
-rule that must hold: no Kafka has written a byte of what its brokers find.
+In: how disks are made once the ports are known. Out: a running cluster (a `KafkaCluster` that is not formatted). No
+Kafka has written a byte of what its brokers find.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,7 @@
 """A node that has written its metadata log down, and may have dropped what is in the snapshot.
 
-In: a disk. Out: the disk with one more `.checkpoint`. The rule that must hold: a snapshot ends below the high watermark
-and where a batch ends; a node that drops old ones keeps the newest, and of the log whole segments only.
+In: a disk. Out: the disk with one more `.checkpoint`. A snapshot ends below the high watermark and where a batch ends;
+a node that drops old ones keeps the newest, and of the log whole segments only.
 
 Source: Kafka SnapshotGenerator, KafkaRaftLog#maybeClean; metadata.log.max.record.bytes.between.snapshots, and one hour
 at most between two snapshots.

@@ -1,7 +1,6 @@
 """A standalone cluster of Spark on this machine: a master and workers, each a process of its own, all on loopback.
 
-In: a directory, the daemons' settings. Out: a `Cluster` while the block lasts. The rule that must hold: nothing that it
-started is left.
+In: a directory, the daemons' settings. Out: a `Cluster` while the block lasts. Nothing that it started is left.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Who is told, of what, and when not: a YAML file in, `Alerting` out.
 
-The rule that must hold: a word that means nothing is an error that names its place, and an address, which holds
-secrets, is in no message. `${NAME}` stands for an environment variable, so that secrets need not stand in the file.
+A word that means nothing is an error that names its place, and an address, which holds secrets, is in no message.
+`${NAME}` stands for an environment variable, so that secrets need not stand in the file.
 """
 
 import os

@@ -1,7 +1,6 @@
 """Refused snapshots as alerts: contradictions of a cluster's name, and dates in the future, in; alerts out.
 
-The rule that must hold: one lasts until somebody has said what it is, whatever is audited meanwhile; what comes back
-after that is a new alert.
+One lasts until somebody has said what it is, whatever is audited meanwhile; what comes back after that is a new alert.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,8 @@
 """What a channel is to be told now.
 
-In: all alerts, firing and resolved, what the channel has been told, the time. Out: those to tell, in order. The rule
-that must hold: each alert is told once when it begins and, to whoever was told, once when it is over; what quiet hours
-hold back is told when they end, if it still holds.
+In: all alerts, firing and resolved, what the channel has been told, the time. Out: those to tell, in order. Each alert
+is told once when it begins and, to whoever was told, once when it is over; what quiet hours hold back is told when they
+end, if it still holds.
 """
 
 from collections.abc import Iterable

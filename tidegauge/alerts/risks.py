@@ -1,8 +1,8 @@
 """Risks as alerts: what a failure would cost by each cluster's latest run, in; alerts that begin and end, out.
 
-A risk is no breach: nothing of it has happened, and no audit resolves it. `alert_risk` keeps when it began and ended.
-The rule that must hold: a risk is over only when the latest run judged its topic and did not find it, or the topic is
-gone; one that comes back is a new alert.
+A risk is no breach: nothing of it has happened, and no audit resolves it. `alert_risk` keeps when it began and ended. A
+risk is over only when the latest run judged its topic and did not find it, or the topic is gone; one that comes back is
+a new alert.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

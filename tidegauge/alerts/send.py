@@ -1,7 +1,7 @@
 """`tidegauge alerts`: tells each channel what it does not know yet.
 
-In: the alerts file and a store. Out: messages, and a line about each. The rule that must hold: a channel that is down
-keeps nobody else from being told, and is told everything when it is up again.
+In: the alerts file and a store. Out: messages, and a line about each. A channel that is down keeps nobody else from
+being told, and is told everything when it is up again.
 """
 
 from collections.abc import Callable

@@ -2,8 +2,8 @@
 
     unpack the capture -> embedded Postgres -> Airflow, which runs the DAG `replication_audit` -> the report
 
-Everything it makes is under one directory (`<checkout>/.tidegauge`), everything it starts it stops. The rule that must
-hold: a second run does no work that the first one finished, and its report is the same.
+Everything it makes is under one directory (`<checkout>/.tidegauge`), everything it starts it stops. A second run does
+no work that the first one finished, and its report is the same.
 """
 
 import importlib.metadata

@@ -1,7 +1,7 @@
 """One breach explained: its argument, what the metadata log tells of that time, what follows from it, what to do.
 
-In: a breach id, and where the results are: an audit's directory, or a store. Out: lines for a terminal. The rule that
-must hold: everything told is of the run that saw the breach last; nothing is computed anew.
+In: a breach id, and where the results are: an audit's directory, or a store. Out: lines for a terminal. Everything told
+is of the run that saw the breach last; nothing is computed anew.
 """
 
 import textwrap

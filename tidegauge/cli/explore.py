@@ -1,8 +1,8 @@
 """`tidegauge explore`: a model's whole state space, and how it loses a record if it does.
 
-In: a model's name and constants, perhaps a directory. Out: the result as the documented JSON, lines for a terminal,
-and the disks of the state in which the shortest violation ends, as a snapshot with its TRUTH.json. The rule that must
-hold: nothing that is there already is written over, and without a violation nothing is written.
+In: a model's name and constants, perhaps a directory. Out: the result as the documented JSON, lines for a terminal, and
+the disks of the state in which the shortest violation ends, as a snapshot with its TRUTH.json. Nothing that is there
+already is written over, and without a violation nothing is written.
 """
 
 import time

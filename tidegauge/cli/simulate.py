@@ -1,7 +1,7 @@
 """`tidegauge simulate`: a scenario, played and written as snapshots whose truth is known.
 
 In: a scenario's name, a seed, a directory. Out: one snapshot with its TRUTH.json for each moment, and the story for a
-terminal or as JSON. The rule that must hold: nothing that is there already is written over.
+terminal or as JSON. Nothing that is there already is written over.
 """
 
 from collections.abc import Iterator

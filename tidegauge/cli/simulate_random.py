@@ -1,8 +1,7 @@
 """`tidegauge simulate --seed N`: a random world, written as snapshots whose truth is known.
 
 In: a seed, kinds of faults, hours, a directory. Out: one snapshot with its TRUTH.json for each moment, and what was
-done and what an audit should find, for a terminal or as JSON. The rule that must hold: nothing that is there already is
-written over.
+done and what an audit should find, for a terminal or as JSON. Nothing that is there already is written over.
 """
 
 from collections.abc import Iterator, Sequence

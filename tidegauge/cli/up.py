@@ -2,8 +2,8 @@
 
     embedded Postgres -> console (with the data docs of every run) -> Airflow -> where the store is empty, one audit
 
-It works in the demonstration's directory (`demo.home`), so what `tidegauge demo` found is there already. The rule that
-must hold: what is started here is stopped here, however it ends.
+It works in the demonstration's directory (`demo.home`), so what `tidegauge demo` found is there already. What is
+started here is stopped here, however it ends.
 """
 
 import secrets

@@ -1,8 +1,8 @@
 """Visibility: what consumers of one replica see of each batch, out of a snapshot.
 
 In: a snapshot, a partition, a range of offsets, and the broker whose copy is wanted (by default the leader's). Out: a
-`ReplicaVisibility`, as lines of text or as JSON. The rule that must hold: the whole log is replayed, whatever range is
-asked for, since a transaction may have begun long before it.
+`ReplicaVisibility`, as lines of text or as JSON. The whole log is replayed, whatever range is asked for, since a
+transaction may have begun long before it.
 """
 
 from collections import Counter

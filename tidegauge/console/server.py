@@ -1,7 +1,7 @@
 """The console as a server: where to listen in, a running server out.
 
-The rule that must hold: a signal ends the command once the server has stopped, outside of its event loop. Whatever a
-handler raises within a loop comes out of it as tracebacks.
+A signal ends the command once the server has stopped, outside of its event loop. Whatever a handler raises within a
+loop comes out of it as tracebacks.
 """
 
 import signal

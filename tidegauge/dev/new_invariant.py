@@ -1,7 +1,7 @@
 """The folder of a new invariant, to be filled in.
 
-In: a code, a name, a relation. Out: the files of `skeleton/` below `expectations/invariants/`. The rule that must hold:
-a code and a name are used once, for ever, so those of an invariant that is there are never written over.
+In: a code, a name, a relation. Out: the files of `skeleton/` below `expectations/invariants/`. A code and a name are
+used once, for ever, so those of an invariant that is there are never written over.
 """
 
 import re

@@ -4,8 +4,8 @@ Three processes, as `airflow standalone` has them (without its triggerer, which 
 through which tasks report, the DAG processor and the scheduler with its LocalExecutor. We speak to it as anybody would,
 over its REST API, bound to 127.0.0.1 and behind a password that is made anew each time.
 
-The rule that must hold: what is started here is stopped here, with everything below it; each process leads a process
-group of its own, since Airflow's children outlive a signal to their parent alone. Airflow is never imported.
+What is started here is stopped here, with everything below it; each process leads a process group of its own, since
+Airflow's children outlive a signal to their parent alone. Airflow is never imported.
 """
 
 import json

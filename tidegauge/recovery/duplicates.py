@@ -1,8 +1,7 @@
 """Which salvaged records survived all the same: what the replicas that stay hold, under whatever offset.
 
-In: the batches of the copies that Kafka keeps. Out: for a salvaged record, the surviving one that is the same. The rule
-that must hold: one surviving record stands for one salvaged record, never for two; one whose transaction was aborted
-survived for nobody.
+In: the batches of the copies that Kafka keeps. Out: for a salvaged record, the surviving one that is the same. One
+surviving record stands for one salvaged record, never for two; one whose transaction was aborted survived for nobody.
 
 Three ways to be the same, the strongest first:
 

@@ -1,7 +1,7 @@
 """Batches of one replica, out of a snapshot's segments: headers first, bytes and records on demand.
 
 In: a replica's files, a range of offsets. Out: header rows with where they lie, whole batches, and how each producer's
-transactions ended. The rule that must hold: a batch is taken whole or not at all, and only under a right checksum.
+transactions ended. A batch is taken whole or not at all, and only under a right checksum.
 """
 
 from bisect import bisect_right

@@ -1,7 +1,7 @@
 """What is scored: snapshots of simulated clusters, and what an audit of each has to say.
 
-In: seeds, names of scenarios, a directory. Out: snapshots in it, and a `Case` for each. The rule that must hold: what
-is expected comes from those who made the world; nobody here knows Kafka or an invariant.
+In: seeds, names of scenarios, a directory. Out: snapshots in it, and a `Case` for each. What is expected comes from
+those who made the world; nobody here knows Kafka or an invariant.
 """
 
 import json

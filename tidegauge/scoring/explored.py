@@ -1,7 +1,7 @@
 """Whole explored spaces: every state that a model reaches, rendered and audited; is what violates StrongIsr reported?
 
-In: models and their constants. Out: an `Explored` of each, counts. The rule that must hold: what is audited is bytes,
-as brokers would have left them; whether a state violates StrongIsr is asked of the specification's own predicate.
+In: models and their constants. Out: an `Explored` of each, counts. What is audited is bytes, as brokers would have left
+them; whether a state violates StrongIsr is asked of the specification's own predicate.
 
 States whose disks are the same, byte for byte, are audited once, whichever of the models reaches them: of the five,
 with two replicas, each four out of five are another's, too. They are derived in this machine's processes and

@@ -1,8 +1,8 @@
 """Marks: what an audit's report says of a snapshot, held against what it had to say.
 
-In: a `Case` and its report. Out: `Marks`. The rule that must hold: a finding is caught by the invariant that it names,
-where it says and at the offsets that it says; an alarm (severity above info) that nobody expected and nothing explains
-is false; a lost range is told exactly or not at all.
+In: a `Case` and its report. Out: `Marks`. A finding is caught by the invariant that it names, where it says and at the
+offsets that it says; an alarm (severity above info) that nobody expected and nothing explains is false; a lost range is
+told exactly or not at all.
 """
 
 from collections.abc import Iterable, Mapping

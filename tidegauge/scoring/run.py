@@ -7,8 +7,8 @@ which reads what the one before it wrote, so that the command line and the DAG t
     audit      DIR/audits/…, score.json      one Spark run and one validation for all; marks
     publish    the store, score.md           the score becomes visible
 
-The rule that must hold: the worlds are audited as any snapshot is, by `audit.steps`; what they have to say is
-looked at only afterwards. A world's snapshots and reports stay where something was missed or false.
+The worlds are audited as any snapshot is, by `audit.steps`; what they have to say is looked at only afterwards. A
+world's snapshots and reports stay where something was missed or false.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The score: marks of many snapshots, counted.
 
-In: `Marks`. Out: `Score`, and its JSON. The rule that must hold: every number can be looked into: what was missed or
-was a false alarm is listed, with the command that makes its world again.
+In: `Marks`. Out: `Score`, and its JSON. Every number can be looked into: what was missed or was a false alarm is
+listed, with the command that makes its world again.
 """
 
 from collections import Counter, defaultdict

@@ -1,7 +1,7 @@
 """The score as Markdown.
 
-In: a `Score`. Out: tables, lines of text. The rule that must hold: a row for each invariant that had something to
-catch or cried wolf, one line for all others; nothing is rounded in our favour.
+In: a `Score`. Out: tables, lines of text. A row for each invariant that had something to catch or cried wolf, one line
+for all others; nothing is rounded in our favour.
 """
 
 from collections.abc import Iterator, Sequence

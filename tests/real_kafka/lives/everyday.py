@@ -1,8 +1,8 @@
 """What clients do to a cluster on a day without trouble: a little of everything, so that copies stay small.
 
 In: a cluster and a ledger. Out: records of every codec and producer, transactions that end both ways, compaction,
-DeleteRecords, groups of both protocols. The rule that must hold: who leads a topic's first partition is said by who
-calls, and `min.insync.replicas` is 1 where records may be lost later (`orders`, `payments`, `accounts`).
+DeleteRecords, groups of both protocols. Who leads a topic's first partition is said by who calls, and
+`min.insync.replicas` is 1 where records may be lost later (`orders`, `payments`, `accounts`).
 """
 
 import time

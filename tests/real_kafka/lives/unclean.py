@@ -1,8 +1,8 @@
 """How records get lost that were acknowledged: a leader goes on alone and dies, and a replica without them is elected.
 
 In: a cluster, a ledger, partitions that one broker leads and of which `min.insync.replicas` is 1. Out: exactly what was
-lost. The rule that must hold: what is told as lost was acknowledged with acks=all after the leader had become its
-partition's whole ISR; nothing else of the cluster is lost.
+lost. What is told as lost was acknowledged with acks=all after the leader had become its partition's whole ISR; nothing
+else of the cluster is lost.
 """
 
 from collections.abc import Callable, Mapping, Sequence

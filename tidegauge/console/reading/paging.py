@@ -1,7 +1,7 @@
 """Long lists, page by page: the last row's key in, the rows behind it out.
 
-The rule that must hold: a page costs the same however far down it is, and rows that come or go meanwhile are neither
-shown twice nor passed over. A key travels in the address as text.
+A page costs the same however far down it is, and rows that come or go meanwhile are neither shown twice nor passed
+over. A key travels in the address as text.
 """
 
 import base64
