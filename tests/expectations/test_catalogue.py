@@ -7,10 +7,13 @@ import pytest
 
 from tests.expectations.test_cases import FOLDERS, cases_of, folder_of
 from tidegauge.dev.new_invariant import FILL_IN
+from tidegauge.expectations.arithmetic import unbounded
 from tidegauge.expectations.data_docs import FAMILIES, runbook
+from tidegauge.expectations.dialects import Dialect
 from tidegauge.expectations.evidence import Evidence
 from tidegauge.expectations.model import Invariant
 from tidegauge.expectations.registry import CATALOGUE, RULESET_VERSION
+from tidegauge.expectations.states import state_expression
 from tidegauge.expectations.verdicts import subject_columns
 from tidegauge.relations import RELATIONS
 
@@ -135,6 +138,16 @@ def it_has_cases_of_every_verdict_and_every_reason(invariant: Invariant) -> None
         assert set(case["row"]) <= columns, name
 
 
+def its_sums_have_no_bounds(invariant: Invariant) -> None:
+    for sql in expressions(invariant):
+        assert unbounded(sql).count("CAST(") == sum(sql.count(f" {sign} ") for sign in "+-*"), sql
+
+
+def it_can_be_judged_in_spark(invariant: Invariant) -> None:
+    said = state_expression(invariant, dialect=Dialect.SPARK)
+    assert not {'"', "ANY", "&&", "cardinality", "numeric"} & set(said.replace("(", " ").split())
+
+
 def test_what_one_implies_is_in_the_catalogue_and_leads_back_to_none() -> None:
     implies = {code: set(i.implies) for code, i in CATALOGUE.items()}
     assert set().union(*implies.values()) <= CATALOGUE.keys()
@@ -162,6 +175,8 @@ def test_an_invariant_is_whole(code: str, subtests: pytest.Subtests) -> None:
         its_relation_has_every_column_that_it_names,
         it_has_a_runbook,
         it_has_cases_of_every_verdict_and_every_reason,
+        its_sums_have_no_bounds,
+        it_can_be_judged_in_spark,
     ):
         with subtests.test(holds.__name__):
             holds(CATALOGUE[code])

@@ -27,11 +27,7 @@ from tidegauge.expectations.verdicts import count_query, results
 LOOK_ALIKES: list[dict[str, Any]] = yaml.load(
     (Path(__file__).parent / "look_alikes.yaml").read_text(encoding="utf-8"), Loader=yaml.CSafeLoader
 )
-ROWS = [
-    pytest.param(case, naive, id=f"{each['name']}-{case}")
-    for each in LOOK_ALIKES
-    for case, naive in each.get("rows", {}).items()
-]
+ROWS = [(each["name"], case, naive) for each in LOOK_ALIKES for case, naive in each.get("rows", {}).items()]
 FILES = [
     pytest.param(each, file, id=f"{each['name']}-{file.get('capture') or file['made']}-{number}")
     for each in LOOK_ALIKES
@@ -52,8 +48,13 @@ def test_there_are_55_and_each_has_a_name_of_its_own() -> None:
     assert len({each["says"] for each in LOOK_ALIKES}) == 55
 
 
-@pytest.mark.parametrize("look_alike", [pytest.param(each, id=each["name"]) for each in LOOK_ALIKES])
-def test_each_is_shown_for_every_invariant_that_it_might_deceive(look_alike: Mapping[str, Any]) -> None:
+def test_each_is_shown_for_every_invariant_that_it_might_deceive(subtests: pytest.Subtests) -> None:
+    for look_alike in LOOK_ALIKES:
+        with subtests.test(look_alike["name"]):
+            it_is_shown_for_every_invariant_that_it_might_deceive(look_alike)
+
+
+def it_is_shown_for_every_invariant_that_it_might_deceive(look_alike: Mapping[str, Any]) -> None:
     rows, files = look_alike.get("rows", {}), look_alike.get("files", [])
     accused = set(look_alike["accused"])
     assert accused <= set(CATALOGUE)
@@ -89,8 +90,13 @@ def staged(store_url: str) -> Iterator[sa.Connection]:
     engine.dispose()
 
 
-@pytest.mark.parametrize(("case", "naive"), ROWS)
-def test_a_naive_rule_would_cry_and_ours_does_not(staged: sa.Connection, case: str, naive: str) -> None:
+def test_a_naive_rule_would_cry_and_ours_does_not(staged: sa.Connection, subtests: pytest.Subtests) -> None:
+    for name, case, naive in ROWS:
+        with subtests.test(name, case=case):
+            a_naive_rule_would_cry_and_ours_does_not(staged, case, naive)
+
+
+def a_naive_rule_would_cry_and_ours_does_not(staged: sa.Connection, case: str, naive: str) -> None:
     invariant = CATALOGUE[case.split("/")[0]]
     run = {"run_ids": [case]}
     asked = f"SELECT {naive} FROM look_alikes.{invariant.relation} WHERE run_id = ANY(:run_ids)"

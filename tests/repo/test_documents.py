@@ -88,8 +88,13 @@ def test_a_changed_part_is_seen_and_made_anew_and_nothing_else_is_touched(genera
         generate.renewed(text, "built", {"one": lambda: iter([])})
 
 
-@pytest.mark.parametrize("name", LINKED)
-def test_links_lead_somewhere(name):
+def test_links_lead_somewhere(subtests):
+    for name in LINKED:
+        with subtests.test(name):
+            assert broken_links(name) == []
+
+
+def broken_links(name: str) -> list[str]:
     broken = []
     for target in LINK.findall(FENCE.sub("", read(name))):
         if target.startswith(("http://", "https://")):
@@ -98,7 +103,7 @@ def test_links_lead_somewhere(name):
         file = (ROOT / name).parent / path if path else ROOT / name
         if not file.exists() or (anchor and anchor not in anchors(file.read_text(encoding="utf-8"))):
             broken.append(target)
-    assert broken == []
+    return broken
 
 
 def anchors(text: str) -> set[str]:
@@ -131,10 +136,10 @@ def problem_with(words: list[str]) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_commands_that_are_told_exist(name):
-    problems = [problem for words in commands_in(read(name)) if (problem := problem_with(words))]
-    assert problems == []
+def test_commands_that_are_told_exist(subtests):
+    for name in DOCUMENTS:
+        with subtests.test(name):
+            assert [problem for words in commands_in(read(name)) if (problem := problem_with(words))] == []
 
 
 def test_commands_that_built_pages_tell_exist(generate):
