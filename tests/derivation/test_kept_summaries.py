@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,45 @@ def world(tmp_path: Path, seed: int) -> list[tuple[Path, Path | None]]:
     return [(places[m["name"]], places[m["previous"]] if m["previous"] is not None else None) for m in moments]
 
 
+@pytest.fixture(scope="module")
+def last_moment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The last snapshot of a world with sealed segments: read only."""
+    return world(tmp_path_factory.mktemp("world"), 12)[-1][0]
+
+
+@dataclass(frozen=True)
+class Read:
+    """That snapshot, after an audit: the summaries that it kept and all that it said. Read only."""
+
+    snapshot: AuditedSnapshot
+    kept: Path
+    whole: dict[str, Any]
+
+    def copy_of_kept(self, place: Path) -> Path:
+        return shutil.copytree(self.kept, place / "kept")
+
+
+@pytest.fixture(scope="module")
+def read(last_moment: Path, tmp_path_factory: pytest.TempPathFactory) -> Read:
+    snapshot = snapshot_of(last_moment)
+    kept = tmp_path_factory.mktemp("read") / "kept"
+    return Read(snapshot=snapshot, kept=kept, whole=told(snapshot, derive_here(snapshot, kept_summaries=str(kept))))
+
+
+@pytest.fixture
+def root(last_moment: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change. Its manifest is younger than all of its directories, as after a capture."""
+    copy = shutil.copytree(last_moment, tmp_path / "moment")
+    written_anew(copy / MANIFEST_NAME)
+    return copy
+
+
+def written_anew(file: Path) -> None:
+    data = file.read_bytes()
+    file.unlink()
+    file.write_bytes(data)
+
+
 def sealed_log(snapshot: AuditedSnapshot, kept: Path) -> Path:
     """A segment whose row is kept, once the snapshot was derived with the place."""
     tasks = segment_tasks(run_of(snapshot, kept), kept_of(run_of(snapshot, kept)))
@@ -121,9 +161,9 @@ def test_a_capture_that_was_read_before_has_the_same_facts(
 
 
 @pytest.mark.slow
-def test_a_log_that_somebody_wrote_to_is_read_whatever_its_size_and_time_say(tmp_path: Path) -> None:
+def test_a_log_that_somebody_wrote_to_is_read_whatever_its_size_and_time_say(tmp_path: Path, root: Path) -> None:
     kept = tmp_path / "kept"
-    snapshot = snapshot_of(world(tmp_path, 12)[-1][0])
+    snapshot = snapshot_of(root)
     derive_here(snapshot, kept_summaries=str(kept))
     log = sealed_log(snapshot, kept)
     status = log.stat()
@@ -140,10 +180,9 @@ def test_a_log_that_somebody_wrote_to_is_read_whatever_its_size_and_time_say(tmp
 
 
 @pytest.mark.parametrize("level", ["partition", "broker"])
-def test_a_directory_that_was_exchanged_is_read(tmp_path: Path, level: str) -> None:
+def test_a_directory_that_was_exchanged_is_read(tmp_path: Path, root: Path, level: str) -> None:
     """A rename moves no time of the files in a directory: a damaged replica went for the sound one, and was green."""
     kept = tmp_path / "kept"
-    root = world(tmp_path, 12)[-1][0]
     derive_here(snapshot_of(root), kept_summaries=str(kept))
     log = sealed_log(snapshot_of(root), kept)
     own = log.parent if level == "partition" else root / log.relative_to(root).parts[0]
@@ -152,9 +191,7 @@ def test_a_directory_that_was_exchanged_is_read(tmp_path: Path, level: str) -> N
     data = bytearray(damaged.read_bytes())
     data[-1] ^= 1
     damaged.write_bytes(data)
-    manifest = (root / MANIFEST_NAME).read_bytes()
-    (root / MANIFEST_NAME).unlink()
-    (root / MANIFEST_NAME).write_bytes(manifest)  # younger than both
+    written_anew(root / MANIFEST_NAME)  # younger than both
     snapshot = snapshot_of(root)
     path = log.relative_to(root).as_posix()
     assert derive_here(snapshot, kept_summaries=str(kept)).index[path]["reused"]
@@ -166,9 +203,9 @@ def test_a_directory_that_was_exchanged_is_read(tmp_path: Path, level: str) -> N
 
 
 @pytest.mark.slow
-def test_what_is_read_otherwise_than_the_manifest_tells_is_not_kept(tmp_path: Path) -> None:
+def test_what_is_read_otherwise_than_the_manifest_tells_is_not_kept(tmp_path: Path, root: Path) -> None:
     kept = tmp_path / "kept"
-    snapshot = snapshot_of(world(tmp_path, 12)[-1][0])
+    snapshot = snapshot_of(root)
     derive_here(snapshot, kept_summaries=str(kept))
     log = sealed_log(snapshot, kept)
     shutil.rmtree(kept)
@@ -181,10 +218,8 @@ def test_what_is_read_otherwise_than_the_manifest_tells_is_not_kept(tmp_path: Pa
 
 
 @pytest.mark.parametrize("harm", one_in(5, ["flipped", "cut", "empty", "gone", "other columns"]))
-def test_a_damaged_file_of_summaries_is_not_used(tmp_path: Path, harm: str) -> None:
-    kept = tmp_path / "kept"
-    snapshot = snapshot_of(world(tmp_path, 12)[-1][0])
-    whole = told(snapshot, derive_here(snapshot, kept_summaries=str(kept)))
+def test_a_damaged_file_of_summaries_is_not_used(tmp_path: Path, read: Read, harm: str) -> None:
+    kept, snapshot = read.copy_of_kept(tmp_path), read.snapshot
     for file in kept.rglob("*.parquet"):
         data = bytearray(file.read_bytes())
         match harm:
@@ -202,7 +237,7 @@ def test_a_damaged_file_of_summaries_is_not_used(tmp_path: Path, harm: str) -> N
                 parquet.write_table(pa.table({"content": pa.array([b""], pa.binary())}), file)
     made = derive_here(snapshot, kept_summaries=str(kept))
     assert reused(made) == 0
-    assert told(snapshot, made) == whole
+    assert told(snapshot, made) == read.whole
 
 
 def _column(name: str, value: object) -> Callable[[pa.Table], pa.Table]:
@@ -223,24 +258,21 @@ def _column(name: str, value: object) -> Callable[[pa.Table], pa.Table]:
     ],
     ids=str,
 )  # fmt: skip
-def test_a_row_that_cannot_be_used_is_read(tmp_path: Path, column: str, value: object) -> None:
+def test_a_row_that_cannot_be_used_is_read(tmp_path: Path, read: Read, column: str, value: object) -> None:
     """Whole as a file, and no row of the index step: an audit ended with 70."""
-    kept = tmp_path / "kept"
-    snapshot = snapshot_of(world(tmp_path, 12)[-1][0])
-    whole = told(snapshot, derive_here(snapshot, kept_summaries=str(kept)))
+    kept, snapshot = read.copy_of_kept(tmp_path), read.snapshot
     for file in kept.rglob("*.parquet"):
         parquet.write_table(_column(column, value)(parquet.read_table(file)), file, write_page_checksum=True)
     made = derive_here(snapshot, kept_summaries=str(kept))
     assert reused(made) == 0
-    assert told(snapshot, made) == whole
+    assert told(snapshot, made) == read.whole
 
 
-def test_other_code_reads_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = tmp_path / "kept"
-    snapshot = snapshot_of(world(tmp_path, 12)[-1][0])
-    derive_here(snapshot, kept_summaries=str(kept))
+def test_other_code_reads_anew(tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = str(read.copy_of_kept(tmp_path))
+    assert reused(derive_here(read.snapshot, kept_summaries=kept)), "by the same code they are used, wherever they lie"
     monkeypatch.setattr(kept_summaries, "code_digest", lambda: "another")
-    assert reused(derive_here(snapshot, kept_summaries=str(kept))) == 0
+    assert reused(derive_here(read.snapshot, kept_summaries=kept)) == 0
 
 
 @pytest.mark.slow
@@ -255,12 +287,13 @@ def test_the_code_that_makes_a_row_is_all_in_its_digest() -> None:
 
 
 @pytest.mark.slow
-def test_many_files_become_few_and_hold_what_was_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_files_become_few_and_hold_what_was_used(
+    tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(index, "_BATCH_ROWS", 1)
     monkeypatch.setattr(kept_summaries, "_FILE_BYTES", 4096)
     monkeypatch.setattr(kept_summaries, "_MOST_FILES", 2)
-    kept = tmp_path / "kept"
-    snapshot = snapshot_of(world(tmp_path, 12)[-1][0])
+    kept, snapshot = tmp_path / "kept", read.snapshot
     derive_here(snapshot, kept_summaries=str(kept))
     before = set(kept.rglob("*.parquet"))
     assert len(before) > 2
@@ -273,28 +306,31 @@ def test_many_files_become_few_and_hold_what_was_used(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.slow
-def test_a_place_that_others_may_write_to_is_not_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    kept = tmp_path / "kept"
-    snapshot = snapshot_of(world(tmp_path, 12)[-1][0])
-    derive_here(snapshot, kept_summaries=str(kept))
+def test_a_place_that_others_may_write_to_is_not_used(
+    tmp_path: Path, read: Read, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept, snapshot = read.copy_of_kept(tmp_path), read.snapshot
     (kept / snapshot.manifest.cluster).chmod(0o777)
     assert reused(derive_here(snapshot, kept_summaries=str(kept))) == 0
     assert "no summaries of earlier audits are used" in caplog.text
 
 
-def test_an_audit_whose_summaries_cannot_be_written_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    snapshot = snapshot_of(world(tmp_path, 12)[-1][0])
+def test_an_audit_whose_summaries_cannot_be_written_goes_on(
+    tmp_path: Path, read: Read, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "kept").write_text("a file")
-    made = derive_here(snapshot, kept_summaries=str(tmp_path / "kept"))
-    assert told(snapshot, made) == told(snapshot, derive_here(snapshot))
+    made = derive_here(read.snapshot, kept_summaries=str(tmp_path / "kept"))
+    assert told(read.snapshot, made) == read.whole
     assert "no summaries" in caplog.text
 
 
 @pytest.mark.slow
-def test_large_snapshots_keep_theirs_beside_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = snapshot_of(world(tmp_path, 12)[-1][0])
+def test_large_snapshots_keep_theirs_beside_them(
+    tmp_path: Path, last_moment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = snapshot_of(last_moment)
     root = tmp_path / found.manifest.cluster / found.manifest.snapshot_id
-    shutil.copytree(Path(str(found.root)), root)
+    shutil.copytree(last_moment, root)
     snapshot = snapshot_of(root)
     derive_here(snapshot, kept_summaries=None)
     assert not (root.parent / BESIDE).exists(), "small ones are sooner read"
