@@ -57,7 +57,13 @@ DEFAULTS: Final[Mapping[str, Any]] = {
 
 _OF_AIRFLOW: Final = ("AIRFLOW__", "_AIRFLOW_", "AIRFLOW_CONN_", "AIRFLOW_VAR_")
 """How names begin of Airflow's own settings and secrets: none of what a task starts is Airflow's."""
-_OF_THE_STORE: Final = ("TIDEGAUGE_STORE_URL", "TIDEGAUGE_CONSOLE_", "PGPASSWORD", "PGPASSFILE")
+_OF_THE_STORE: Final = (
+    "TIDEGAUGE_STORE_URL",
+    "TIDEGAUGE_CONSOLE_TOKENS",
+    "TIDEGAUGE_CONSOLE_AIRFLOW_TOKEN",
+    "PGPASSWORD",
+    "PGPASSFILE",
+)
 """Of the store's and the console's, which a Spark application has no use for."""
 
 _IMAGE_JOB: Final = "local:///opt/tidegauge/spark_jobs/job.py"

@@ -3,7 +3,7 @@
 import resource
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 
 import pytest
@@ -18,7 +18,6 @@ pytestmark = pytest.mark.slow
 
 PLACE = "/clusters/c/breaches/b1"
 MIB = 1 << 20
-Ask = Callable[..., bytes]
 
 
 @pytest.fixture
@@ -47,6 +46,12 @@ def answer(port: int, head: bytes, pieces: Iterable[bytes] = ()) -> bytes:
             return b""
 
 
+def send_on(asking: socket.socket, piece: bytes) -> None:
+    for _ in range(64):
+        asking.sendall(piece)
+        time.sleep(0.01)
+
+
 def asked(port: int) -> bytes:
     return answer(port, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")[:12]
 
@@ -65,9 +70,7 @@ def test_a_request_line_or_headers_without_end_are_given_up(port: int, head: byt
     with connected(port) as asking:
         asking.sendall(head)
         with pytest.raises(OSError, match=r"reset|pipe"):
-            for _ in range(64):
-                asking.sendall(piece)
-                time.sleep(0.01)
+            send_on(asking, piece)
     assert time.monotonic() - begun < 10
     assert asked(port) == b"HTTP/1.1 200"
 

@@ -124,7 +124,7 @@ async def _written(request: Request, write: Callable[[Request, dict[str, str], C
 
 
 async def _form(request: Request) -> dict[str, str]:
-    """What a form says. Raises `RefusalError` for one that is too long: what comes is counted, not what is announced."""
+    """What a form says. Raises `RefusalError` for one that is too long: it counts what comes, not what is said."""
     body = b""
     async for piece in request.stream():
         body += piece

@@ -54,11 +54,11 @@ class Connection(H11Protocol):
     @property
     def is_waited_for(self) -> bool:
         """Whether it is the other side's turn: it has not sent a whole request, or has not taken the answer."""
-        return self.conn.their_state is not h11.DONE or self.cycle is None or self.cycle.response_complete
+        return self.conn.their_state is not h11.DONE or self.cycle.response_complete
 
     def _late(self) -> None:
         waited_s = self.loop.time() - self._waited_since if self.is_waited_for else 0.0
-        left_s = (TAKEN_WITHIN_S if self.transport.get_write_buffer_size() else WHOLE_WITHIN_S) - waited_s  # type: ignore[attr-defined]
+        left_s = (TAKEN_WITHIN_S if self.transport.get_write_buffer_size() else WHOLE_WITHIN_S) - waited_s
         if left_s <= 0:
             self.transport.abort()
         else:
