@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 LARGEST_WHOLE: Final = (1 << 63) - 1
+LONGEST_NAME: Final = 255
+"""Bytes: as many as a file's name has. An entry of a Postgres index takes 2,704, and some have three names in it: one
+snapshot with a longer name would end the audit of the others.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,13 @@ class Fields:
         value.encode("utf-8")  # Half of a surrogate pair can be neither printed nor kept.
         if "\0" in value:
             raise ValueError(f"{key} holds a NUL")
+        return value
+
+    def name(self, key: str) -> str:
+        """A text by which results are kept, and found again."""
+        value = self.text(key)
+        if len(value.encode("utf-8")) > LONGEST_NAME:
+            raise ValueError(f"{key} is longer than {LONGEST_NAME} bytes")
         return value
 
     def text_or_none(self, key: str, *, optional: bool = False) -> str | None:

@@ -349,9 +349,9 @@ def from_json(text: str, *, place: Location, where: str, settled: bool = False) 
                 "Take the snapshot again, or use the release that wrote it."
             )
         return Manifest(
-            cluster=value.text("cluster"),
-            cluster_id=value.text_or_none("cluster_id"),
-            snapshot_id=value.text("snapshot_id"),
+            cluster=value.name("cluster"),
+            cluster_id=None if value.text_or_none("cluster_id") is None else value.name("cluster_id"),
+            snapshot_id=value.name("snapshot_id"),
             source=Source(value.text("source")),
             mode=Mode(value.text("mode")),
             consistency=Consistency(value.text("consistency")),

@@ -18,7 +18,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from tidegauge.alerts.config import Alerting, Channel
-from tidegauge.alerts.message import digest, page, runbook, text, title
+from tidegauge.alerts.message import LONGEST_BODY, LONGEST_TITLE, digest, page, runbook, text, title
 from tidegauge.alerts.model import LOSS, Alert, Word
 from tidegauge.terminal import plain
 
@@ -49,12 +49,17 @@ def deliver(channel: Channel, alerts: Sequence[Alert], alerting: Alerting, now: 
         for alert in alerts:
             yield Delivery(
                 (alert,),
-                _notified(_incident(channel.address, alert), title(alert), text(alert, alerting.console), alert),
+                _notified(
+                    _incident(channel.address, alert),
+                    title(alert),
+                    text(alert, alerting.console, _room(channel.address)),
+                    alert,
+                ),
             )
     else:
         for _, several in groupby(sorted(alerts, key=_message), key=_message):
             together = tuple(several)
-            heading, body_text = digest(together, alerting.console)
+            heading, body_text = digest(together, alerting.console, _room(channel.address))
             yield Delivery(together, _notified(channel.address, heading, body_text, together[0]))
 
 
@@ -116,6 +121,17 @@ def _incident(address: str, alert: Alert) -> str:
     # The opening is no part of it: a breach that comes back before anybody closed the incident belongs to it.
     identity = re.sub(r"[^A-Za-z0-9_.-]", "_", f"tidegauge-{alert.key.cluster}-{alert.key.name}")
     return f"{address}{joint}action={action}&dedup={identity}&severity={severity}"
+
+
+def _room(address: str) -> int:
+    """Characters of a text that the service takes: what is longer it refuses, and would each time."""
+    import apprise
+
+    service = apprise.Apprise.instantiate(address, suppress_exceptions=True)
+    if not isinstance(service, apprise.NotifyBase):
+        return LONGEST_BODY
+    beside = 0 if service.title_maxlen else LONGEST_TITLE + len("\r\n")  # A service without titles has it in the text.
+    return max(LONGEST_TITLE, min(LONGEST_BODY, int(service.body_maxlen) - beside))
 
 
 def _notified(address: str, heading: str, body: str, alert: Alert | None) -> str | None:

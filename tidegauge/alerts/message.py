@@ -14,6 +14,14 @@ from tidegauge.expectations.registry import CATALOGUE
 from tidegauge.terminal import unlinked
 
 MOST_IN_A_DIGEST: Final = 10
+LONGEST_TITLE: Final = 250
+LONGEST_LINE: Final = 500
+"""Characters. A group's name has up to 32,767: a service refuses what is longer than it takes, and whoever gives such a
+name would silence the cluster's alerts by it.
+"""
+LONGEST_BODY: Final = 30_000
+"""Of what takes more than anybody reads."""
+_CUT: Final = "…"
 _LINES_OF_AN_ARGUMENT: Final = 6
 _OF_NAMES: Final = "docs/guides/store.md#which-cluster-a-name-stands-for"
 _OF_DATES: Final = "docs/guides/store.md#snapshots-of-the-future"
@@ -27,7 +35,7 @@ def title(alert: Alert) -> str:
     state = alert.severity
     if alert.word is Word.RESOLVED:
         state = "lost" if alert.lost else "decided" if alert.name == LOSS else "resolved"
-    return unlinked(f"[{state}] {alert.title}")
+    return _cut(unlinked(f"[{state}] {alert.title}"), LONGEST_TITLE)
 
 
 def runbook(alert: Alert, console: str | None) -> str:
@@ -61,8 +69,8 @@ def page(alert: Alert, console: str | None) -> str | None:
     return links.breach(alert.key.cluster, alert.key.name)
 
 
-def text(alert: Alert, console: str | None) -> str:
-    """The argument, what follows, what to run next, where to read on."""
+def text(alert: Alert, console: str | None, longest: int = LONGEST_BODY) -> str:
+    """The argument, what follows, what to run next, where to read on. Of what is too long the argument goes first."""
     lines = [unlinked(line) for line in alert.explanation[:_LINES_OF_AN_ARGUMENT]]
     if alert.word is Word.RESOLVED:
         assert alert.resolved_at is not None
@@ -76,7 +84,14 @@ def text(alert: Alert, console: str | None) -> str:
     lines.append(f"Runbook: {runbook(alert, console)}")
     if (address := page(alert, console)) is not None:
         lines.append(f"Look: {address}")
-    return "\n".join(lines)
+    lines = [_cut(line, LONGEST_LINE) for line in lines]
+    while len(lines) > 1 and sum(map(len, lines)) + len(lines) > longest:
+        del lines[max(0, len(lines) - 3)]
+    return _cut("\n".join(lines), longest)
+
+
+def _cut(told: str, longest: int) -> str:
+    return told if len(told) <= longest else told[: max(0, longest - len(_CUT))] + _CUT
 
 
 def _why_over(alert: Alert) -> str:
@@ -87,23 +102,29 @@ def _why_over(alert: Alert) -> str:
     return alert.lost or "the audit of that instant no longer finds it"
 
 
-def digest(alerts: Sequence[Alert], console: str | None) -> tuple[str, str]:
+def digest(alerts: Sequence[Alert], console: str | None, longest: int = LONGEST_BODY) -> tuple[str, str]:
     """Title and text of one message about breaches, about risks, or about losses, of one cluster; the first ones in
-    full, the rest counted.
+    full, as many as `longest` characters take, the rest counted.
     """
     if len(alerts) == 1:
-        return title(alerts[0]), text(alerts[0], console)
+        return title(alerts[0]), text(alerts[0], console, longest)
     firing = sum(alert.word is Word.FIRING for alert in alerts)
     what = (" risk" if firing == 1 else " risks") if alerts[0].risk else ""
     parts = [f"{firing} new{what}"] if firing else []
     over = " risks over" if alerts[0].risk else " resolved"
     parts += [f"{len(alerts) - firing}{over}"] if firing < len(alerts) else []
     worst = next((alert.severity for alert in alerts if alert.word is Word.FIRING), "resolved")
-    shown = alerts[:MOST_IN_A_DIGEST]
-    body = "\n\n".join(f"{title(alert)}\n{text(alert, console)}" for alert in shown)
+    where = f": {Links(console).cluster(alerts[0].key.cluster)}" if console else "."
+    room = longest - len(f"\n\nand {len(alerts)} more{where}")
+    shown: list[str] = []
+    for alert in alerts[:MOST_IN_A_DIGEST]:
+        told = f"{title(alert)}\n{text(alert, console)}"
+        if shown and sum(map(len, shown)) + 2 * len(shown) + len(told) > room:
+            break
+        shown.append(_cut(told, max(0, room)))
+    body = "\n\n".join(shown)
     if len(alerts) > len(shown):
-        more = f"and {len(alerts) - len(shown)} more"
-        body += f"\n\n{more}: {Links(console).cluster(alerts[0].key.cluster)}" if console else f"\n\n{more}."
+        body += f"\n\nand {len(alerts) - len(shown)} more{where}"
     total = next((alert.cluster_headline for alert in alerts if alert.cluster_headline), "")
     told = total or ", ".join(parts)
-    return unlinked(f"[{worst}] {alerts[0].key.cluster}: {told}"), body
+    return _cut(unlinked(f"[{worst}] {alerts[0].key.cluster}: {told}"), LONGEST_TITLE), _cut(body, longest)
