@@ -16,7 +16,7 @@ from typing import IO, Any, Final, Protocol
 
 from tidegauge.snapshots.copying import Sink
 from tidegauge.snapshots.errors import AuditError
-from tidegauge.snapshots.location import Location, ObjectPath, store_errors
+from tidegauge.snapshots.location import Location, ObjectPath, local, store_errors
 from tidegauge.snapshots.places_above import made_safe
 from tidegauge.snapshots.whole_files import write_whole
 
@@ -167,7 +167,7 @@ class LocalTarget:
     def text(self, path: str) -> str | None:
         """The file's text."""
         try:
-            return (self._root / path).read_text(encoding="utf-8")
+            return (local(self._root) / path).read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
 
@@ -195,9 +195,11 @@ class LocalTarget:
     def journal(self, name: str) -> Iterator[Callable[[str], None]]:
         """A function that appends a line; one process at a time."""
         full = self._below(name)
-        with full.open("a", encoding="utf-8") as file:
+        there = local(self._root) / name  # No link of whoever else may write there is followed.
+        with there.open("a", encoding="utf-8") as file:
+            _must_be_ours_alone(file, full)
             _lock(file, full)
-            text = self.text(name)
+            text = there.read_text(encoding="utf-8")
             if text and not text.endswith("\n"):
                 file.write("\n")  # The line that a crash cut off must not swallow the next.
 
@@ -348,6 +350,14 @@ def _above(paths: Iterable[str]) -> set[str]:
             found.add(directory)
             directory = directory.rpartition("/")[0]
     return found
+
+
+def _must_be_ours_alone(file: IO[str], path: Path) -> None:
+    if os.fstat(file.fileno()).st_nlink > 1:
+        raise AuditError(
+            f"{path} has a second name (a hard link), and nothing is written into what may be another's. See who laid "
+            "it there, and remove it."
+        )
 
 
 def _lock(file: IO[str], path: Path) -> None:

@@ -17,7 +17,9 @@ from typing import Final
 from tidegauge import settings
 from tidegauge.audit.dated_ahead import Met
 from tidegauge.audit.latest import PassOver, captured, until
-from tidegauge.snapshots.location import Location, ObjectPath, location
+from tidegauge.runs.errors import UnavailableError
+from tidegauge.snapshots.local_path import LocalPath
+from tidegauge.snapshots.location import Location, ObjectPath, local, location
 from tidegauge.snapshots.manifest import MANIFEST_NAME
 from tidegauge.snapshots.removal import removed
 from tidegauge.snapshots.tree import directories
@@ -41,8 +43,8 @@ def retain(
     dry_run: bool,
     pass_over: PassOver | None = None,
 ) -> Iterator[str]:
-    """Removes, and tells; `pass_over` hears of snapshots that are dated in the future. Raises `StoreError`, and OSError
-    for a directory that cannot be removed.
+    """Removes, and tells; `pass_over` hears of snapshots that are dated in the future. Raises `StoreError`, OSError for
+    a snapshot that cannot be removed, and `UnavailableError` in the end for run directories that could not.
     """
     gone = "would be removed" if dry_run else "removed"
     in_store = retain_in_store(url, runs_before=runs_before, facts_before=facts_before, dry_run=dry_run)
@@ -50,18 +52,22 @@ def retain(
         yield from _told(cluster, of_cluster, gone)
     taken = {run_id for of_cluster in in_store.values() for run_id in of_cluster.runs}
     published = _published(url) - taken
-    root = runs_root or settings.home() / "runs"
+    root = local(runs_root or settings.home() / "runs")
     run_directories = list(_directories(root, _DEPTH))
     newest = _newest(run_directories)
+    problems: list[str] = []
     for directory in run_directories:
         if directory.path in newest or directory.written_at >= facts_before.timestamp():
             continue
-        if directory.run_ids & published or directory.written_at >= runs_before.timestamp():
-            freed = sum(removed(root, facts, dry_run=dry_run) for facts in _facts(directory.path))
-            if freed:
-                yield f"{directory.path}: facts {gone}, {_mb(freed)}"
-        else:
-            yield f"{directory.path} {gone}, {_mb(_removed_run(root, directory.path, dry_run))}"
+        try:
+            if directory.run_ids & published or directory.written_at >= runs_before.timestamp():
+                freed = sum(removed(root, facts, dry_run=dry_run) for facts in _facts(directory.path))
+                if freed:
+                    yield f"{directory.path}: facts {gone}, {_mb(freed)}"
+            else:
+                yield f"{directory.path} {gone}, {_mb(_removed_run(root, directory.path, dry_run))}"
+        except OSError as error:
+            problems.append(f"{directory.path}: {error}")
     if with_snapshots:
         hears = pass_over or Met().pass_over
         snapshots = location(settings.snapshots_root())
@@ -69,6 +75,8 @@ def retain(
             if not dry_run:
                 _remove_snapshot(snapshots, place)
             yield f"{place} {gone}"
+    if problems:
+        raise UnavailableError(f"{len(problems)} run directories stay, the others are done. {'; '.join(problems[:5])}")
 
 
 def _told(cluster: str, of: Removed, gone: str) -> Iterator[str]:
@@ -93,14 +101,15 @@ def _published(url: str) -> set[str]:
 class _Directory:
     """A run directory: when it was last written to, and the runs whose reports lie in it."""
 
-    path: Path
+    path: LocalPath
     written_at: float
     run_ids: frozenset[str]
     clusters: frozenset[str]
 
 
-def _directories(folder: Path, depth: int) -> Iterator[_Directory]:
-    if folder.is_symlink() or not folder.is_dir():
+def _directories(folder: LocalPath, depth: int) -> Iterator[_Directory]:
+    """A `LocalPath`, of which neither a link nor a pipe is opened: others may have laid it there."""
+    if not folder.is_dir():
         return
     if (folder / _RUN_FILE).is_file():
         told = [_run_of(report) for report in (folder / "report.json", *folder.glob("*/*/report.json"))]
@@ -116,11 +125,11 @@ def _directories(folder: Path, depth: int) -> Iterator[_Directory]:
             yield from _directories(below, depth - 1)
 
 
-def _run_of(report: Path) -> Mapping[str, str] | None:
+def _run_of(report: LocalPath) -> Mapping[str, str] | None:
     try:
         run = json.loads(report.read_text(encoding="utf-8"))["run"]
         return {"run_id": str(run["run_id"]), "cluster": str(run["cluster"])}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None  # None was written, or not to its end.
 
 
@@ -134,9 +143,9 @@ def _newest(found: list[_Directory]) -> set[Path]:
     return {directory.path for directory in newest.values()}
 
 
-def _facts(run: Path) -> Iterator[Path]:
+def _facts(run: LocalPath) -> Iterator[LocalPath]:
     for facts in (run / "facts", *run.glob("*/*/facts"), run / "work"):
-        if facts.is_dir() and not facts.is_symlink():
+        if facts.is_dir():
             yield facts
 
 

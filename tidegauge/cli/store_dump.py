@@ -7,6 +7,7 @@ whole or not at all, with every right that roles had and no other; no password i
 
 import re
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -20,6 +21,7 @@ from tidegauge import sql
 from tidegauge.runs.errors import StoreError
 from tidegauge.runs.store_address import normalised
 from tidegauge.snapshots.child_environment import LIBPQ, only
+from tidegauge.snapshots.places_above import check_above, trusted
 from tidegauge.store import connect, knows, migrate
 
 OURS: Final = ("tidegauge_reader", "tidegauge_console", "tidegauge_writer")
@@ -46,6 +48,8 @@ def restore(url: str, file: Path) -> None:
     """Makes the store of a dump in a database that has none, and brings it to this version. Raises `StoreError`."""
     if not file.is_file():
         raise StoreError(f"There is no dump at {file}. `tidegauge store dump` writes one.")
+    file = file.absolute()  # or a name that begins with a dash were an option
+    _check_whose(file)
     with connect(url, "be looked at") as connection, connection.cursor() as cursor:
         cursor.execute("SELECT to_regnamespace('tidegauge') IS NOT NULL")
         if cursor.fetchone()[0]:
@@ -68,6 +72,19 @@ def restore(url: str, file: Path) -> None:
             script = Path(sql.__file__).parent / "roles" / f"{name.removeprefix('tidegauge_')}.sql"
             cursor.execute(script.read_text(encoding="utf-8"))
         cursor.execute("ANALYZE")  # a dump holds no statistics, and without them pages are slow
+
+
+def _check_whose(file: Path) -> None:
+    """Raises `StoreError`, or `SnapshotError` for a directory above, where somebody else may have written what a dump
+    holds: it is SQL, and runs with every right of who restores it, programs on the server's machine included.
+    """
+    check_above(file.resolve())
+    found = file.stat()
+    if found.st_uid not in trusted() or found.st_mode & stat.S_IWOTH:
+        raise StoreError(
+            f"Somebody else may have written {file} ({stat.filemode(found.st_mode)}, user {found.st_uid}), and what a "
+            "dump says is run with your rights. If you know that nobody has, take it (chown, chmod o-w) and try again."
+        )
 
 
 def _readable(programs: Iterable[Path], file: Path) -> tuple[Path, str]:
