@@ -4,10 +4,15 @@ In: cases of one test, each as expensive as the next. Out: parameters of which a
 No case is left out of the whole suite, and what the fast run takes is always the same.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import pytest
+
+
+def chosen(few: Collection[str], cases: Iterable[str]) -> list[Any]:
+    """Parameters that are slow unless they are among the few: tests of one file then share what a case costs."""
+    return [pytest.param(case, marks=() if case in few else (pytest.mark.slow,), id=case) for case in cases]
 
 
 def one_in(every: int, cases: Iterable[Any], ids: Sequence[str] | None = None) -> list[Any]:

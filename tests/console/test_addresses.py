@@ -11,6 +11,7 @@ from tidegauge.addresses import Links, name_of, segment
 names = st.text(st.characters(codec="utf-8"))
 
 
+@pytest.mark.slow
 @given(names)
 @example("..")
 @example("")

@@ -30,6 +30,7 @@ def test_a_refused_snapshot_is_told_on_the_fleet_and_on_its_cluster_until_somebo
     assert "Refused snapshots" not in page(console, "/")
 
 
+@pytest.mark.slow
 def test_a_snapshot_of_the_future_is_told_on_the_fleet_its_cluster_and_in_metrics_until_somebody_settles_it(
     console: httpx.Client, filled_store: str
 ) -> None:

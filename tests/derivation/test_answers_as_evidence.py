@@ -82,6 +82,7 @@ def said(directory: Path, whole: Derived) -> Path:
     return directory
 
 
+@pytest.mark.slow
 def test_what_was_answered_is_known_as_by_the_metadata_log(copy: Path, whole: Derived) -> None:
     expected = whole.one("partitions", topic="safe", partition=0)
     silent = derived(copy).one("partitions", topic="safe", partition=0)
@@ -90,6 +91,7 @@ def test_what_was_answered_is_known_as_by_the_metadata_log(copy: Path, whole: De
     assert {n: answered[n] for n in ANSWERED} == {n: expected[n] for n in ANSWERED}
 
 
+@pytest.mark.slow
 def test_members_as_answered_are_held_to_what_is_committed(copy: Path, whole: Derived, judge: Judge) -> None:
     shutil.copytree(copy / "broker-5/safe-0", copy / "broker-2/safe-0", copy_function=with_holes)
     for broker in (5, 1):

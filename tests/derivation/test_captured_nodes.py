@@ -124,6 +124,7 @@ def test_what_is_not_called_as_a_brokers_directory_is_named(golden: Golden, tmp_
     )
 
 
+@pytest.mark.slow
 def test_a_broker_of_which_only_the_metadata_log_was_captured_stays_a_broker(golden: Golden, tmp_path: Path) -> None:
     copy = whole_copy(golden("healthy"), tmp_path / "copy")
     metadata_apart(copy)
@@ -233,7 +234,7 @@ def breaks() -> dict[str, tuple[Callable[[Path], None], str]]:
     }
 
 
-@pytest.mark.parametrize("name", one_in(4, list(breaks())))
+@pytest.mark.parametrize("name", one_in(8, list(breaks())))
 def test_one_wrong_file_of_a_disk_that_is_known_stops_nobody_and_is_the_only_breach(
     name: str, golden: Golden, judge: Judge, tmp_path: Path
 ) -> None:
@@ -250,6 +251,7 @@ def test_one_wrong_file_of_a_disk_that_is_known_stops_nobody_and_is_the_only_bre
     assert verify(open_snapshot(copy, settle=False)) == ()
 
 
+@pytest.mark.slow
 def test_the_only_copy_of_records_is_told_of_though_its_brokers_file_is_wrong(golden: Golden, tmp_path: Path) -> None:
     copy = whole_copy(golden("unclean-before"), tmp_path / "copy")
     say(copy / "broker-1", cluster_id=OTHER)
@@ -343,6 +345,7 @@ def test_a_failed_disk_that_was_captured_all_the_same_is_no_foreign_one(
     assert not [b for b in judged(judge, facts) if b.code == "B22"]
 
 
+@pytest.mark.slow
 def test_a_disk_that_somebody_forgot_is_named_with_its_replicas(golden: Golden, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(golden("disk-failed"), copy)

@@ -49,6 +49,7 @@ def sound_again(batch: bytearray) -> bytes:
     return bytes(batch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2**31 - 1, 20_000_000])
 def test_a_false_record_count_makes_no_room_for_so_many(golden, tmp_path, count):
     """In a compacted partition, whose records are read key by key; the checksum is right."""

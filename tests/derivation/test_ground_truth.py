@@ -9,6 +9,7 @@ import pytest
 from tests.conftest import Golden
 from tests.derivation.pipeline import Derived, derived_once, topic_partition
 from tests.kafka_log import captures
+from tests.sampling import chosen
 from tidegauge.facts.replicas.epochs import UNDEFINED
 
 CAPTURES = (*captures.CAPTURES, *captures.LIVES)
@@ -38,6 +39,9 @@ SELDOM_CHECKPOINTED = ("one-controller-unclean", "one-controller-rejoined")
 LISTED = ("pair-clean-b1", "pair-clean-b2", "tiered")
 """These also list what each partition was."""
 
+FEW = {*PROBED[::5], SELDOM_CHECKPOINTED[0], LISTED[0], "tiered", "healthy", "unclean-before"}
+"""The fast run derives these, each once for all tests; the whole suite takes every capture."""
+
 Truth = dict[str, Any]
 
 
@@ -60,7 +64,7 @@ def partition_rows(facts: Derived) -> dict[str, Truth]:
     return {f"{row['topic']}-{row['partition']}": row for row in facts.rows["partitions"]}
 
 
-@pytest.mark.parametrize("name", PROBED)
+@pytest.mark.parametrize("name", chosen(FEW, PROBED))
 def test_every_partition_that_the_brokers_told_of_is_there_and_no_other(facts: Derived, truth: Truth) -> None:
     probe = truth["probe_at_capture"]
     told = {f"{topic}-{p['partition']}" for topic, d in probe["topics"].items() for p in d["partitions"]}
@@ -72,7 +76,7 @@ def test_every_partition_that_the_brokers_told_of_is_there_and_no_other(facts: D
             assert (row["topic_id"], row["replicas"]) == (of_topic["topic_id"], p["replicas"])
 
 
-@pytest.mark.parametrize("name", [n for n in PROBED if n not in STOPPED])
+@pytest.mark.parametrize("name", chosen(FEW, [n for n in PROBED if n not in STOPPED]))
 def test_leaders_isr_and_elr_of_a_live_copy(facts: Derived, truth: Truth) -> None:
     rows = partition_rows(facts)
     for topic, of_topic in truth["probe_at_capture"]["topics"].items():
@@ -84,7 +88,7 @@ def test_leaders_isr_and_elr_of_a_live_copy(facts: Derived, truth: Truth) -> Non
             assert row["last_known_elr"] == p["last_known_elr"], row
 
 
-@pytest.mark.parametrize("name", STOPPED)
+@pytest.mark.parametrize("name", chosen(FEW, STOPPED))
 def test_a_stopped_cluster_has_a_last_leader_and_one_moment(facts: Derived, truth: Truth) -> None:
     for row in facts.rows["partitions"]:
         assert row["cluster_stopped"] is True
@@ -94,7 +98,7 @@ def test_a_stopped_cluster_has_a_last_leader_and_one_moment(facts: Derived, trut
         assert row["captured_replicas"] == sorted(row["replicas"])
 
 
-@pytest.mark.parametrize("name", [n for n in PROBED if n not in SELDOM_CHECKPOINTED])
+@pytest.mark.parametrize("name", chosen(FEW, [n for n in PROBED if n not in SELDOM_CHECKPOINTED]))
 def test_offsets_are_those_that_the_brokers_listed(facts: Derived, truth: Truth) -> None:
     listed = truth["probe_at_capture"]["list_offsets"]
     rows = partition_rows(facts)
@@ -108,7 +112,7 @@ def test_offsets_are_those_that_the_brokers_listed(facts: Derived, truth: Truth)
         assert row["log_end_offset"] == high_watermark, partition
 
 
-@pytest.mark.parametrize("name", SELDOM_CHECKPOINTED)
+@pytest.mark.parametrize("name", chosen(FEW, SELDOM_CHECKPOINTED))
 def test_without_checkpoints_the_bounds_of_a_high_watermark_hold_what_the_brokers_listed(
     facts: Derived, truth: Truth
 ) -> None:
@@ -124,7 +128,7 @@ def test_without_checkpoints_the_bounds_of_a_high_watermark_hold_what_the_broker
     assert apart > 0
 
 
-@pytest.mark.parametrize("name", LISTED)
+@pytest.mark.parametrize("name", chosen(FEW, LISTED))
 def test_offsets_are_those_that_are_written_down_by_partition(facts: Derived, truth: Truth) -> None:
     rows = partition_rows(facts)
     assert truth["partitions"].keys() == rows.keys()
@@ -150,7 +154,7 @@ def test_high_watermark_bounds_of_a_copy_under_load_hold_what_the_cluster_had_co
     assert loaded, "the copy was made under load: some bounds must be apart"
 
 
-@pytest.mark.parametrize("name", PROBED)
+@pytest.mark.parametrize("name", chosen(FEW, PROBED))
 def test_sizes_are_those_that_the_brokers_described(facts: Derived, truth: Truth) -> None:
     checked = 0
     for broker, log_dirs in truth["probe_at_capture"]["log_dirs"].items():
@@ -164,7 +168,7 @@ def test_sizes_are_those_that_the_brokers_described(facts: Derived, truth: Truth
     assert checked >= 10
 
 
-@pytest.mark.parametrize("name", PROBED)
+@pytest.mark.parametrize("name", chosen(FEW, PROBED))
 def test_leader_epochs_end_where_the_leader_said(facts: Derived, truth: Truth, name: str) -> None:
     answered = 0
     for partition, answers in truth["leader_epoch_answers"].items():
@@ -189,7 +193,7 @@ def test_the_epochs_capture_asks_for_many_epochs_and_for_some_without_a_record(g
     assert len(set(ends)) < len(ends), "idle-0 has epochs without a record"
 
 
-@pytest.mark.parametrize("name", PROBED)
+@pytest.mark.parametrize("name", chosen(FEW, PROBED))
 def test_producers_are_as_the_leader_described_them(facts: Derived, truth: Truth, name: str) -> None:
     checked = 0
     for partition, told in truth["probe_at_capture"]["describe_producers_leader"].items():
@@ -210,7 +214,7 @@ def test_producers_are_as_the_leader_described_them(facts: Derived, truth: Truth
     assert checked > 0 or name == "pair-clean-b1", "only there had every producer expired"
 
 
-@pytest.mark.parametrize("name", PROBED)
+@pytest.mark.parametrize("name", chosen(FEW, PROBED))
 def test_a_producer_that_the_leader_did_not_describe_had_expired(facts: Derived, truth: Truth) -> None:
     asked_at = truth["probe_at_capture"]["wallclock_ms"]
     for partition, told in truth["probe_at_capture"]["describe_producers_leader"].items():
@@ -256,7 +260,7 @@ def test_divergence_points_of_the_unclean_election(golden: Golden) -> None:
     assert all(r["old_lineage_holders"] == [1] and r["records_at_stake_known"] for r in elections)
 
 
-@pytest.mark.parametrize("name", [n for n in CAPTURES if n not in UNCLEAN])
+@pytest.mark.parametrize("name", chosen(FEW, [n for n in CAPTURES if n not in UNCLEAN]))
 def test_a_cluster_that_lost_nothing_shows_no_loss(facts: Derived) -> None:
     assert facts.rows["losses"] == []
     assert not facts.all("partition_changes", election="unclean")
@@ -267,7 +271,7 @@ def test_a_cluster_that_lost_nothing_shows_no_loss(facts: Derived) -> None:
         assert row["declared_committed"] == 0, row
 
 
-@pytest.mark.parametrize("name", [n for n in PROBED if n not in DIVERGED])
+@pytest.mark.parametrize("name", chosen(FEW, [n for n in PROBED if n not in DIVERGED]))
 def test_replicas_of_a_cluster_at_rest_do_not_part(facts: Derived) -> None:
     compared = 0
     for row in facts.rows["divergences"]:
@@ -294,13 +298,13 @@ def test_open_transactions_and_which_of_them_hangs(golden: Golden) -> None:
     assert [r["hanging"] for r in facts.rows["transactions"]].count(True) == 1
 
 
-@pytest.mark.parametrize("name", [n for n in CAPTURES if n != "hanging-txn"])
+@pytest.mark.parametrize("name", chosen(FEW, [n for n in CAPTURES if n != "hanging-txn"]))
 def test_nothing_hangs_elsewhere(facts: Derived) -> None:
     assert not [r for r in facts.rows["transactions"] if r["hanging"] and r["snapshot_quiet"]]
     assert not [r for r in facts.rows["transactions"] if r["contradicting_markers"]]
 
 
-@pytest.mark.parametrize("name", CAPTURES)
+@pytest.mark.parametrize("name", chosen(FEW, CAPTURES))
 def test_sound_clusters_have_sound_files(facts: Derived) -> None:
     for row in facts.rows["segments"]:
         errors = {k: v for k, v in row.items() if k.endswith("_errors") and v}

@@ -291,6 +291,7 @@ def stands_alone(data: bytes, at: int, word: bytes) -> bool:
     return not ((before + after).isalnum() and before.isalpha()) and not after.isalnum()
 
 
+@pytest.mark.slow
 def test_the_manifest_says_what_was_done(golden: Golden, copied: Copied) -> None:
     manifest = open_snapshot(copied("healthy", NAMES)).manifest
     assert (manifest.mode, manifest.hashed_topics) == ("headers", True)

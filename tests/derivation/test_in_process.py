@@ -77,6 +77,7 @@ def test_what_is_not_goes_to_spark(snapshot: AuditedSnapshot, topic: str, size_b
     assert not fit_here([replace(snapshot, previous=ReadSnapshot(root=large.root, manifest=large.manifest))])
 
 
+@pytest.mark.slow
 def test_what_lies_in_an_object_store_goes_to_spark(snapshot: AuditedSnapshot) -> None:
     assert not fit_here([replace(snapshot, root=location("s3://bucket/snapshot"))])
 

@@ -52,6 +52,7 @@ trees = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(given_trees=st.lists(st.none() | trees, max_size=4), start=st.integers(0, 4))
 def test_values_come_back_as_they_were(given_trees: list[Tree | None], start: int) -> None:
     column = column_of(Tree)

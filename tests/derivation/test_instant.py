@@ -71,6 +71,7 @@ def test_a_simulated_day_is_found_by_its_own_instant_and_not_by_its_last_metadat
         resolve("latest", "c", as_of=datetime.fromtimestamp(last / 1000, UTC).isoformat())
 
 
+@pytest.mark.slow
 def test_a_copy_without_a_metadata_log_is_dated_by_no_clients_clock(golden: Golden, tmp_path: Path) -> None:
     copy = without_metadata(golden("healthy"), tmp_path / "copy")
     facts = derived(copy)

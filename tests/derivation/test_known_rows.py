@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import Golden
+from tests.sampling import one_in
 from tidegauge.derivation import known_rows
 from tidegauge.derivation.derive import NOT_ASKED_FOR, KnownPartition, Prepared, prepare
 from tidegauge.derivation.index import index_rows
@@ -37,7 +38,7 @@ def through_a_file(rows: KnownRows, partitions: dict[TopicPartition, KnownPartit
     return rows_of(pq.read_table(place), KNOWN_VALUES)
 
 
-@pytest.mark.parametrize(("name", "earlier"), CAPTURES)
+@pytest.mark.parametrize(("name", "earlier"), one_in(3, CAPTURES))
 @pytest.mark.parametrize("stretch", [known_rows.STRETCH, 2])
 def test_it_comes_back_as_it_was(
     golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, earlier: str | None, stretch: int

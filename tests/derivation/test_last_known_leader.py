@@ -78,6 +78,7 @@ def of_live(judge: Judge, facts: Derived) -> dict[str, list[Breach]]:
     return found
 
 
+@pytest.mark.slow
 def test_the_election_of_who_led_last_and_lost_its_tail_is_told_and_is_the_cause(crashed: Path, judge: Judge) -> None:
     end = without_tail(crashed)
     adopt(crashed, cluster="healthy", consistency=Consistency.QUIESCED)
@@ -103,6 +104,7 @@ def test_who_led_last_and_lost_nothing_gives_nothing_up(crashed: Path, judge: Ju
     assert facts.rows["losses"] == []
 
 
+@pytest.mark.slow
 def test_beside_an_earlier_copy_what_it_cut_off_is_lost_by_that_election(
     crashed: Path, golden: Golden, tmp_path: Path, judge: Judge
 ) -> None:

@@ -15,7 +15,7 @@ from tests.conftest import Golden
 from tests.derivation.judging import Judge
 from tests.derivation.pipeline import Derived, derived, derived_once, topic_partition
 from tests.derivation.test_ground_truth import Truth, truth_of
-from tests.sampling import one_in
+from tests.sampling import chosen, one_in
 from tidegauge.expectations.registry import CATALOGUE
 from tidegauge.expectations.verdicts import Breach, fold
 
@@ -59,6 +59,8 @@ AFTER = (
     ("migrated-unclean", "zookeeper"),
 )
 """Captures of one cluster: the later, the earlier."""
+FEW = {*SOUND[::5], *UNCLEAN[::4]}
+"""The fast run derives these, each once for all tests; the whole suite takes every capture."""
 
 Loss = tuple[str, int, int, int, tuple[int, ...], str, tuple[str, ...]]
 """Topic, partition, where it starts and ends, who holds it, its state, the groups that had read it."""
@@ -100,7 +102,7 @@ def place_of(breach: Breach) -> tuple[str | None, int | None]:
     return breach.subject.get("topic"), breach.subject.get("partition")
 
 
-@pytest.mark.parametrize("name", SOUND)
+@pytest.mark.parametrize("name", chosen(FEW, SOUND))
 def test_nothing_is_cried_of_a_sound_cluster_and_nothing_is_lost(golden: Golden, judge: Judge, name: str) -> None:
     facts, truth = derived_once(golden(name)), truth_of(golden(name))
     assert truth["acked_then_lost"] == {}
@@ -108,7 +110,7 @@ def test_nothing_is_cried_of_a_sound_cluster_and_nothing_is_lost(golden: Golden,
     assert [(b.code, b.subject, b.explanation) for b in cried(judge, facts)] == []
 
 
-@pytest.mark.parametrize("name", UNCLEAN)
+@pytest.mark.parametrize("name", chosen(FEW, UNCLEAN))
 def test_exactly_what_was_acknowledged_and_lost_is_reported(golden: Golden, name: str) -> None:
     facts, truth = derived_once(golden(name)), truth_of(golden(name))
     assert losses_found(facts) == losses_told(truth)
@@ -120,13 +122,13 @@ def test_exactly_what_was_acknowledged_and_lost_is_reported(golden: Golden, name
         assert {row["leader_epoch"] for row in of_place} == {loss["leader_epoch"]}
 
 
-@pytest.mark.parametrize("name", UNCLEAN)
+@pytest.mark.parametrize("name", chosen(FEW, UNCLEAN))
 def test_all_of_a_loss_is_proven_committed(golden: Golden, name: str) -> None:
     for row in derived_once(golden(name)).rows["losses"]:
         assert row["declared_committed"] == row["records"], row
 
 
-@pytest.mark.parametrize("name", UNCLEAN)
+@pytest.mark.parametrize("name", chosen(FEW, UNCLEAN))
 def test_each_loss_is_cried_where_it_is_and_nothing_anywhere_else(golden: Golden, judge: Judge, name: str) -> None:
     truth = truth_of(golden(name))
     found = cried(judge, derived_once(golden(name)))
@@ -137,6 +139,7 @@ def test_each_loss_is_cried_where_it_is_and_nothing_anywhere_else(golden: Golden
     assert {place_of(b) for b in found if b.code == "K07"} == places - forgotten
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "earlier"),
     [
@@ -186,6 +189,7 @@ def test_a_group_of_shares_that_is_beyond_an_epochs_end_is_told(golden: Golden, 
     assert "was delivered offsets up to 708 under leader epoch 0, which ends at 648" in breach.explanation
 
 
+@pytest.mark.slow
 def test_what_only_a_failed_disk_held_is_told_beside_an_earlier_copy(golden: Golden, judge: Judge) -> None:
     name = "failed-disk-unclean"
     facts, truth = derived(golden(name), previous=golden("failed-disk")), truth_of(golden(name))
@@ -205,6 +209,7 @@ def test_what_only_a_failed_disk_held_is_lost_as_far_as_its_readers_prove(golden
     assert {place_of(b) for b in found} == {(topic, number)}, [(b.code, b.subject, b.explanation) for b in found]
 
 
+@pytest.mark.slow
 def test_the_failed_disk_brought_back_holds_what_was_lost(golden: Golden, judge: Judge, tmp_path: Path) -> None:
     name = "failed-disk-unclean"
     (disk, place), *_ = truth_of(golden(name))["elsewhere"].items()

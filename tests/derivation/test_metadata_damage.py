@@ -271,7 +271,7 @@ DAMAGED: tuple[tuple[str, str, Callable[[Path], None], set[str]], ...] = (
 """Capture, the partition that is copied, what is done to its metadata, and the only roots of that."""
 
 
-@pytest.mark.parametrize(("capture", "partition", "break_it", "expected"), one_in(3, DAMAGED))
+@pytest.mark.parametrize(("capture", "partition", "break_it", "expected"), one_in(6, DAMAGED))
 def test_what_is_wrong_is_the_root_and_nothing_else_is(
     judge: Judge,
     golden: Golden,
@@ -397,8 +397,10 @@ def test_holes_in_a_topic_that_may_have_been_compacted_once(
 _FILE = r"(?:broker-\d/)?__cluster_metadata-0/(?:\d{20}\.log|\d{20}-\d{10}\.checkpoint)|quorum-state"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("capture", "partition", "break_it"), [(c, p, b) for c, p, b, codes in DAMAGED if any(k[0] == "K" for k in codes)]
+    ("capture", "partition", "break_it"),
+    one_in(4, [(c, p, b) for c, p, b, codes in DAMAGED if any(k[0] == "K" for k in codes)]),
 )
 def test_what_the_metadata_log_says_wrong_is_told_with_the_node_and_the_file(
     judge: Judge, golden: Golden, tmp_path: Path, capture: str, partition: str, break_it: Callable[[Path], None]

@@ -363,6 +363,7 @@ def test_one_broker_without_a_metadata_log_does_not_tell_whose_log_commits_are_h
         assert verdicts[code].verdict == "breached" or "metadata_log" in verdicts[code].lacks, code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["healthy", "epochs"])
 def test_index_files_that_nobody_copied_are_not_missing(
     name: str, judge: Judge, golden: Golden, tmp_path: Path
@@ -377,6 +378,7 @@ def test_index_files_that_nobody_copied_are_not_missing(
     assert set(verdicts["B06"].reasons) == {INDEXES_GONE}
 
 
+@pytest.mark.slow
 def test_a_transaction_index_that_is_missing_beside_its_offset_index_is(
     judge: Judge, golden: Golden, tmp_path: Path
 ) -> None:

@@ -105,6 +105,7 @@ def test_keys_of_a_compacted_log_are_those_of_its_records(golden: Golden) -> Non
     assert tables[1] == tables[2] == tables[3]
 
 
+@pytest.mark.slow
 def test_a_log_that_was_upgraded_is_of_sound_formats(golden: Golden, judge: Judge) -> None:
     facts = derived_once(golden("format-upgraded"))
     rows = [r for r in facts.rows["segments"] if r["topic"] in ("orders", "ancient", "safe", "accounts")]
@@ -169,6 +170,7 @@ def test_what_another_replica_holds_is_not_lost(golden: Golden, copy: Path) -> N
     assert derived(copy, previous=golden("format-1")).rows["losses"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partition", ["orders-0", "ancient-0"])
 def test_a_record_that_was_changed_with_its_checksum_differs(
     golden: Golden, judge: Judge, copy: Path, partition: str

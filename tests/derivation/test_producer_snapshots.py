@@ -54,6 +54,7 @@ def b11(judge: Judge, directory: Path) -> tuple[InvariantResult, list[Breach]]:
     return verdicts["B11"], [b for b in breaches if b.code == "B11"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [1, 2, 3])
 def test_an_empty_snapshot_beside_older_ones_that_are_not_is_told(at: int, copy: Path, judge: Judge) -> None:
     path = snapshots(copy / "broker-1/live-0")[at]
@@ -82,6 +83,7 @@ def test_a_producer_that_other_brokers_snapshots_at_the_log_end_have_is_missed(
     assert "snapshot at the same offset has it" in told.explanation
 
 
+@pytest.mark.slow
 def test_without_a_witness_a_producer_may_have_expired(copy: Path, judge: Judge) -> None:
     for broker in BROKERS:
         path = snapshots(copy / broker / "txn-0")[-1]

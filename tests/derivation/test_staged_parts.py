@@ -32,6 +32,7 @@ def seen(run: Run) -> list[int]:
     return sorted(read_relation(facts, "replicas").column("partition").to_pylist()) if facts.exists() else []
 
 
+@pytest.mark.slow
 def test_of_two_tries_of_a_task_one_is_seen_and_only_when_the_job_commits(run: Run) -> None:
     facts = run.directory / "facts"
     with staging(run) as staged:

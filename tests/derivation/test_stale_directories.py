@@ -38,6 +38,7 @@ def verdict(judge: Judge, facts: Derived) -> tuple[int, int]:
     return results["D14"].breached, results["D14"].reasons.get("no partition.metadata", 0)
 
 
+@pytest.mark.slow
 def test_where_an_earlier_topic_cannot_be_ruled_out_it_is_neither_judged_nor_compared(
     golden: Golden, judge: Judge, tmp_path: Path
 ) -> None:
@@ -52,6 +53,7 @@ def test_where_an_earlier_topic_cannot_be_ruled_out_it_is_neither_judged_nor_com
     assert {r["follower_id"] for r in facts.all("divergences", topic=STALE[0], partition=STALE[1])} <= {1, 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [False, True])
 def test_where_no_earlier_topic_explains_it_or_it_says_whose_it_is_the_epoch_was_never_given_out(
     named: bool, golden: Golden, judge: Judge, tmp_path: Path

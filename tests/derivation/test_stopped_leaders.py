@@ -49,6 +49,7 @@ def with_field(log: Path, at: int, place_in_header: int, value: int) -> None:
     edit(log, lambda data: struct.pack_into(">i", data, start + place_in_header, value))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broker", [1, 2, 3])
 def test_a_header_with_a_higher_epoch_is_no_new_epoch(broker: int, copy: Path, judge: Judge) -> None:
     with_field(segments(copy / f"broker-{broker}/txn-0")[0], 3, 12, 7)
@@ -62,6 +63,7 @@ def test_a_header_with_a_higher_epoch_is_no_new_epoch(broker: int, copy: Path, j
     assert {d["divergence_offset"] for d in facts.all("divergences", topic="txn", partition=0)} == {242}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [3, -3], ids=["near the start", "near the end"])
 def test_a_broken_length_is_no_end_of_the_log(at: int, copy: Path, judge: Judge) -> None:
     with_field(segments(copy / "broker-1/txn-0")[0], at, 8, 0x7FFFFF)
@@ -73,6 +75,7 @@ def test_a_broken_length_is_no_end_of_the_log(at: int, copy: Path, judge: Judge)
     assert facts.one("replicas", broker_id=1, topic="txn", partition=0)["log_end_offset"] == 242
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log", [TRANSACTIONS[0], GROUPS[1]])
 def test_a_broken_length_in_a_coordinators_log_is_told_of_that_log_alone(log: str, copy: Path, judge: Judge) -> None:
     with_field(segments(copy / f"broker-1/{log}")[0], 3, 8, 0x7FFFFF)
@@ -82,6 +85,7 @@ def test_a_broken_length_in_a_coordinators_log_is_told_of_that_log_alone(log: st
     assert facts.rows["losses"] == []
 
 
+@pytest.mark.slow
 def test_a_committed_end_marker_that_is_about_to_go_is_a_loss(copy: Path, judge: Judge) -> None:
     """The last batch of txn-0 commits what stands from 231 on; brokers 2 and 3 still have it."""
     marker = batches(segments(copy / "broker-1/txn-0")[0])[-1]

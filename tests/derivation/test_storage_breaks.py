@@ -277,6 +277,7 @@ def test_without_the_store_nothing_is_said_of_it(golden: Golden, tmp_path: Path,
     assert (results["H07"].checked, set(results["H07"].reasons)) == (0, {"remote store not captured"})
 
 
+@pytest.mark.slow
 def test_what_was_copied_to_the_tier_before_it_was_committed_is_told(
     golden: Golden, tmp_path: Path, judge: Judge
 ) -> None:

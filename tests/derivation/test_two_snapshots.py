@@ -244,6 +244,7 @@ def rewrite(log: Path, at: int) -> int:
     return int(row["base_offset"])
 
 
+@pytest.mark.slow
 def test_bytes_that_one_replica_exchanged_are_told_of_it_alone(before: Path, after: Path, judge: Judge) -> None:
     offset = rewrite(segments(after / "broker-2/live-0")[0], 5)
     facts = derived(after, previous=before)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -29,19 +30,23 @@ STARTERS: Final = {
 """How a test starts a resource, as it is written in a call. `running` alone is the oracle's."""
 
 
-def fixtures() -> Iterator[tuple[str, ast.FunctionDef, set[str]]]:
+@cache
+def fixtures() -> list[tuple[str, ast.FunctionDef, set[str]]]:
     """Every fixture below tests/: where, the function, and the markers that its whole module has."""
-    for path in sorted(TESTS.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        marks = {
-            match
-            for node in tree.body
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
-            for match in re.findall(r"pytest\.mark\.(\w+)", ast.unparse(node.value))
-        }
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef) and any("fixture" in ast.unparse(d) for d in node.decorator_list):
-                yield f"{path.relative_to(ROOT)}:{node.lineno}: {node.name}", node, marks
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(TESTS.rglob("*.py"))}
+    return [each for path, text in texts.items() if "fixture" in text for each in fixtures_of(path, ast.parse(text))]
+
+
+def fixtures_of(path: Path, tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef, set[str]]]:
+    marks = {
+        match
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
+        for match in re.findall(r"pytest\.mark\.(\w+)", ast.unparse(node.value))
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and any("fixture" in ast.unparse(d) for d in node.decorator_list):
+            yield f"{path.relative_to(ROOT)}:{node.lineno}: {node.name}", node, marks
 
 
 def calls(function: ast.FunctionDef) -> set[str]:

@@ -301,6 +301,7 @@ def test_where_all_fail_the_error_is_raised(again, empty_store, monkeypatch):
         evaluate.evaluate(again, empty_store)
 
 
+@pytest.mark.slow
 def test_a_store_that_went_away_stops_the_run(again, monkeypatch, empty_store):
     monkeypatch.setattr(evaluate, "judge", lambda *_, **__: (_ for _ in ()).throw(StoreError("away")))
     with pytest.raises(StoreError, match="away"):

@@ -95,6 +95,7 @@ def test_only_many_are_taken_whole(run: Run) -> None:
     assert (names(by_segment), names(whole)) == (names(few), [])
 
 
+@pytest.mark.slow
 def test_a_large_one_is_read_by_segments_and_the_small_ones_beside_it_are_not(run: Run) -> None:
     first, *others = run.snapshots
     mixed = replace(run, snapshots=(larger(first, SMALL_BYTES), *others))

@@ -21,6 +21,7 @@ def state(url: str, cluster: str) -> tuple[str, str, str | None]:
     )[0]
 
 
+@pytest.mark.slow
 def test_it_is_acknowledged_until_then_and_said_twice_changes_nothing(url: str, cluster: str) -> None:
     audit(url, cluster, "s1", breach("b1"))
     first = store.acknowledge(url, cluster, "b1", by=" ada ", until=TOMORROW, note="known")

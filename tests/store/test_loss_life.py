@@ -163,6 +163,7 @@ def histories(draw: st.DrawFn) -> list[Run]:
     return made
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, suppress_health_check=UNTIMED)
 @given(histories(), st.randoms(use_true_random=False))
 def test_the_order_in_which_runs_are_carried_changes_nothing(history: list[Run], chance: random.Random) -> None:
@@ -172,12 +173,14 @@ def test_the_order_in_which_runs_are_carried_changes_nothing(history: list[Run],
     assert carried([*shuffled, *chance.sample(history, len(history))]) == in_order, "each of them twice"
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, suppress_health_check=UNTIMED)
 @given(histories())
 def test_each_offset_is_in_the_state_that_the_rules_say(history: list[Run]) -> None:
     assert states(carried(history)) == by_the_book(history)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=UNTIMED)
 @given(histories())
 def test_nothing_that_was_told_is_ever_forgotten(history: list[Run]) -> None:
@@ -187,6 +190,7 @@ def test_nothing_that_was_told_is_ever_forgotten(history: list[Run]) -> None:
     assert BACK not in states(carried(blind)).values(), "where nothing is left to see, nothing is over"
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=UNTIMED)
 @given(histories())
 def test_stretches_are_disjoint_in_order_and_as_few_as_can_be(history: list[Run]) -> None:

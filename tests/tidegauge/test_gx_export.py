@@ -25,6 +25,7 @@ def exported(directory: Path, *options: str) -> dict[str, bytes]:
     return {str(p.relative_to(directory)): p.read_bytes() for p in directory.rglob("*") if p.is_file()}
 
 
+@pytest.mark.slow
 def test_the_library_opens_what_was_written(tmp_path: Path) -> None:
     import great_expectations as gx
 
@@ -41,6 +42,7 @@ def test_the_library_opens_what_was_written(tmp_path: Path) -> None:
     assert {name: (project / name).read_bytes() for name in before} == before, "to open it changes nothing"
 
 
+@pytest.mark.slow
 def test_only_the_user_and_their_group_may_read_it(tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
@@ -51,6 +53,7 @@ def test_only_the_user_and_their_group_may_read_it(tmp_path: Path) -> None:
         assert path.stat().st_mode & 0o777 == (0o750 if path.is_dir() else 0o640), path
 
 
+@pytest.mark.slow
 def test_the_store_is_a_variable(tmp_path: Path) -> None:
     settings = yaml.safe_load(exported(tmp_path)["gx/great_expectations.yml"])
     assert settings["fluent_datasources"]["tidegauge"]["connection_string"] == "${TIDEGAUGE_STORE_URL}"
@@ -135,6 +138,7 @@ def test_a_cluster_is_named_and_named_once(tmp_path: Path, names: list[str]) -> 
     assert not (tmp_path / "project").exists()
 
 
+@pytest.mark.slow
 def test_a_place_that_cannot_be_written_to_is_the_environment_s_fault(tmp_path: Path) -> None:
     done = export(Path("/proc/tidegauge"))  # not even by root
     assert done.exit_code == 3

@@ -99,6 +99,7 @@ def test_a_directory_that_cannot_be_used_is_a_store_error(tmp_path):
         pass
 
 
+@pytest.mark.slow
 def test_data_that_no_postgres_wrote_is_a_store_error(short_directory):
     with postgres.running(short_directory):
         pass

@@ -24,6 +24,7 @@ def test_the_list_names_every_scenario_and_every_kind_of_fault() -> None:
     assert [line.split()[0] for line in faults.splitlines()[1:]] == list(WorldFault)
 
 
+@pytest.mark.slow
 def test_a_seed_alone_is_a_random_world(tmp_path: Path) -> None:
     arguments = ("--seed", "5", "--faults", "records-bit-flip,kills", "--hours", "0.01")
     told = json.loads(run("simulate", *arguments, "--out", tmp_path / "one", "--json").output)
@@ -40,6 +41,7 @@ def test_a_seed_alone_is_a_random_world(tmp_path: Path) -> None:
     assert all(each["where"] in text for each in injected)
 
 
+@pytest.mark.slow
 def test_a_world_with_every_kind_of_fault_is_told_too(tmp_path: Path) -> None:
     """What is wrong with lost or damaged records is not foretold by its code, but as any breach of the partition."""
     arguments = ("--seed", "723", "--faults", "all", "--hours", "0.01", "--out", tmp_path / "one", "--json")
@@ -62,6 +64,7 @@ def test_what_cannot_be_simulated_is_said(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_each_moment_is_a_snapshot_with_its_truth(tmp_path: Path) -> None:
     out = tmp_path / "incident"
     result = run("simulate", "unclean-election", "--out", out)
@@ -80,6 +83,7 @@ def test_each_moment_is_a_snapshot_with_its_truth(tmp_path: Path) -> None:
         assert told in result.output
 
 
+@pytest.mark.slow
 def test_what_happened_is_told_once_or_anew_for_a_cluster_of_its_own(tmp_path: Path) -> None:
     told = json.loads(run("simulate", "unclean-election", "--out", tmp_path / "one", "--json").output)
     lines = [line for moment in told["moments"] for line in moment["happened"]]
