@@ -103,23 +103,6 @@ def waiting_in(totals: Iterable[NamedValues]) -> Waiting:
     )
 
 
-def waiting_of(losses: Iterable[NamedValues]) -> Waiting:
-    """Rows of `v_loss_ledger` as one. Of a loss in several states the worst says since when."""
-    rows = [row for row in losses if row["undecided"]]
-
-    def since(name: str) -> datetime | None:
-        return min((row["since"] for row in rows if row[name]), default=None)
-
-    return Waiting(
-        lost=int(sum(row["records_lost"] for row in rows)),
-        lost_since=since("records_lost"),
-        at_risk=int(sum(row["records_at_risk"] for row in rows)),
-        at_risk_since=since("records_at_risk"),
-        possible=int(sum(row["records_possible"] for row in rows)),
-        possible_since=since("records_possible"),
-    )
-
-
 def _day(at: datetime) -> str:
     """With its year: a ledger lasts."""
     return f"{at.astimezone(UTC):%-d %b %Y}"

@@ -54,7 +54,7 @@ def invariant(asked: Asked) -> Page:
     for row in history:
         by_cluster.setdefault(row["cluster"], []).append(row)
     listed = breaches.breaches_of_invariant(asked.store, found.code, asked.size if asked.is_download else _SHOWN)
-    lost = breaches.lost_of_invariant(asked.store, found.code, _SHOWN)
+    lost = breaches.breaches_of_invariant(asked.store, found.code, _SHOWN, lost=True)
     return Page(
         template="invariant.html.j2",
         values={

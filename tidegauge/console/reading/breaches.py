@@ -159,11 +159,8 @@ def invariant_history(store: Reader, code: str) -> Sequence[Row]:
     return store.rows(_HISTORY, code=code)
 
 
-def breaches_of_invariant(store: Reader, code: str, limit: int) -> Sequence[Row]:
-    """Its breaches that are not resolved, in all clusters."""
-    return store.rows(_OF_CODE, code=code, limit=limit)
-
-
-def lost_of_invariant(store: Reader, code: str, limit: int) -> Sequence[Row]:
-    """Its breaches that no audit finds any more, since their records were lost, as long as nobody has decided that."""
-    return store.rows(_LOST_OF_CODE, code=code, limit=limit)
+def breaches_of_invariant(store: Reader, code: str, limit: int, *, lost: bool = False) -> Sequence[Row]:
+    """Its breaches that are not resolved, in all clusters. `lost`: those instead that no audit finds any more since
+    their records were lost, as long as nobody has decided that.
+    """
+    return store.rows(_LOST_OF_CODE if lost else _OF_CODE, code=code, limit=limit)

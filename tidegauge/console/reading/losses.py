@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from tidegauge.console.database import Reader, Row
 from tidegauge.console.reading.paging import Slice, sliced, unpack
-from tidegauge.store.loss_reading import waiting_in, waiting_of
+from tidegauge.store.loss_reading import waiting_in
 
 _TOTALS = """
 SELECT * FROM tidegauge.v_loss_total WHERE CAST(:cluster AS text) IS NULL OR cluster = :cluster ORDER BY cluster
@@ -18,7 +18,13 @@ WHERE NOT CAST(:has_key AS boolean) OR (place, loss_id) > (:place, :loss_id) ORD
 """
 _LOSS = "SELECT * FROM tidegauge.v_loss_ledger WHERE cluster = :cluster AND loss_id = :loss_id"
 _WAITING = """
-SELECT * FROM tidegauge.v_loss_ledger
+SELECT coalesce(sum(records_lost), 0) AS records_lost_undecided,
+       min(since) FILTER (WHERE records_lost > 0) AS lost_since,
+       coalesce(sum(records_at_risk), 0) AS records_at_risk_undecided,
+       min(since) FILTER (WHERE records_at_risk > 0) AS at_risk_since,
+       coalesce(sum(records_possible), 0) AS records_possible_undecided,
+       min(since) FILTER (WHERE records_possible > 0) AS possible_since
+FROM tidegauge.v_loss_ledger
 WHERE cluster = :cluster AND topic_key = left(:topic, 249) COLLATE "C" AND topic = :topic
   AND (CAST(:partition AS integer) IS NULL OR partition = :partition) AND undecided
 """
@@ -48,7 +54,7 @@ def totals(store: Reader, cluster: str | None = None) -> Mapping[str, Row]:
 
 def headline_of(store: Reader, cluster: str, topic: str, partition: int | None = None) -> str | None:
     """What waits for a decision of a topic, or of one partition of it; None where nothing does."""
-    return waiting_of(map(dict, store.rows(_WAITING, cluster=cluster, topic=topic, partition=partition))).headline
+    return waiting_in(map(dict, store.rows(_WAITING, cluster=cluster, topic=topic, partition=partition))).headline
 
 
 def listed(store: Reader, cluster: str, *, after: str | None, size: int) -> Slice:
