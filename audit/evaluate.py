@@ -30,7 +30,7 @@ from tidegauge.derivation.judged_files import JudgedRelation, judged_of, rows_to
 from tidegauge.expectations import errors as expectation_errors
 from tidegauge.expectations.agreement import Validation, confirm
 from tidegauge.expectations.data_docs import pages_of
-from tidegauge.expectations.diagnosis import Copies, Place, diagnose
+from tidegauge.expectations.diagnosis import Copies, PartitionKey, diagnose
 from tidegauge.expectations.evidence import Evidence
 from tidegauge.expectations.model import Invariant, Severity
 from tidegauge.expectations.registry import CATALOGUE, RULESET_VERSION, by_relation
@@ -48,8 +48,8 @@ from tidegauge.relations import LOSSES, RELATIONS
 from tidegauge.runs import report_file
 from tidegauge.runs.errors import EvaluationError, StoreError
 from tidegauge.runs.failures import is_its_own
-from tidegauge.runs.look import Look
 from tidegauge.runs.missing_evidence import missing_in, told_coverage
+from tidegauge.runs.restriction import Restriction
 from tidegauge.runs.run import AuditedSnapshot, Run
 from tidegauge.runs.survivors import going_on
 from tidegauge.snapshots.errors import SnapshotError
@@ -128,12 +128,12 @@ def _evaluate(snapshots: Sequence[AuditedSnapshot], run: Run, url: str, validate
     try:
         elsewhere = {run_id: judged_of(run, snapshot.key) for run_id, snapshot in by_run.items()}
         for name in RELATIONS:
-            if name in run.look.relations():
+            if name in run.restriction.relations():
                 store.stage_together(
                     url, name, {i: _rows_to_store(run, s, name, elsewhere[i]) for i, s in by_run.items()}
                 )
         missing = {run_id: missing_in(_coverage(snapshot)) for run_id, snapshot in by_run.items()}
-        judged = judge(url, run_ids, run.look.judged(), missing=missing, elsewhere=elsewhere, validate=validate)
+        judged = judge(url, run_ids, run.restriction.judged(), missing=missing, elsewhere=elsewhere, validate=validate)
         for run_id, snapshot in by_run.items():
             report = _report(snapshot, run, run_id, judged[run_id])
             report_file.keep_judged(snapshot.target, report)
@@ -297,9 +297,9 @@ def _counts(
         return counted(as_stated=False)
 
 
-def _copies(connection: Any, run_ids: Sequence[str]) -> Mapping[str, Mapping[Place, Copies]]:
+def _copies(connection: Any, run_ids: Sequence[str]) -> Mapping[str, Mapping[PartitionKey, Copies]]:
     """Which replicas of each partition were captured, by run."""
-    found: dict[str, dict[Place, Copies]] = {run_id: {} for run_id in run_ids}
+    found: dict[str, dict[PartitionKey, Copies]] = {run_id: {} for run_id in run_ids}
     if run_ids:
         for row in _rows(connection, _CAPTURED, run_ids):
             copies = Copies(captured=frozenset(row["captured_replicas"] or ()))
@@ -329,7 +329,7 @@ def _report(snapshot: AuditedSnapshot, run: Run, run_id: str, judged: Judged) ->
             "finished_at": _instant(time.time_ns() // 1_000_000),
             "consistency": manifest.consistency.value,
             "source": manifest.source.value,
-            **_restriction(run.look),
+            **_restricted_to(run.restriction),
         },
         "coverage": told_coverage(_coverage(snapshot), judged.verdicts),
         "invariants": [asdict(v) for v in judged.verdicts],
@@ -341,12 +341,12 @@ def _report(snapshot: AuditedSnapshot, run: Run, run_id: str, judged: Judged) ->
     }
 
 
-def _restriction(look: Look) -> dict[str, Any]:
+def _restricted_to(restriction: Restriction) -> dict[str, Any]:
     """What a restricted audit was asked for; nothing of one that looked at everything."""
-    if not look.is_restricted:
+    if not restriction.is_restricted:
         return {}
-    partitions = [f"{topic}-{partition}" for topic, partition in sorted(look.partitions)]
-    return {"restricted_to": {"partitions": partitions, "invariants": list(look.invariants)}}
+    partitions = [f"{topic}-{partition}" for topic, partition in sorted(restriction.partitions)]
+    return {"restricted_to": {"partitions": partitions, "invariants": list(restriction.invariants)}}
 
 
 def _told(facts: Location, relation: str) -> list[dict[str, Any]]:

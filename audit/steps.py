@@ -15,10 +15,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from tidegauge import settings
-from tidegauge.audit.dated_ahead import Met, kept
+from tidegauge.audit.future_snapshots import Met, kept
 from tidegauge.audit.validate_apart import Validate, validating
 from tidegauge.embedded.store_in_use import store_at
-from tidegauge.runs.look import EVERYTHING, Look
+from tidegauge.runs.restriction import EVERYTHING, Restriction
 from tidegauge.runs.run import NO_STORE, Run, load, new_run
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.location import Location
@@ -52,7 +52,7 @@ def begin(
     cluster: str | None = None,
     previous: str | Mapping[str, str] | None = None,
     data_docs: bool = True,
-    look: Look = EVERYTHING,
+    restriction: Restriction = EVERYTHING,
     snapshots_root: str | None = None,
     since: datetime | None = None,
     trusted: Trusted | None = None,
@@ -63,7 +63,7 @@ def begin(
     """The snapshot step: opens the snapshots and makes the run directory.
 
     `previous` AUTO: each snapshot is compared with the one that was audited last before it, if any; BEFORE: with the
-    one that was captured last before `since`. A restricted `look` is published nowhere. `trusted`: by whose keys
+    one that was captured last before `since`. A restricted audit is published nowhere. `trusted`: by whose keys
     snapshots have to be signed. `kept_summaries`: where those of earlier audits are, if anybody said. `met` hears of
     snapshots that are dated in the future.
     """
@@ -71,7 +71,7 @@ def begin(
     if previous == BEFORE and since is None:
         raise SnapshotError("--previous before means before an interval: say where it begins, with --since INSTANT.")
     if previous in (AUTO, BEFORE):
-        from tidegauge.audit.earlier import earlier_of
+        from tidegauge.audit.previous_snapshots import earlier_of
 
         with store_at(store or settings.store_url()) as url:
             previous = earlier_of(
@@ -93,7 +93,7 @@ def begin(
         cluster=cluster,
         previous=previous,
         data_docs=data_docs,
-        look=look,
+        restriction=restriction,
         trusted=trusted,
         met=heard.add,
         kept_summaries=kept_summaries or settings.kept_summaries(),
@@ -151,7 +151,7 @@ def audit(
     cluster: str | None = None,
     previous: str | Mapping[str, str] | None = None,
     data_docs: bool = True,
-    look: Look = EVERYTHING,
+    restriction: Restriction = EVERYTHING,
     snapshots_root: str | None = None,
     since: datetime | None = None,
     trusted: Trusted | None = None,
@@ -180,7 +180,7 @@ def audit(
         cluster=cluster,
         previous=previous,
         data_docs=data_docs,
-        look=look,
+        restriction=restriction,
         snapshots_root=snapshots_root,
         since=since,
         trusted=trusted,
@@ -284,9 +284,9 @@ def _evaluate(run: Run, url: str, validate: Validate | None, progress: Progress)
 def _publish(run: Run, url: str, progress: Progress) -> AuditResult:
     from tidegauge.audit.evaluate import discard, publish
 
-    if run.look.is_restricted:
+    if run.restriction.is_restricted:
         progress("not published: a look at some partitions or invariants is no verdict on the cluster")
-    if run.store_url == NO_STORE or run.look.is_restricted:
+    if run.store_url == NO_STORE or run.restriction.is_restricted:
         discard(run, url)
     else:
         publish(run, url, progress=progress)

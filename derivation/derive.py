@@ -32,11 +32,11 @@ from tidegauge.facts.rows import AnyRow, by_relation
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.progress import each, working
 from tidegauge.relations import Rows, TransactionalIdRow
+from tidegauge.runs.capture_time import check_clock
 from tidegauge.runs.failures import Failures
-from tidegauge.runs.instant import check_clock
-from tidegauge.runs.look import EVERYTHING, Look
 from tidegauge.runs.mounts import seen
 from tidegauge.runs.pairs import check_order, check_topic_names, is_timed
+from tidegauge.runs.restriction import EVERYTHING, Restriction
 from tidegauge.runs.run import AuditedSnapshot, ReadSnapshot
 from tidegauge.snapshots.location import Location
 
@@ -106,11 +106,11 @@ class Prepared:
     partitions: Mapping[TopicPartition, KnownPartition]
 
 
-def prepare(snapshot: AuditedSnapshot, summaries: ds.Dataset, look: Look = EVERYTHING) -> Prepared:
-    """Gathers a snapshot, and the one that it is compared with. `look`: which partitions were asked for."""
+def prepare(snapshot: AuditedSnapshot, summaries: ds.Dataset, restriction: Restriction = EVERYTHING) -> Prepared:
+    """Gathers a snapshot, and the one that it is compared with. `restriction`: which partitions were asked for."""
     earlier = gather(snapshot.previous, summaries) if snapshot.previous is not None else None
     context = gather(snapshot, summaries, also=earlier.replicas.keys() if earlier is not None else ())
-    context = restricted(context, look)
+    context = restricted(context, restriction)
     return Prepared(
         context=context, work=snapshot_work(snapshot, context, earlier), partitions=known_partitions(context, earlier)
     )
@@ -162,16 +162,16 @@ def facts_of_all(
     yield from whole_cluster_tables(read, transactional_ids, cluster=cluster, snapshot_id=snapshot_id).items()
 
 
-def restricted(context: SnapshotContext, look: Look) -> SnapshotContext:
+def restricted(context: SnapshotContext, restriction: Restriction) -> SnapshotContext:
     """What is known of a snapshot, without the partitions that a restricted audit was not asked for."""
-    if not look.partitions:
+    if not restriction.partitions:
         return context
     return replace(
         context,
-        partitions={place: known for place, known in context.partitions.items() if look.keeps(place)},
-        gone={place: known for place, known in context.gone.items() if look.keeps(place)},
-        replicas={place: known for place, known in context.replicas.items() if look.keeps(place)},
-        rows=look.rows(context.rows),
+        partitions={place: known for place, known in context.partitions.items() if restriction.keeps(place)},
+        gone={place: known for place, known in context.gone.items() if restriction.keeps(place)},
+        replicas={place: known for place, known in context.replicas.items() if restriction.keeps(place)},
+        rows=restriction.rows(context.rows),
     )
 
 

@@ -29,7 +29,7 @@ from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.progress import working
 from tidegauge.runs import report_file
 from tidegauge.runs.failures import Failures
-from tidegauge.runs.look import EVERYTHING, Look
+from tidegauge.runs.restriction import EVERYTHING, Restriction
 from tidegauge.runs.run import NO_SUMMARIES, AuditedSnapshot, Run
 from tidegauge.runs.survivors import going_on
 from tidegauge.snapshots.listing import listing
@@ -87,7 +87,7 @@ def derive_run(run: Run) -> None:
     for snapshot in run.snapshots:
         report_file.forget(snapshot.target)
         with run.failures.of("derive", snapshot.key, root=snapshot.root):
-            derive_and_write(snapshot, run.failures, look=run.look, kept_summaries=run.kept_summaries)
+            derive_and_write(snapshot, run.failures, restriction=run.restriction, kept_summaries=run.kept_summaries)
     going_on(run)
 
 
@@ -95,11 +95,11 @@ def derive_and_write(
     snapshot: AuditedSnapshot,
     failures: Failures,
     *,
-    look: Look = EVERYTHING,
+    restriction: Restriction = EVERYTHING,
     kept_summaries: str | None = NO_SUMMARIES,
 ) -> None:
     """One snapshot's facts and coverage. `failures`: where to note a part that makes us fail."""
-    made = derive_here(snapshot, failures=failures, look=look, kept_summaries=kept_summaries)
+    made = derive_here(snapshot, failures=failures, restriction=restriction, kept_summaries=kept_summaries)
     facts = snapshot.target / "facts"
     forget_coverage(snapshot.target)
     emptied(facts)
@@ -113,11 +113,11 @@ def derive_here(
     snapshot: AuditedSnapshot,
     *,
     failures: Failures | None = None,
-    look: Look = EVERYTHING,
+    restriction: Restriction = EVERYTHING,
     kept_summaries: str | None = NO_SUMMARIES,
 ) -> Derived:
-    """Runs every step over one snapshot, compared with its earlier one if it has one. What a restricted `look` leaves
-    out of the partitions, is left out of what takes every partition, too.
+    """Runs every step over one snapshot, compared with its earlier one if it has one. What a `restriction`
+    leaves out of the partitions, is left out of what takes every partition, too.
 
     `failures`: where to note a part that makes us fail; without it, what is raised is the caller's.
     """
@@ -127,14 +127,14 @@ def derive_here(
         store_url=None,
         fail_on="never",
         started_at_ms=0,
-        look=look,
+        restriction=restriction,
         kept_summaries=kept_summaries,
     )
     kept = kept_of(run)
     batches = list(_indexed(segment_tasks(run, kept), failures))
     summaries = pa.Table.from_batches(batches, schema=INDEX_SCHEMA)
     keep(run, kept, lambda _: batches)
-    prepared = prepare(snapshot, ds.dataset(summaries), look)
+    prepared = prepare(snapshot, ds.dataset(summaries), restriction)
     index: dict[str, IndexRow] = {}
     own: dict[TopicPartition, dict[str, IndexRow]] = {}
     of_earlier: dict[TopicPartition, dict[str, IndexRow]] = {}
@@ -148,7 +148,7 @@ def derive_here(
     def rows_of_partition(key: TopicPartition) -> tuple[IndexRows, IndexRows]:
         return own.get(key, {}), of_earlier.get(key, {})
 
-    told = cluster_facts(prepared, prepared.partitions, rows_of_partition, failures) if look.partitions else None
+    told = cluster_facts(prepared, prepared.partitions, rows_of_partition, failures) if restriction.partitions else None
     tables = dict(derive(prepared, rows_of_partition, failures) if told is None else told)
     return Derived(context=prepared.context, index=index, tables=tables)
 

@@ -161,7 +161,7 @@ def keep(run: Run, kept: Mapping[str, KeptSummaries], batches_of: BatchesOf) -> 
         keys = [snapshot.key for snapshot in _read_by(run) if snapshot.manifest.cluster == cluster]
         try:
             of_cluster.keep(batches_of(keys))
-            if not run.look.is_restricted and len(of_cluster.files) > _MOST_FILES:
+            if not run.restriction.is_restricted and len(of_cluster.files) > _MOST_FILES:
                 of_cluster.tidy(_contents(batches_of(keys)))
         except (OSError, AuditError) as error:
             _LOG.warning("no summaries are kept for the next audit at %s: %s", of_cluster.place, error)

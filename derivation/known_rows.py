@@ -30,7 +30,7 @@ STRETCH: Final = 1000
 _BATCH_PARTITIONS: Final = 512
 _LONG: Final = (
     ("history", "changes"), ("history", "epoch_leaders"), ("coordinators", "commits"), ("coordinators", "decisions"),
-    ("coordinators", "shares"), ("coordinators", "reached"), ("coordinators", "courses"), ("upkeep", "remote"),
+    ("coordinators", "share_states"), ("coordinators", "reached"), ("coordinators", "courses"), ("upkeep", "remote"),
 )  # fmt: skip
 """What may be long of a context: a part of it, and the part's field."""
 

@@ -18,7 +18,7 @@ from tidegauge.kafka_log.internal_topics import (
     TRANSACTION_STATE,
 )
 from tidegauge.kafka_log.log_dir import log_name
-from tidegauge.runs.look import Look
+from tidegauge.runs.restriction import Restriction
 from tidegauge.runs.run import ReadSnapshot, Run
 from tidegauge.snapshots.listing import LogDirListing, ReplicaFiles, SegmentFiles, listing
 from tidegauge.snapshots.manifest import Consistency, FileEntry
@@ -31,7 +31,7 @@ def segment_tasks(run: Run, kept: Mapping[str, KeptSummaries] = MappingProxyType
     """One task per segment of every replica that is judged, and of those that it is compared with, each once. `kept`:
     summaries at hand.
     """
-    return [task for snapshot in reads(run) for task in planned(kept, snapshot, tasks_of(snapshot, run.look))]
+    return [task for snapshot in reads(run) for task in planned(kept, snapshot, tasks_of(snapshot, run.restriction))]
 
 
 def reads(run: Run) -> tuple[ReadSnapshot, ...]:
@@ -39,11 +39,11 @@ def reads(run: Run) -> tuple[ReadSnapshot, ...]:
     return tuple({snapshot.key: snapshot for audited in run.snapshots for snapshot in audited.reads}.values())
 
 
-def tasks_of(snapshot: ReadSnapshot, look: Look) -> Iterator[SegmentTask]:
+def tasks_of(snapshot: ReadSnapshot, restriction: Restriction) -> Iterator[SegmentTask]:
     """One task per segment of one snapshot."""
     for log_dir in listing(snapshot.manifest).log_dirs:
         for replica in log_dir.replicas:
-            read = look.reads(replica.topic, replica.partition)
+            read = restriction.reads(replica.topic, replica.partition)
             if read and replica.state in ("live", "future") and replica.segments:
                 bases = [s.base_offset for s in replica.segments]
                 for segment, next_base in zip(replica.segments, [*bases[1:], None], strict=True):

@@ -13,7 +13,7 @@ from tidegauge.expectations.causes import Believe, Rule
 from tidegauge.expectations.registry import CATALOGUE
 from tidegauge.expectations.verdicts import Breach
 
-Place = tuple[str, int]
+PartitionKey = tuple[str, int]
 
 _ACCUSED: Final = ("broker_id", "follower_id")
 _PAIRS: Final = frozenset({"D02", "D03", "D07"})
@@ -28,10 +28,10 @@ class Copies:
     captured: frozenset[int]
 
 
-def diagnose(breaches: Iterable[Breach], copies: Mapping[Place, Copies]) -> tuple[Breach, ...]:
+def diagnose(breaches: Iterable[Breach], copies: Mapping[PartitionKey, Copies]) -> tuple[Breach, ...]:
     """The breaches in their order, each with what it points to."""
     everything = tuple(breaches)
-    at: dict[Place | None, list[Breach]] = {}
+    at: dict[PartitionKey | None, list[Breach]] = {}
     for breach in everything:
         at.setdefault(_place(breach), []).append(breach)
     of_brokers = at.get(None, [])
@@ -58,7 +58,7 @@ def _of_root(breach: Breach, root: Breach | None) -> Breach:
     )
 
 
-def _diagnosed(breach: Breach, along: list[Breach], copies: Mapping[Place, Copies]) -> Breach:
+def _diagnosed(breach: Breach, along: list[Breach], copies: Mapping[PartitionKey, Copies]) -> Breach:
     place = _place(breach)
     captured = copies[place].captured if place is not None and place in copies else frozenset()
     invariant = CATALOGUE[breach.code]
@@ -171,6 +171,6 @@ def _overlap(first: Breach, second: Breach) -> bool:
     return first.start_offset < other_end and second.start_offset < end
 
 
-def _place(breach: Breach) -> Place | None:
+def _place(breach: Breach) -> PartitionKey | None:
     topic, partition = breach.subject.get("topic"), breach.subject.get("partition")
     return (topic, partition) if topic is not None and partition is not None else None

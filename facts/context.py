@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from tidegauge.facts.answers.asked import PartitionAnswers
 from tidegauge.facts.coordinators.commit_falls import CommitCourse
 from tidegauge.facts.coordinators.rows import Decided
-from tidegauge.facts.coordinators.share_history import PlacedShare
+from tidegauge.facts.coordinators.share_history import PlacedShareState
 from tidegauge.facts.metadata.config_history import EVER, SettingCourse, Since
 from tidegauge.facts.metadata.expiration import Expiration
 from tidegauge.facts.metadata.history import LogFiles
@@ -142,7 +142,7 @@ class CoordinatorKnowledge:
     commits: tuple[OffsetCommit, ...] = ()
     decisions: tuple[Decided, ...] = ()
     """What coordinators decided of transactions that list the partition, as far as their logs reach back."""
-    shares: tuple[PlacedShare, ...] = ()
+    share_states: tuple[PlacedShareState, ...] = ()
     """Share groups that consume it."""
     reached: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     """Group -> how far it had committed under each leader epoch that its commits name."""

@@ -19,10 +19,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from tidegauge.kafka_log.types import TopicPartition
+from tidegauge.runs.capture_time import DatedAhead, DatedAheadError, check_clock, finished_at_ms
 from tidegauge.runs.failures import Failures
-from tidegauge.runs.instant import DatedAhead, DatedAheadError, check_clock, finished_at_ms
-from tidegauge.runs.look import EVERYTHING, Look, check_there, look_of
 from tidegauge.runs.pairs import check_pair
+from tidegauge.runs.restriction import EVERYTHING, Restriction, check_there, restriction_of
 from tidegauge.runs.run_places import RUN_FILE, check_own, folders, place_below
 from tidegauge.snapshots.adopt import Snapshot
 from tidegauge.snapshots.errors import SnapshotError
@@ -90,7 +90,7 @@ MANY_ROWS: Final = 1_000_000
 class Run:
     """One audit. `store_url` None: the embedded Postgres; "none": publish nothing. `data_docs`: write pages too.
 
-    `look`: what it is restricted to; a restricted one publishes nothing either. `kept_summaries`: where summaries of
+    `restriction`: what it leaves out; a restricted audit publishes nothing either. `kept_summaries`: where summaries of
     segments are found and kept, so that the next audit need not read these; None: beside large snapshots. `many_rows`:
     a relation of more, derived on Spark, is judged there, and what holds in it does not go to the store.
     """
@@ -101,7 +101,7 @@ class Run:
     fail_on: str
     started_at_ms: int
     data_docs: bool = True
-    look: Look = EVERYTHING
+    restriction: Restriction = EVERYTHING
     kept_summaries: str | None = NO_SUMMARIES
     many_rows: int = MANY_ROWS
 
@@ -153,7 +153,7 @@ def new_run(
     cluster: str | None = None,
     previous: str | Mapping[str, str] | None = None,
     data_docs: bool = True,
-    look: Look = EVERYTHING,
+    restriction: Restriction = EVERYTHING,
     trusted: Trusted | None = None,
     met: Callable[[DatedAhead], None] = lambda _: None,
     kept_summaries: str | None = NO_SUMMARIES,
@@ -178,8 +178,8 @@ def new_run(
     named = {inputs[0]: previous} if isinstance(previous, str) else previous or {}
     opening = _Opening(cluster, trusted, now_ms=started_at_ms, met=met)
     pairs = _opened(inputs, named, opening, Failures(directory=absolute(directory / FAILED)))
-    if look.partitions:
-        check_there(look, _held(pairs))
+    if restriction.partitions:
+        check_there(restriction, _held(pairs))
     targets = [directory] if len(inputs) == 1 else _targets(directory, [snapshot for snapshot, _ in pairs])
     run = Run(
         directory=directory,
@@ -190,7 +190,7 @@ def new_run(
         fail_on=fail_on,
         started_at_ms=started_at_ms,
         data_docs=data_docs,
-        look=look,
+        restriction=restriction,
         kept_summaries=NO_SUMMARIES if trusted is not None and kept_summaries is None else kept_summaries,
         many_rows=many_rows,
     )
@@ -347,8 +347,8 @@ def save(run: Run) -> None:
         "data_docs": run.data_docs,
         "kept_summaries": run.kept_summaries,
         "many_rows": run.many_rows,
-        "partitions": sorted(run.look.partitions),
-        "invariants": run.look.invariants,
+        "partitions": sorted(run.restriction.partitions),
+        "invariants": run.restriction.invariants,
         "snapshots": [
             {
                 "root": str(s.root),
@@ -418,7 +418,7 @@ def _run_of(directory: Location, value: Fields) -> Run:
         data_docs=value.flag("data_docs"),
         kept_summaries=value.text_or_none("kept_summaries"),
         many_rows=value.whole("many_rows", most=1 << 62),
-        look=look_of(value.values.get("partitions", ()), value.values.get("invariants", ())),
+        restriction=restriction_of(value.values.get("partitions", ()), value.values.get("invariants", ())),
     )
 
 

@@ -26,7 +26,7 @@ _LOCK = ".lock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PartitionDirectory:
     """A partition directory of the broker that is to be taken."""
 
     topic: str
@@ -113,16 +113,16 @@ class BrokerCopy:
                     if name != METADATA_DIR:
                         self._small_files(at, log_dir, partition)
 
-    def places(self) -> list[Place]:
+    def partition_directories(self) -> list[PartitionDirectory]:
         """The partitions to take next: live ones and those that are being moved to another log dir."""
         return [
-            Place(topic=parsed.topic, partition=parsed.partition, state=parsed.state, name=name, at=at)
+            PartitionDirectory(topic=parsed.topic, partition=parsed.partition, state=parsed.state, name=name, at=at)
             for at in self._dirs
             for name in at.partitions
             if name != METADATA_DIR and (parsed := parse_partition_dir(name)) is not None
         ]
 
-    def take(self, place: Place) -> None:
+    def take(self, place: PartitionDirectory) -> None:
         """One partition."""
         taker, partition = place.at.taker, place.at.partitions[place.name]
         with log_directory(place.at.source.path) as log_dir:
@@ -151,7 +151,7 @@ class BrokerCopy:
             with log_directory(at.source.path) as log_dir:
                 for name in at.rest:
                     _take_tree(at.taker, log_dir, name, name)
-        for place in self._new_places():
+        for place in self._new_partition_directories():
             with log_directory(place.at.source.path) as log_dir:
                 self._small_files(place.at, log_dir, place.at.partitions[place.name])
             self.take(place)
@@ -224,7 +224,7 @@ class BrokerCopy:
         with directory:
             take_small_files(at.taker, directory, partition)
 
-    def _new_places(self) -> Iterator[Place]:
+    def _new_partition_directories(self) -> Iterator[PartitionDirectory]:
         """Partitions created, or moved here from another log dir, since the log dirs were listed."""
         taken: set[TopicPartition] = set()
         for at in self._dirs:
@@ -241,7 +241,9 @@ class BrokerCopy:
                     seen = log_dir.seen(name) if log_dir.kind(name) == "directory" else None
                     if seen is not None and (parsed.topic, parsed.partition) not in taken:
                         at.partitions[name] = Partition(path=name, inode=seen.inode)
-                        yield Place(topic=parsed.topic, partition=parsed.partition, state="live", name=name, at=at)
+                        yield PartitionDirectory(
+                            topic=parsed.topic, partition=parsed.partition, state="live", name=name, at=at
+                        )
 
 
 def _metadata_directory(at: _LogDirCopy) -> Iterator[SourceDirectory]:

@@ -26,7 +26,7 @@ from typing import Final, Protocol
 
 from tidegauge.kafka_log.internal_topics import INTERNAL_TOPICS
 from tidegauge.kafka_log.types import TopicPartition
-from tidegauge.snapshots.broker_copy import BrokerCopy, Place
+from tidegauge.snapshots.broker_copy import BrokerCopy, PartitionDirectory
 from tidegauge.snapshots.cluster_answers import ANSWERS_NAME, CapturedAnswers, ClusterAnswers
 from tidegauge.snapshots.cluster_answers import to_json as answers_json
 from tidegauge.snapshots.copying import Meter
@@ -278,7 +278,7 @@ def _in_order(copies: Iterable[BrokerCopy], leaders: Leaders) -> Iterator[list[P
     """
     by_name = leaders.by_name()
     found = sorted(
-        ((copy, place) for copy in copies for place in copy.places()),
+        ((copy, place) for copy in copies for place in copy.partition_directories()),
         key=lambda x: (
             *_partition(x),
             by_name.get(TopicPartition(x[1].topic, x[1].partition)) == x[0].source.broker_id,
@@ -291,12 +291,12 @@ def _in_order(copies: Iterable[BrokerCopy], leaders: Leaders) -> Iterator[list[P
         yield [functools.partial(_take_all, of_partition) for of_partition in together]
 
 
-def _partition(of: tuple[BrokerCopy, Place]) -> tuple[bool, str, int]:
+def _partition(of: tuple[BrokerCopy, PartitionDirectory]) -> tuple[bool, str, int]:
     """Whether it is a user's, and its name."""
     return of[1].topic not in INTERNAL_TOPICS, of[1].topic, of[1].partition
 
 
-def _take_all(replicas: Iterable[tuple[BrokerCopy, Place]]) -> None:
+def _take_all(replicas: Iterable[tuple[BrokerCopy, PartitionDirectory]]) -> None:
     for copy, place in replicas:
         copy.take(place)
 

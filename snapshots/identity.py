@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from tidegauge.kafka_log.properties import MetaProperties
 from tidegauge.snapshots.errors import SnapshotError
 
-Place = tuple[int, str]
+LogDirKey = tuple[int, str]
 """A node and its log dir's name."""
 Owners = Mapping[str, int]
 """Directory id -> the node that a metadata log has it for."""
@@ -31,7 +31,7 @@ class Claim:
     said: MetaProperties | None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> LogDirKey:
         """Where it lies."""
         return self.node_id, self.log_dir
 
@@ -51,11 +51,11 @@ class Settled:
     """The cluster's id, None if that is not decided; what is wrong in which file; which log dirs do not count."""
 
     cluster_id: str | None
-    wrong: Mapping[Place, str]
-    foreign: Mapping[Place, str]
+    wrong: Mapping[LogDirKey, str]
+    foreign: Mapping[LogDirKey, str]
 
 
-OwnersBy = Callable[[Collection[Place]], Owners]
+OwnersBy = Callable[[Collection[LogDirKey]], Owners]
 """What the metadata logs in some of the log dirs say; asked only where files contradict each other."""
 
 
@@ -95,7 +95,7 @@ def _most(claims: Sequence[Claim], hint: str | None) -> str | None:
     return ranked[0] if ranked else None
 
 
-def _proven(claims: Sequence[Claim], owners: Owners) -> set[Place]:
+def _proven(claims: Sequence[Claim], owners: Owners) -> set[LogDirKey]:
     """Log dirs whose directory id a metadata log has for the node under whose name they lie."""
     return {
         c.place
@@ -104,12 +104,12 @@ def _proven(claims: Sequence[Claim], owners: Owners) -> set[Place]:
     }
 
 
-def _largest(claims: Sequence[Claim], ids: Sequence[str], owners_by: OwnersBy) -> tuple[set[Place], Owners]:
+def _largest(claims: Sequence[Claim], ids: Sequence[str], owners_by: OwnersBy) -> tuple[set[LogDirKey], Owners]:
     """Of several cluster ids with as many files: the log dirs that one of the metadata logs knows for its own.
 
     Which id is the right one stays open; but that the disks are of one cluster is proven by their directory ids.
     """
-    found: list[tuple[set[Place], Owners]] = []
+    found: list[tuple[set[LogDirKey], Owners]] = []
     for cluster_id in ids:
         camp = {c.place for c in claims if not c.of_another_node and c.cluster_id == cluster_id}
         owners = owners_by(camp)
@@ -136,7 +136,7 @@ def _first_of_each(claims: Sequence[Claim]) -> list[Claim]:
     return list(found.values())
 
 
-def _must_be_there(claims: Sequence[Claim], own: Collection[Place]) -> None:
+def _must_be_there(claims: Sequence[Claim], own: Collection[LogDirKey]) -> None:
     """Names that were exchanged are the user's slip, and are put right in a moment; so is a name that fits nobody."""
     doubtful = [c for c in claims if c.of_another_node and c.place not in own]
     said = {c.node_id: c.said.node_id for c in claims if c.said is not None and c.said.node_id is not None}

@@ -13,7 +13,7 @@ from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
 from tidegauge.kafka_log.log_dir import META_PROPERTIES, is_live_log, parse_metadata_checkpoint
 from tidegauge.kafka_log.properties import MetaProperties, parse_meta_properties
 from tidegauge.snapshots.holes import HoledFile
-from tidegauge.snapshots.identity import Claim, Owners, Place, Settled, settle
+from tidegauge.snapshots.identity import Claim, LogDirKey, Owners, Settled, settle
 from tidegauge.snapshots.leaders import Leaders, read_leaders
 from tidegauge.snapshots.location import Location, open_bytes
 from tidegauge.snapshots.manifest import BrokerCapture, ForeignLogDir, LeftOut, LogDir, Manifest
@@ -82,7 +82,7 @@ def _read(root: Location, path: str) -> MetaProperties | None:
         return None  # Named as unread where the log dir's own files are.
 
 
-def _owners(root: Location, manifest: Manifest, places: Collection[Place]) -> Owners:
+def _owners(root: Location, manifest: Manifest, places: Collection[LogDirKey]) -> Owners:
     """By the furthest of the metadata logs in these log dirs."""
     found = [
         _leaders(root, broker, log_dir.name)

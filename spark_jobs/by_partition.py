@@ -113,7 +113,7 @@ def _finish(snapshot: AuditedSnapshot, told: "_Told", run: Run) -> None:
     """Writes what takes every partition, and the coverage, with which the facts count."""
     facts = snapshot.target / "facts"
     write_empty_relations(facts)
-    if not run.look.partitions:
+    if not run.restriction.partitions:
         names = {"cluster": snapshot.manifest.cluster, "snapshot_id": snapshot.manifest.snapshot_id}
         read = partial(read_relation, facts)
         write_part(facts, "all", facts_of_all(read, told.posture, told.transactional_ids, **names))
@@ -151,7 +151,7 @@ def _prepared(snapshot: AuditedSnapshot, summaries: ds.Dataset, run: Run) -> tup
     facts = snapshot.target / "facts"
     forget_coverage(snapshot.target)  # Without it these facts, which are not all there yet, are nobody's.
     emptied(facts)
-    prepared = prepare(snapshot, summaries, run.look)
+    prepared = prepare(snapshot, summaries, run.restriction)
     rows = summaries.to_table(
         columns=["snapshot", "topic", "partition", "directory", "path", "bytes_read", "reused", "error"],
         filter=ds.field("snapshot").isin(keys_of(snapshot)),

@@ -46,7 +46,7 @@ def index(spark: "SparkSession", run: Run) -> None:
     kept = kept_of(by_segment)
     for read in reads(by_segment):
         with run.failures.of("index", read.key, root=read.root):
-            tasks += planned(kept, read, tasks_of(read, run.look))
+            tasks += planned(kept, read, tasks_of(read, run.restriction))
     spark.dataSource.register(KafkaSegments)
     to_read = sum(task.size_bytes for task in tasks if task.kept_in is None)
     with (

@@ -46,7 +46,7 @@ def judge_many(spark: "SparkSession", run: Run) -> None:
 
 
 def _many(snapshot: AuditedSnapshot, run: Run) -> Iterator[tuple[str, Sequence[Invariant]]]:
-    for relation, invariants in by_relation(run.look.judged()).items():
+    for relation, invariants in by_relation(run.restriction.judged()).items():
         if not RELATIONS[relation].shown and rows_in(snapshot.target / "facts", relation) > run.many_rows:
             yield relation, invariants
 

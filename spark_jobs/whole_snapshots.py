@@ -38,7 +38,7 @@ _DONE_DDL: Final = "snapshot string"
 
 def divided(run: Run) -> tuple[Run, Run]:
     """The run with the snapshots that are read segment by segment, and with those that are taken whole."""
-    if run.look.is_restricted or len(run.snapshots) < MANY:
+    if run.restriction.is_restricted or len(run.snapshots) < MANY:
         return run, replace(run, snapshots=())
     small = [snapshot for snapshot in run.snapshots if _is_small(snapshot)]
     if len(small) < MANY:

@@ -89,7 +89,7 @@ def _registration(broker_id: int, history: MetadataHistory) -> BrokerRow:
     return {
         "broker_id": broker_id,
         "rack": state.rack if state is not None else None,
-        "broker_epoch": state.epoch if state is not None else None,
+        "broker_epoch": state.broker_epoch if state is not None else None,
         "registered": state is not None,
         "fenced": state.fenced if state is not None else None,
         "alive": history.is_alive(broker_id),

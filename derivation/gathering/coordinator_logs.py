@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 from tidegauge.derivation.index_row import IndexRow
 from tidegauge.facts.coordinators.commit_falls import CommitCourse
 from tidegauge.facts.coordinators.rows import CoordinatorLog, Decided, decisions_by_partition, reached_by_partition
-from tidegauge.facts.coordinators.share_history import PlacedShare
+from tidegauge.facts.coordinators.share_history import PlacedShareState
 from tidegauge.facts.coordinators.tables import CoordinatorTable, commit_courses, merge_tables, transaction_states
 from tidegauge.facts.metadata.history import MetadataHistory
 from tidegauge.facts.metadata.settings import Settings
@@ -47,8 +47,8 @@ class Coordinators:
     decisions: Mapping[TopicPartition, tuple[Decided, ...]]
     reached: Mapping[TopicPartition, Mapping[str, Mapping[int, int]]]
     courses: Mapping[TopicPartition, Mapping[str, CommitCourse]]
-    shares: Mapping[TopicPartition, tuple[PlacedShare, ...]]
-    unplaced_shares: Sequence[PlacedShare]
+    share_states: Mapping[TopicPartition, tuple[PlacedShareState, ...]]
+    unplaced_share_states: Sequence[PlacedShareState]
     """Of topics that the metadata log does not have."""
 
     def tables(self, topic: str) -> list[CoordinatorTable]:
@@ -63,8 +63,8 @@ class Coordinators:
         """The relations that no partition's task writes."""
         known = bool(self._of(TRANSACTION_STATE))
         groups = [r for log in self._of(CONSUMER_OFFSETS) for r in log.group_rows(self.transactions, known=known)]
-        shares = [share_row(s, snapshot_quiet=snapshot_quiet) for s in self.unplaced_shares]
-        return {"groups": groups, "share_states": shares}
+        share_states = [share_row(s, snapshot_quiet=snapshot_quiet) for s in self.unplaced_share_states]
+        return {"groups": groups, "share_states": share_states}
 
     def replaced_transaction_states(self) -> Mapping[str, TransactionState]:
         """By transactional id, the state that its last record replaced, where the log still has that."""
@@ -96,8 +96,8 @@ def read_coordinators(
     states = [log for log in logs if log.topic == TRANSACTION_STATE]
     limit = settings.of_brokers(_DELIVERY_COUNT_LIMIT, LARGEST_DELIVERY_COUNT_LIMIT)
     names = {t.topic_id: t.name for t in history.topics.values() if not t.deleted}
-    placed: dict[TopicPartition, list[PlacedShare]] = defaultdict(list)
-    unplaced: list[PlacedShare] = []
+    placed: dict[TopicPartition, list[PlacedShareState]] = defaultdict(list)
+    unplaced: list[PlacedShareState] = []
     for share in _shares([log for log in logs if log.topic == SHARE_GROUP_STATE], limit, settings):
         topic = names.get(share.topic_id)
         (unplaced if topic is None else placed[TopicPartition(topic, share.partition)]).append(share)
@@ -107,16 +107,16 @@ def read_coordinators(
         decisions=decisions_by_partition(states),
         reached=reached_by_partition(log for log in logs if log.topic == CONSUMER_OFFSETS),
         courses=commit_courses(log.table for log in logs if log.topic == CONSUMER_OFFSETS),
-        shares={key: tuple(of_partition) for key, of_partition in placed.items()},
-        unplaced_shares=unplaced,
+        share_states={key: tuple(of_partition) for key, of_partition in placed.items()},
+        unplaced_share_states=unplaced,
     )
 
 
-def _shares(logs: Iterable[CoordinatorLog], limit: int, settings: Settings) -> Iterator[PlacedShare]:
+def _shares(logs: Iterable[CoordinatorLog], limit: int, settings: Settings) -> Iterator[PlacedShareState]:
     for log in logs:
-        for (group, topic_id, partition), history in sorted(log.table.history.shares.items()):
+        for (group, topic_id, partition), history in sorted(log.table.history.share_states.items()):
             isolation = settings.of_group(group, *_ISOLATION_LEVEL)
-            yield PlacedShare(
+            yield PlacedShareState(
                 group=group,
                 topic_id=topic_id,
                 partition=partition,

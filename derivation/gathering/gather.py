@@ -43,7 +43,7 @@ from tidegauge.kafka_log.internal_topics import (
 )
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.relations import BrokerRow, CheckpointFileRow, PartitionDirectoryRow, Rows, TransactionalIdRow
-from tidegauge.runs.instant import captured_at_ms
+from tidegauge.runs.capture_time import captured_at_ms
 from tidegauge.runs.missing_evidence import AtHand, Missing
 from tidegauge.runs.run import AuditedSnapshot, ReadSnapshot
 from tidegauge.snapshots.listing import SnapshotListing
@@ -88,7 +88,7 @@ def gather(snapshot: ReadSnapshot, summaries: ds.Dataset, *, also: Collection[To
     keys = (
         replicas.keys()
         | known.commits.keys()
-        | coordinators.shares.keys()
+        | coordinators.share_states.keys()
         | known.remote.keys()
         | {TopicPartition(t.name, p) for t in read.history.topics.values() if not t.deleted for p in t.partitions}
     )

@@ -175,14 +175,14 @@ def _settings(key: TopicPartition, known: Known, *, topic_told: bool) -> Partiti
 
 
 def _coordinators(key: TopicPartition, known: Known) -> CoordinatorKnowledge:
-    shares = known.coordinators.shares.get(key, ())
+    share_states = known.coordinators.share_states.get(key, ())
     return CoordinatorKnowledge(
         transactions_by_producer=known.transactions,
         transaction_states_known=known.transactions_known,
         commits=known.commits.get(key, ()),
         decisions=known.coordinators.decisions.get(key, ()),
-        shares=shares,
-        reached={**known.coordinators.reached.get(key, {}), **{s.group: s.history.reached for s in shares}},
+        share_states=share_states,
+        reached={**known.coordinators.reached.get(key, {}), **{s.group: s.history.reached for s in share_states}},
         courses=known.coordinators.courses.get(key, {}),
     )
 

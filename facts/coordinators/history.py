@@ -60,7 +60,7 @@ class CoordinatorHistory:
     holes: int = 0
     transactional_ids: dict[str, TransactionalIdHistory] = field(default_factory=dict)
     groups: dict[str, GroupHistory] = field(default_factory=dict)
-    shares: dict[ShareKey, ShareHistory] = field(default_factory=dict)
+    share_states: dict[ShareKey, ShareHistory] = field(default_factory=dict)
     reached: dict[CommitKey, Reached] = field(default_factory=dict)
 
     def passed(self, first: int, last: int) -> None:
@@ -96,9 +96,9 @@ class CoordinatorHistory:
         partition = named["partition"]
         assert isinstance(partition, int)
         key = (str(named["group_id"]), str(named["topic_id"]), partition)
-        if key not in self.shares:
-            self.shares[key] = ShareHistory(first_offset=offset, last_offset=offset)
-        self.shares[key].take(offset, record)
+        if key not in self.share_states:
+            self.share_states[key] = ShareHistory(first_offset=offset, last_offset=offset)
+        self.share_states[key].take(offset, record)
 
     def join(self, right: "CoordinatorHistory") -> None:
         """Takes in the adjacent stretch behind this one."""
@@ -114,11 +114,11 @@ class CoordinatorHistory:
                 self.groups[group].join(of_group)
             else:
                 self.groups[group] = of_group
-        for key, share in right.shares.items():
-            if key in self.shares:
-                self.shares[key].join(share)
+        for key, share in right.share_states.items():
+            if key in self.share_states:
+                self.share_states[key].join(share)
             else:
-                self.shares[key] = share
+                self.share_states[key] = share
         for commit, reached in right.reached.items():
             if commit in self.reached:
                 self.reached[commit].join(reached)

@@ -228,7 +228,7 @@ def _covered(intervals: Iterable[Interval], start: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlacedShare:
+class PlacedShareState:
     """A share partition's history, and where in `__share_group_state` it was found.
 
     `read_committed`: the group reads, or has read, committed records only; None where the metadata log does not tell.

@@ -12,10 +12,10 @@ from tidegauge.relations import BrokerChangeRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerState:
-    """A broker as the controller knows it. `epoch` is the offset of its registration."""
+    """A broker as the controller knows it. `broker_epoch` is the offset of its registration."""
 
     broker_id: int
-    epoch: int
+    broker_epoch: int
     rack: str | None
     fenced: bool
     in_controlled_shutdown: bool
@@ -60,7 +60,7 @@ def _kind(before: BrokerState | None, after: BrokerState | None) -> str:
         return "unregistered"
     if before is None:
         return "registered"
-    if before.epoch != after.epoch:
+    if before.broker_epoch != after.broker_epoch:
         return "registered again"
     if before.fenced != after.fenced:
         return "fenced" if after.fenced else "unfenced"
@@ -84,7 +84,7 @@ def broker_change_rows(changes: Iterable[BrokerChange]) -> list[BrokerChangeRow]
                 "from_snapshot": change.from_snapshot,
                 "at_ms": change.at_ms,
                 "change": change.change,
-                "broker_epoch": change.state.epoch,
+                "broker_epoch": change.state.broker_epoch,
                 "incarnation_id": change.state.incarnation_id,
                 "rack": change.state.rack,
                 "fenced": change.state.fenced,

@@ -83,9 +83,9 @@ class Registration:
     batch_offset: int
     at_ms: int | None
     from_snapshot: bool
-    epoch: int
+    broker_epoch: int
     incarnation_id: str
-    previous_epoch: int | None
+    previous_broker_epoch: int | None
     previous_incarnation_id: str | None
     metadata_version: int | None
     after_damage: bool

@@ -257,7 +257,7 @@ def _broker(
         case "RegisterBrokerRecord":
             brokers[broker_id] = BrokerState(
                 broker_id=broker_id,
-                epoch=fields["broker_epoch"],
+                broker_epoch=fields["broker_epoch"],
                 rack=fields["rack"],
                 fenced=fields["fenced"],
                 in_controlled_shutdown=fields["in_controlled_shutdown"],
@@ -291,9 +291,9 @@ def _registration(history: MetadataHistory, logged: LoggedRecord, fields: Fields
             batch_offset=logged.offset if logged.batch_offset is None else logged.batch_offset,
             at_ms=logged.timestamp_ms,
             from_snapshot=from_snapshot,
-            epoch=fields["broker_epoch"],
+            broker_epoch=fields["broker_epoch"],
             incarnation_id=fields["incarnation_id"],
-            previous_epoch=before.epoch if before is not None else None,
+            previous_broker_epoch=before.broker_epoch if before is not None else None,
             previous_incarnation_id=before.incarnation_id if before is not None else None,
             metadata_version=max(versions, default=None),
             after_damage=bool(history.damaged_offsets),
@@ -302,8 +302,8 @@ def _registration(history: MetadataHistory, logged: LoggedRecord, fields: Fields
 
 
 def _stale(history: MetadataHistory, broker: BrokerState, logged: LoggedRecord, fields: Fields) -> None:
-    epoch = fields.get("broker_epoch", fields.get("epoch"))
-    if epoch != broker.epoch and history.registrations.get(broker.broker_id):
+    broker_epoch = fields.get("broker_epoch", fields.get("epoch"))
+    if broker_epoch != broker.broker_epoch and history.registrations.get(broker.broker_id):
         registration = history.registrations[broker.broker_id][-1]
         registration.stale_records += 1
         if registration.first_stale_offset is None:

@@ -26,11 +26,11 @@ class _Log:
         self.replica = replica
         self.spans: dict[int, _Span] = {}
         for run in replica.summary.epoch_runs:
-            epoch = int(run["leader_epoch"])
+            leader_epoch = int(run["leader_epoch"])
             start, end, batches = int(run["start_offset"]), int(run["end_offset"]), int(run["batches"])
-            if epoch in self.spans:
-                start, batches = min(start, self.spans[epoch][0]), batches + self.spans[epoch][2]
-            self.spans[epoch] = (start, end, batches)
+            if leader_epoch in self.spans:
+                start, batches = min(start, self.spans[leader_epoch][0]), batches + self.spans[leader_epoch][2]
+            self.spans[leader_epoch] = (start, end, batches)
         self._epochs = sorted(self.spans)
         self.first_epoch = self._epochs[0] if self._epochs else None
 
@@ -47,13 +47,13 @@ class _Reference:
         self._log = log
         self._starts = {e.leader_epoch: e.start_offset for e in log.replica.vector.entries}
 
-    def columns(self, epoch: int) -> EpochSpanRow:
+    def columns(self, leader_epoch: int) -> EpochSpanRow:
         """What it has of an epoch."""
-        span = self._log.spans.get(epoch)
+        span = self._log.spans.get(leader_epoch)
         return {
             "reference_broker_id": self._log.replica.broker_id,
-            "reference_start_offset": span[0] if span is not None else self._starts.get(epoch),
-            "reference_is_first": epoch == self._log.first_epoch,
+            "reference_start_offset": span[0] if span is not None else self._starts.get(leader_epoch),
+            "reference_is_first": leader_epoch == self._log.first_epoch,
             "reference_high_watermark": self._log.replica.checkpointed.high_watermark,
         }
 
@@ -86,13 +86,14 @@ def epoch_span_rows(present: ReplicaSet, *, compacted: bool) -> Iterator[EpochSp
             **capture(context, log.replica),
         }
         for row in _own_rows(log):
-            epoch = row["leader_epoch"]
+            leader_epoch = row["leader_epoch"]
             yield {
                 **of_all,
                 **row,
-                "election_known": epoch in context.history.epoch_leaders or (ours and epoch in leaderless),
-                **(other.columns(epoch) if other is not None else _NO_REFERENCE),
-                **_writer_columns(context.history.epoch_leaders.get(epoch), by_broker, epoch),
+                "election_known": leader_epoch in context.history.epoch_leaders
+                or (ours and leader_epoch in leaderless),
+                **(other.columns(leader_epoch) if other is not None else _NO_REFERENCE),
+                **_writer_columns(context.history.epoch_leaders.get(leader_epoch), by_broker, leader_epoch),
             }
 
 
@@ -104,18 +105,18 @@ def _own_rows(log: _Log) -> Iterator[EpochSpanRow]:
     by_later_checkpoint = {e.leader_epoch: e.start_offset for e in reversed(later)}
     epochs = sorted(spans.keys() | by_checkpoint.keys())
     first_entry = entries[0].leader_epoch if entries else (epochs[0] if epochs else None)
-    for epoch in epochs:
-        start, end, batches = spans.get(epoch, (None, None, 0))
+    for leader_epoch in epochs:
+        start, end, batches = spans.get(leader_epoch, (None, None, 0))
         yield {
-            "leader_epoch": epoch,
+            "leader_epoch": leader_epoch,
             "start_offset": start,
-            "end_offset": log.next_start(epoch),
+            "end_offset": log.next_start(leader_epoch),
             "last_batch_end_offset": end,
             "batch_count": batches,
-            "checkpoint_start_offset": by_checkpoint.get(epoch),
-            "later_checkpoint_start_offset": by_later_checkpoint.get(epoch),
-            "is_first_entry": epoch == first_entry,
-            "is_last_entry": bool(entries) and epoch == entries[-1].leader_epoch,
+            "checkpoint_start_offset": by_checkpoint.get(leader_epoch),
+            "later_checkpoint_start_offset": by_later_checkpoint.get(leader_epoch),
+            "is_first_entry": leader_epoch == first_entry,
+            "is_last_entry": bool(entries) and leader_epoch == entries[-1].leader_epoch,
         }
 
 
@@ -143,15 +144,17 @@ def _columns_of_all_epochs(context: PartitionContext, replica: ReplicaFacts) -> 
     }
 
 
-def _writer_columns(writer_id: int | None, by_broker: Mapping[int, _Log], epoch: int) -> EpochSpanRow:
+def _writer_columns(writer_id: int | None, by_broker: Mapping[int, _Log], leader_epoch: int) -> EpochSpanRow:
     """What the broker that was elected for an epoch has of it."""
     log = by_broker.get(writer_id) if writer_id is not None else None
-    span = log.spans.get(epoch) if log is not None else None
+    span = log.spans.get(leader_epoch) if log is not None else None
     return {
         "elected_leader_id": writer_id,
         "writer_start_offset": span[0] if span is not None else None,
         # What stands behind a newer epoch (a header changed) the writer has all the same.
-        "writer_end_offset": max(log.next_start(epoch), span[1]) if log is not None and span is not None else None,
+        "writer_end_offset": max(log.next_start(leader_epoch), span[1])
+        if log is not None and span is not None
+        else None,
         "writer_first_batch_offset": log.replica.summary.begins_at if log is not None else None,
         "writer_log_end_offset": log.replica.log_end_offset if log is not None else None,
     }

@@ -75,7 +75,7 @@ def partition_rows(
         rows["partitions"] = [_partition_row(context, live, reference, bounds) | known]
     if context.coordinators.decisions:
         rows["transaction_ends"] = transaction_end_rows(context, reference, bounds)
-    if context.coordinators.shares:
+    if context.coordinators.share_states:
         rows["share_states"] = list(share_rows(context, reference, bounds))
     loss_rows = losses_of(context, not_parted(present.divergences), present.commitments)
     loss_rows += [*parted_losses(present, read=read), *possibly_given_up(present, read=read)]

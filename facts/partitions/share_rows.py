@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tidegauge.facts.context import PartitionContext
-from tidegauge.facts.coordinators.share_history import PlacedShare
+from tidegauge.facts.coordinators.share_history import PlacedShareState
 from tidegauge.facts.replicas.readers import NOTHING_TOLD, reading_columns
 from tidegauge.facts.replicas.replica import ReplicaFacts
 from tidegauge.facts.replicas.succession import lineage_captured
@@ -24,7 +24,7 @@ def share_rows(
     context: PartitionContext, reference: ReplicaFacts | None, bounds: HighWatermarkBounds
 ) -> Iterable[ShareStateRow]:
     """A row for each share group that consumes the partition."""
-    for placed in context.coordinators.shares:
+    for placed in context.coordinators.share_states:
         yield {
             **share_row(placed, snapshot_quiet=context.cluster.snapshot_quiet),
             "topic": context.topic,
@@ -54,7 +54,7 @@ def _aborted_from(reference: ReplicaFacts, start_offset: int | None) -> int:
     return total
 
 
-def share_row(placed: PlacedShare, *, snapshot_quiet: bool) -> ShareStateRow:
+def share_row(placed: PlacedShareState, *, snapshot_quiet: bool) -> ShareStateRow:
     """What the history alone tells."""
     history = placed.history
     epochs = history.last_epochs or (None, None, None)

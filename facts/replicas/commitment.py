@@ -57,21 +57,25 @@ class Commitment:
 
 def commitment(context: PartitionContext, divergence: Divergence, live: Sequence[ReplicaFacts]) -> Commitment:
     """How much of what would be cut off was committed."""
-    epoch, stake, end = divergence.truncated_leader_epoch, divergence.stake_offset, divergence.follower.log_end_offset
-    if divergence.records_at_stake == 0 or epoch is None or context.topic == CLUSTER_METADATA:
+    leader_epoch, stake, end = (
+        divergence.truncated_leader_epoch,
+        divergence.stake_offset,
+        divergence.follower.log_end_offset,
+    )
+    if divergence.records_at_stake == 0 or leader_epoch is None or context.topic == CLUSTER_METADATA:
         return _told(divergence, stake, stake, None, None, Succession(changes=(), on_record=False))
-    since = succession(context, after_epoch=epoch, until_epoch=_newest_epoch(context, divergence.leader))
+    since = succession(context, after_epoch=leader_epoch, until_epoch=_newest_epoch(context, divergence.leader))
     # Within one leader epoch only copies of one moment compare: a leader copied earlier looks shorter than its
     # follower. Of two that hold other records, neither will ever become the other.
     ordered = divergence.newer_epoch is not None or context.cluster.snapshot_quiet or divergence.parted_without_epochs
     proven, by = _checkpointed(divergence, live) if ordered else (stake, None)
-    lone_end = _lone_leaders_end(context, divergence, epoch, since, live)
+    lone_end = _lone_leaders_end(context, divergence, leader_epoch, since, live)
     if lone_end is not None and lone_end >= proven:
         proven, by = lone_end, "sole_isr"
     read_end = _read_end(context, divergence) if ordered else proven
     if read_end > proven:
         proven, by = read_end, "read"
-    bound = _uncommitted_from(context, divergence, epoch, live)
+    bound = _uncommitted_from(context, divergence, leader_epoch, live)
     open_end = end
     if not ordered or not _of_this_cluster(context):
         open_end = proven
@@ -79,7 +83,7 @@ def commitment(context: PartitionContext, divergence: Divergence, live: Sequence
         open_end = bound
     elif proven == stake and _settled(divergence, since):
         open_end = proven
-    lacks = _lacks(context, divergence, epoch, since, live) if open_end > proven else None
+    lacks = _lacks(context, divergence, leader_epoch, since, live) if open_end > proven else None
     return _told(divergence, proven, open_end, by, lacks, since)
 
 
@@ -150,38 +154,42 @@ def _checkpointed(divergence: Divergence, live: Sequence[ReplicaFacts]) -> tuple
 def _read_end(context: PartitionContext, divergence: Divergence) -> int:
     """Up to where groups had read what the follower holds, by the leader epochs that their commits name (KIP-320)."""
     vector, end = divergence.follower.vector, divergence.stake_offset
-    for epoch, offset in read_to(context).items():
+    for leader_epoch, offset in read_to(context).items():
         until = min(offset, divergence.follower.log_end_offset)
-        if until > end and vector.epoch_at(until - 1) == epoch:
+        if until > end and vector.epoch_at(until - 1) == leader_epoch:
             end = until
     return end
 
 
-def _led(context: PartitionContext, epoch: int) -> tuple[int | None, OwnView | None]:
+def _led(context: PartitionContext, leader_epoch: int) -> tuple[int | None, OwnView | None]:
     """Who led a leader epoch, and what it knew while it believed that it leads."""
-    leader = context.history.epoch_leaders.get(epoch)
+    leader = context.history.epoch_leaders.get(leader_epoch)
     view = context.history.own_views.get(leader) if leader is not None else None
-    if view is None or view.leader_id != leader or view.leader_epoch != epoch:
+    if view is None or view.leader_id != leader or view.leader_epoch != leader_epoch:
         return leader, None
     return leader, view
 
 
-def _asked(context: PartitionContext, view: OwnView | None, epoch: int) -> int | None:
+def _asked(context: PartitionContext, view: OwnView | None, leader_epoch: int) -> int | None:
     """min.insync.replicas while an epoch was led; what its leader's own copy said where no history reaches back."""
-    known = context.min_insync_replicas_in(epoch)
+    known = context.min_insync_replicas_in(leader_epoch)
     return known if known is not None or view is None else view.min_insync_replicas
 
 
 def _lone_leaders_end(
-    context: PartitionContext, divergence: Divergence, epoch: int, since: Succession, live: Sequence[ReplicaFacts]
+    context: PartitionContext,
+    divergence: Divergence,
+    leader_epoch: int,
+    since: Succession,
+    live: Sequence[ReplicaFacts],
 ) -> int | None:
     """Up to where the follower holds what a leader wrote that was all of the ISR and knew it."""
-    leader, view = _led(context, epoch)
+    leader, view = _led(context, leader_epoch)
     alone = view is not None and view.isr == (leader,)
-    asked = _asked(context, view, epoch)
+    asked = _asked(context, view, leader_epoch)
     if not alone or asked is None or asked > 1:
         return None
-    successor = since.changes[0] if since.changes and since.changes[0].leader_epoch == epoch + 1 else None
+    successor = since.changes[0] if since.changes and since.changes[0].leader_epoch == leader_epoch + 1 else None
     if successor is not None and successor.previous_isr != (leader,):
         return None
     log = next((f for f in live if f.broker_id == leader), None)
@@ -189,13 +197,13 @@ def _lone_leaders_end(
 
 
 def _uncommitted_from(
-    context: PartitionContext, divergence: Divergence, epoch: int, live: Sequence[ReplicaFacts]
+    context: PartitionContext, divergence: Divergence, leader_epoch: int, live: Sequence[ReplicaFacts]
 ) -> int | None:
     """Where the log ends of an in-sync member, as the leader last knew the ISR: nothing beyond was ever committed.
 
     Told by members alone whose logs still end where they ended in that epoch.
     """
-    leader, view = _led(context, epoch)
+    leader, view = _led(context, leader_epoch)
     log = next((f for f in live if f.broker_id == leader), None)
     if view is None or log is None:
         return None
@@ -203,27 +211,33 @@ def _uncommitted_from(
     asked = {
         broker
         for c in context.history.changes
-        if c.leader_epoch == epoch and c.metadata_offset > view.metadata_offset
+        if c.leader_epoch == leader_epoch and c.metadata_offset > view.metadata_offset
         for broker in set(c.previous_isr) - set(c.isr) - set(c.removed_by_controller)
     }
     members = [
-        f for f in live if f.broker_id in set(view.isr) - asked and f is not log and _kept_its_end(context, f, epoch)
+        f
+        for f in live
+        if f.broker_id in set(view.isr) - asked and f is not log and _kept_its_end(context, f, leader_epoch)
     ]
     ends = [shared_end(log, member) for member in members]
     return min((*ends, shared_end(divergence.follower, log))) if ends else None
 
 
-def _kept_its_end(context: PartitionContext, replica: ReplicaFacts, epoch: int) -> bool:
+def _kept_its_end(context: PartitionContext, replica: ReplicaFacts, leader_epoch: int) -> bool:
     """It has followed no newer epoch, which may have cut it; the leader of the next one is cut by nobody."""
-    newer = next((e.leader_epoch for e in replica.vector.entries if e.leader_epoch > epoch), None)
+    newer = next((e.leader_epoch for e in replica.vector.entries if e.leader_epoch > leader_epoch), None)
     return newer is None or context.history.epoch_leaders.get(newer) == replica.broker_id
 
 
 def _lacks(
-    context: PartitionContext, divergence: Divergence, epoch: int, since: Succession, live: Sequence[ReplicaFacts]
+    context: PartitionContext,
+    divergence: Divergence,
+    leader_epoch: int,
+    since: Succession,
+    live: Sequence[ReplicaFacts],
 ) -> str:
     """Which evidence would decide what is open: the first that is missing."""
-    leader, view = _led(context, epoch)
+    leader, view = _led(context, leader_epoch)
     if not context.assignment.known:
         return "metadata_log"
     if not since.on_record or leader is None:
@@ -232,6 +246,6 @@ def _lacks(
         return "broker"
     if leader not in context.history.own_views:
         return "metadata_log"
-    if view is not None and view.isr == (leader,) and _asked(context, view, epoch) is None:
+    if view is not None and view.isr == (leader,) and _asked(context, view, leader_epoch) is None:
         return "settings"
     return "checkpoint" if divergence.follower.checkpointed.high_watermark is None else "ledger"

@@ -36,21 +36,21 @@ class EpochVector:
         """The newest epoch known, batches or not."""
         return self.entries[-1].leader_epoch if self.entries else None
 
-    def end_offset_for(self, epoch: int) -> EpochEnd:
+    def end_offset_for(self, leader_epoch: int) -> EpochEnd:
         """`LeaderEpochFileCache#endOffsetFor`: the largest epoch at or below the asked one, and where it ends."""
-        if epoch < 0 or not self.entries:
+        if leader_epoch < 0 or not self.entries:
             return UNDEFINED
         latest = self.entries[-1].leader_epoch
-        if epoch == latest:
-            return EpochEnd(leader_epoch=epoch, end_offset=self.log_end_offset)
-        if epoch > latest:
+        if leader_epoch == latest:
+            return EpochEnd(leader_epoch=leader_epoch, end_offset=self.log_end_offset)
+        if leader_epoch > latest:
             return UNDEFINED
         at = 0
-        while self.entries[at].leader_epoch <= epoch:
+        while self.entries[at].leader_epoch <= leader_epoch:
             at += 1
         end_offset = self.entries[at].start_offset
         if at == 0:
-            return EpochEnd(leader_epoch=epoch, end_offset=end_offset)
+            return EpochEnd(leader_epoch=leader_epoch, end_offset=end_offset)
         return EpochEnd(leader_epoch=self.entries[at - 1].leader_epoch, end_offset=end_offset)
 
     def epoch_at(self, offset: int) -> int | None:
@@ -62,18 +62,18 @@ class EpochVector:
             found = entry.leader_epoch
         return found
 
-    def led(self, epoch: int) -> "EpochVector":
+    def led(self, leader_epoch: int) -> "EpochVector":
         """What the vector is once its broker has begun to lead an epoch (`Partition#makeLeader`): begun at its end."""
-        if self.latest_epoch is not None and self.latest_epoch >= epoch:
+        if self.latest_epoch is not None and self.latest_epoch >= leader_epoch:
             return self
         begun = [e for e in self.entries if e.start_offset < self.log_end_offset]
-        begun.append(EpochEntry(leader_epoch=epoch, start_offset=self.log_end_offset))
+        begun.append(EpochEntry(leader_epoch=leader_epoch, start_offset=self.log_end_offset))
         return replace(self, entries=tuple(begun))
 
-    def start_of(self, epoch: int) -> int | None:
+    def start_of(self, leader_epoch: int) -> int | None:
         """Where an epoch starts, if the vector has it."""
         for entry in self.entries:
-            if entry.leader_epoch == epoch:
+            if entry.leader_epoch == leader_epoch:
                 return entry.start_offset
         return None
 

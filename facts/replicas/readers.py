@@ -60,20 +60,20 @@ def reading_columns(
         return NOTHING_TOLD
     vector = reference.vector
     furthest: tuple[int, int, _End] | None = None
-    for epoch, offset in sorted(reached.items()):
-        if epoch == NO_EPOCH or offset <= vector.log_start_offset or offset <= _held_of(reference, epoch):
+    for read_epoch, offset in sorted(reached.items()):
+        if read_epoch == NO_EPOCH or offset <= vector.log_start_offset or offset <= _held_of(reference, read_epoch):
             continue
-        end = _end_of(vector, epoch, offset)
+        end = _end_of(vector, read_epoch, offset)
         if (
             end is not None
             and offset > end.offset
             and (furthest is None or offset - end.offset > furthest[1] - furthest[2].offset)
         ):
-            furthest = (epoch, offset, end)
+            furthest = (read_epoch, offset, end)
     if furthest is not None:
-        epoch, offset, end = furthest
+        read_epoch, offset, end = furthest
         return {
-            "read_leader_epoch": epoch,
+            "read_leader_epoch": read_epoch,
             "read_end_offset": offset,
             "epoch_end_offset": end.offset,
             "epoch_end_settled": end.settled,
@@ -85,19 +85,23 @@ def reading_columns(
     }
 
 
-def _held_of(replica: ReplicaFacts, epoch: int) -> int:
+def _held_of(replica: ReplicaFacts, leader_epoch: int) -> int:
     """Up to where a log has batches of an epoch, whatever its checkpoint makes of it; 0 where it has none.
 
     A checkpoint whose entries stand in disorder loses epochs when it is loaded (B14), and the log loses nothing.
     """
     runs = replica.summary.epoch_runs
-    return int(runs["end_offset"][runs["leader_epoch"] == epoch].max(initial=0))
+    return int(runs["end_offset"][runs["leader_epoch"] == leader_epoch].max(initial=0))
 
 
 def epoch_columns(context: PartitionContext, commit: OffsetCommit) -> CommittedOffsetRow:
     """The highest leader epoch that a group's commits name, the newest one's among them, beside the partition's."""
     reached = context.coordinators.reached.get(commit.group, {})
-    named = [epoch for epoch in (*reached, commit.leader_epoch) if epoch is not None and epoch != NO_EPOCH]
+    named = [
+        leader_epoch
+        for leader_epoch in (*reached, commit.leader_epoch)
+        if leader_epoch is not None and leader_epoch != NO_EPOCH
+    ]
     highest, given_out = max(named, default=None), context.assignment.leader_epoch
     return {
         "highest_leader_epoch": highest,
@@ -120,14 +124,16 @@ def course_columns(course: CommitCourse | None) -> CommittedOffsetRow:
     }
 
 
-def _end_of(vector: EpochVector, epoch: int, offset: int) -> _End | None:
+def _end_of(vector: EpochVector, leader_epoch: int, offset: int) -> _End | None:
     """`endOffsetFor`; an epoch above all that the log has ends, for what lies inside the log, where that began."""
     latest = vector.latest_epoch
     if latest is None:
         return None
-    if epoch <= latest:
-        found = vector.end_offset_for(epoch)
-        return _End(offset=int(found.end_offset), settled=epoch < latest) if found.end_offset is not None else None
+    if leader_epoch <= latest:
+        found = vector.end_offset_for(leader_epoch)
+        return (
+            _End(offset=int(found.end_offset), settled=leader_epoch < latest) if found.end_offset is not None else None
+        )
     if offset >= vector.log_end_offset:
         # The log ends at or before it: it may have been copied before the epoch began.
         return _End(offset=int(vector.log_end_offset), settled=False)
@@ -142,8 +148,8 @@ def readers_of(context: PartitionContext, start_offset: int, leader_epoch: int |
         group
         for group, reached in context.coordinators.reached.items()
         if any(
-            epoch != NO_EPOCH and _had_read(epoch, offset, start_offset, leader_epoch)
-            for epoch, offset in reached.items()
+            read_epoch != NO_EPOCH and _had_read(read_epoch, offset, start_offset, leader_epoch)
+            for read_epoch, offset in reached.items()
         )
     }
 
@@ -159,11 +165,11 @@ def read_to(context: PartitionContext) -> dict[int, int]:
     other_topic = {c.group for c in commits if c.topic_id is not None and c.topic_id != context.topic_id}
     furthest: dict[int, int] = {}
     for group, reached in context.coordinators.reached.items():
-        for epoch, offset in reached.items():
-            if epoch != NO_EPOCH and not (group in other_topic and context.assignment.known):
-                furthest[epoch] = max(furthest.get(epoch, 0), offset)
+        for leader_epoch, offset in reached.items():
+            if leader_epoch != NO_EPOCH and not (group in other_topic and context.assignment.known):
+                furthest[leader_epoch] = max(furthest.get(leader_epoch, 0), offset)
     return furthest
 
 
-def _had_read(epoch: int | None, offset: int, start_offset: int, lost_epoch: int | None) -> bool:
-    return offset > start_offset and (epoch is None or lost_epoch is None or epoch <= lost_epoch)
+def _had_read(read_epoch: int | None, offset: int, start_offset: int, lost_epoch: int | None) -> bool:
+    return offset > start_offset and (read_epoch is None or lost_epoch is None or read_epoch <= lost_epoch)

@@ -51,20 +51,22 @@ def _state(present: ReplicaSet) -> str:
 def _read_and_gone(present: ReplicaSet, reference: ReplicaFacts, told: Sequence[LossRow]) -> Iterable[LossRow]:
     """What groups had read under a leader epoch beyond where that ends in every log at hand."""
     context = present.context
-    for epoch, end in sorted(read_to(context).items()):
-        own = reference.vector.end_offset_for(epoch)
+    for leader_epoch, end in sorted(read_to(context).items()):
+        own = reference.vector.end_offset_for(leader_epoch)
         if own.leader_epoch is None or own.end_offset is None or own.end_offset >= end:
             continue
-        settled = epoch != reference.vector.latest_epoch
+        settled = leader_epoch != reference.vector.latest_epoch
         if not settled and not context.cluster.snapshot_quiet:
             continue  # In a log that was copied before the commit it proves nothing.
-        start = max(int(own.end_offset), reference.log_start_offset, *(_end_of(f.vector, epoch) for f in present.live))
-        cause = (
-            f"groups had committed offsets up to {end} that they read under leader epoch {epoch}; in every log at hand "
-            f"that epoch ends at {start} or before"
+        start = max(
+            int(own.end_offset), reference.log_start_offset, *(_end_of(f.vector, leader_epoch) for f in present.live)
         )
-        for low, high in _not_told(start, end, epoch, told):
-            yield _row(present, low, high, epoch, cause)
+        cause = (
+            f"groups had committed offsets up to {end} that they read under leader epoch {leader_epoch}; in every log "
+            f"at hand that epoch ends at {start} or before"
+        )
+        for low, high in _not_told(start, end, leader_epoch, told):
+            yield _row(present, low, high, leader_epoch, cause)
 
 
 def _read_without_epochs(present: ReplicaSet) -> Iterable[LossRow]:
@@ -92,12 +94,12 @@ def _read_without_epochs(present: ReplicaSet) -> Iterable[LossRow]:
         yield _row(present, start, max(gone), None, cause)
 
 
-def _not_told(start: int, end: int, epoch: int, told: Sequence[LossRow]) -> Iterable[tuple[int, int]]:
+def _not_told(start: int, end: int, leader_epoch: int, told: Sequence[LossRow]) -> Iterable[tuple[int, int]]:
     """What is left of a range of records that nobody holds, without those of which an earlier copy told already.
 
     What some replica holds at these offsets is of another leader epoch: other records.
     """
-    same = [r for r in told if not r["held_by"] and (r["leader_epoch"] is None or r["leader_epoch"] >= epoch)]
+    same = [r for r in told if not r["held_by"] and (r["leader_epoch"] is None or r["leader_epoch"] >= leader_epoch)]
     for row in sorted(same, key=lambda r: int(r["start_offset"])):
         if start < min(row["start_offset"], end):
             yield start, min(row["start_offset"], end)
@@ -106,11 +108,11 @@ def _not_told(start: int, end: int, epoch: int, told: Sequence[LossRow]) -> Iter
         yield start, end
 
 
-def _end_of(vector: EpochVector, epoch: int) -> int:
+def _end_of(vector: EpochVector, leader_epoch: int) -> int:
     """Where an epoch ends in a log that has it; 0 in one that has not."""
-    if vector.start_of(epoch) is None:
+    if vector.start_of(leader_epoch) is None:
         return 0
-    end = vector.end_offset_for(epoch).end_offset
+    end = vector.end_offset_for(leader_epoch).end_offset
     return int(end) if end is not None else 0
 
 
@@ -136,8 +138,8 @@ def _holes_in_the_tier(present: ReplicaSet, reference: ReplicaFacts, objects: Re
     for start, end, cause in sorted(found):
         if end == local_start and not context.cluster.snapshot_quiet:
             continue  # The tier's metadata may have been read before the segment was copied there.
-        epoch = reference.vector.epoch_at(start)
-        yield _row(present, start, end, int(epoch) if epoch is not None else None, cause)
+        leader_epoch = reference.vector.epoch_at(start)
+        yield _row(present, start, end, int(leader_epoch) if leader_epoch is not None else None, cause)
 
 
 def _has_lost_its_log(present: ReplicaSet, stored: RemoteObject | None) -> bool:
@@ -156,7 +158,7 @@ def _beyond(holes_found: Iterable[Hole], told: Sequence[Hole]) -> Iterable[Hole]
             start = max(start, high)
 
 
-def _row(present: ReplicaSet, start: int, end: int, epoch: int | None, cause: str) -> LossRow:
+def _row(present: ReplicaSet, start: int, end: int, leader_epoch: int | None, cause: str) -> LossRow:
     state, missing = _state(present), _missing(present)
     if missing:
         cause += (
@@ -171,10 +173,10 @@ def _row(present: ReplicaSet, start: int, end: int, epoch: int | None, cause: st
         end,
         records=end - start,
         markers=None,
-        leader_epoch=epoch,
+        leader_epoch=leader_epoch,
         held_by=(),
         state=state,
         declared_committed=end - start,
         cause=cause,
-        groups=readers_of(present.context, start, epoch),
+        groups=readers_of(present.context, start, leader_epoch),
     )

@@ -135,24 +135,30 @@ class _Evidence:
             return Telling(version=None if fallen is not False else 2)
         return Telling(version=1 if fallen else None)
 
-    def _versions_told(self, producer_id: int, epoch: int) -> set[int]:
+    def _versions_told(self, producer_id: int, producer_epoch: int) -> set[int]:
         """Under which versions the coordinator ended something with markers of that epoch."""
-        told = {min(d.client_transaction_version or 1, 2) for d in self.decisions.get((producer_id, epoch), ())}
+        told = {
+            min(d.client_transaction_version or 1, 2) for d in self.decisions.get((producer_id, producer_epoch), ())
+        }
         state = self.context.coordinators.transactions_by_producer.get(producer_id)
-        if state is not None and state.producer_epoch == epoch and state.state in (*COMPLETE_OF, *COMPLETE_OF.values()):
+        if (
+            state is not None
+            and state.producer_epoch == producer_epoch
+            and state.state in (*COMPLETE_OF, *COMPLETE_OF.values())
+        ):
             told.add(min(state.client_transaction_version or 1, 2))
         return told
 
     def _repeats(self, transaction: Transaction, outcome: str) -> bool:
         """Whether the marker says again what one of the same epoch had said before the data came, of older ones."""
-        before, epoch = transaction.previous_marker, transaction.producer_epoch
-        if before is not None and before.bumped and before.producer_epoch == epoch:
-            same = self.markers.get((transaction.producer_id, epoch), _NO_MARKERS)
+        before, producer_epoch = transaction.previous_marker, transaction.producer_epoch
+        if before is not None and before.bumped and before.producer_epoch == producer_epoch:
+            same = self.markers.get((transaction.producer_id, producer_epoch), _NO_MARKERS)
             return any(m.offset == before.offset and m.outcome == outcome for m in same)
-        decided = self.decisions.get((transaction.producer_id, epoch), ())
+        decided = self.decisions.get((transaction.producer_id, producer_epoch), ())
         if decided:
             return any(d.outcome == outcome for d in decided)
-        return 2 in self._versions_told(transaction.producer_id, epoch)
+        return 2 in self._versions_told(transaction.producer_id, producer_epoch)
 
     def _by_hand(self, transaction: Transaction) -> bool | None:
         """Whether an operator sent the marker: it aborts, and the coordinator has not ended these data itself.

@@ -27,12 +27,12 @@ AUDITS = """
 import json, sys
 from pathlib import Path
 from tidegauge.audit.steps import audit
-from tidegauge.runs.look import look
+from tidegauge.runs.restriction import restriction
 from tidegauge.runs.run import NO_STORE
 for master, out, snapshot, previous, partitions in json.loads(sys.argv[1]):
     audit(
         (snapshot,), out=Path(out), fail_on="never", store=NO_STORE, master=master, progress=lambda line: None,
-        previous=previous, look=look(partitions, []),
+        previous=previous, restriction=restriction(partitions, []),
     )
 """
 

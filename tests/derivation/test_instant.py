@@ -12,7 +12,7 @@ from tests.derivation.judging import Judge
 from tests.derivation.pipeline import derived, derived_once
 from tests.derivation.test_captured_nodes import judged
 from tests.sampling import one_in
-from tidegauge.audit.latest import captured_at, resolve
+from tidegauge.audit.latest_snapshots import captured_at, resolve
 from tidegauge.derivation.metadata.metadata_log import read_metadata
 from tidegauge.expectations.registry import CATALOGUE
 from tidegauge.sim_engine.random_worlds.random_world import random_world

@@ -230,9 +230,9 @@ def test_epochs_that_went_back_are_told_with_their_owner() -> None:
 
 def test_a_share_state_counts_what_is_complete_above_its_start() -> None:
     key = ("g", "i", 0)
-    told = history(LOGS["a share group"]).shares[key]
+    told = history(LOGS["a share group"]).share_states[key]
     assert (told.start_offset, told.completed_offsets, told.range_faults, told.epoch_faults) == (6, 7, 0, 0)
-    headless = history(log(share(1, 0, 0, 3, (5, 9, 2)))).shares[key]
+    headless = history(log(share(1, 0, 0, 3, (5, 9, 2)))).share_states[key]
     assert headless.completed_offsets is None, "there is no snapshot record to count from"
 
 
@@ -248,7 +248,7 @@ def test_a_share_state_counts_what_is_complete_above_its_start() -> None:
     ],
 )
 def test_what_a_share_state_may_not_say(record: Any, kind: str) -> None:
-    told = history(log(share(0, 1, 0, 0), record)).shares["g", "i", 0]
+    told = history(log(share(0, 1, 0, 0), record)).share_states["g", "i", 0]
     assert [fault.kind for fault in told.faults] == [kind]
 
 

@@ -319,7 +319,7 @@ def test_brokers_come_are_fenced_and_go() -> None:
     history = replay(a_log(log))
     assert history.alive_brokers == {7, 8}
     broker = history.brokers[7]
-    assert (broker.epoch, broker.rack, broker.directory_ids, broker.incarnation_id) == (5, "r", ("d",), "i" * 22)
+    assert (broker.broker_epoch, broker.rack, broker.directory_ids, broker.incarnation_id) == (5, "r", ("d",), "i" * 22)
     leaving = record("BrokerRegistrationChangeRecord", broker_id=7, broker_epoch=5, in_controlled_shutdown=1)
     assert replay(a_log([*log, leaving])).alive_brokers == {8}
     assert replay(a_log([*log, record("FenceBrokerRecord", id=8, epoch=6)])).alive_brokers == {7}

@@ -137,7 +137,7 @@ def test_a_registration_counts_the_records_that_are_not_about_it() -> None:
     history = replay(a_log([*three_brokers(), stale, stale, registered(1, 5)]))
     first, second = history.registrations[1]
     assert (first.stale_records, first.first_stale_offset, second.stale_records) == (2, 3, 0)
-    assert (second.previous_epoch, second.batch_offset) == (0, 5)
+    assert (second.previous_broker_epoch, second.batch_offset) == (0, 5)
 
 
 def test_what_comes_after_damage_says_so() -> None:

@@ -101,7 +101,7 @@ def test_latest_is_the_newest_manifest_in_the_store(s3, url, monkeypatch, tmp_pa
             store.cp_file(path, f"{BUCKET}/snaps/{cluster}/{snapshot}/{path.rpartition('/')[2]}")
         os.utime(s3.objects / BUCKET / "snaps" / cluster / snapshot / MANIFEST_NAME, (1e9 + ord(snapshot) % 7,) * 2)
     store.pipe_file(f"{BUCKET}/snaps/prod/unfinished/broker-1/x", b"")
-    from tidegauge.audit.latest import resolve
+    from tidegauge.audit.latest_snapshots import resolve
 
     newest = max("za", key=lambda name: ord(name) % 7)
     assert resolve("latest", "prod") == f"s3://{BUCKET}/snaps/prod/{newest}"

@@ -6,7 +6,7 @@ import pytest
 
 from tidegauge.kafka_log.properties import MetaProperties
 from tidegauge.snapshots.errors import SnapshotError
-from tidegauge.snapshots.identity import Claim, Owners, Place, Settled, settle
+from tidegauge.snapshots.identity import Claim, LogDirKey, Owners, Settled, settle
 
 HERE, THERE = "A" * 22, "B" * 22
 
@@ -31,7 +31,7 @@ def nothing_said(node: int) -> Claim:
 def settled(*claims: Claim, logs: Mapping[int, Owners] | None = None, hint: str | None = None) -> Settled:
     """`logs`: node -> what its metadata log knows; asked of several, the newest tells: that of the highest node."""
 
-    def owners_by(places: Collection[Place]) -> Owners:
+    def owners_by(places: Collection[LogDirKey]) -> Owners:
         asked = sorted(node for node in logs or {} if any(place[0] == node for place in places))
         return (logs or {})[asked[-1]] if asked else {}
 
@@ -39,7 +39,7 @@ def settled(*claims: Claim, logs: Mapping[int, Owners] | None = None, hint: str 
 
 
 def test_files_that_agree_are_everybodys_own_and_no_metadata_log_is_read() -> None:
-    def nobody(_: Collection[Place]) -> Owners:
+    def nobody(_: Collection[LogDirKey]) -> Owners:
         raise AssertionError("read for nothing")
 
     found = settle([claim(1), claim(2), nothing_said(3)], nobody)

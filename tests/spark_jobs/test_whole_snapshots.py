@@ -12,7 +12,7 @@ import pytest
 from tidegauge.derivation.fact_files import read_relation
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.relations import LOSSES, RELATIONS
-from tidegauge.runs.look import Look
+from tidegauge.runs.restriction import Restriction
 from tidegauge.runs.run import AuditedSnapshot, Run, new_run
 from tidegauge.sim_engine.scenarios.registry import SCENARIOS
 from tidegauge.sim_engine.scenarios.write_moment import write_moment
@@ -110,9 +110,9 @@ def test_a_small_one_that_is_compared_with_a_large_one_is_not_small(run: Run) ->
     assert names(by_segment) == [first.key]
 
 
-def test_a_restricted_look_reads_only_what_it_was_asked_for(run: Run) -> None:
-    look = Look(partitions=frozenset({TopicPartition("orders", 0)}))
-    by_segment, whole = divided(replace(run, look=look))
+def test_a_restriction_reads_only_what_it_was_asked_for(run: Run) -> None:
+    restriction = Restriction(partitions=frozenset({TopicPartition("orders", 0)}))
+    by_segment, whole = divided(replace(run, restriction=restriction))
     assert (names(by_segment), names(whole)) == (names(run), [])
 
 

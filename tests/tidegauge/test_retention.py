@@ -10,7 +10,7 @@ import pytest
 from tests.snapshots.test_removal import deep
 from tests.store.helpers import audit
 from tidegauge import store
-from tidegauge.audit.dated_ahead import Met
+from tidegauge.audit.future_snapshots import Met
 from tidegauge.cli.retention import retain
 from tidegauge.snapshots.manifest import BrokerCapture, Consistency, Manifest, Mode, Source, to_json
 from tidegauge.snapshots.removal import removed

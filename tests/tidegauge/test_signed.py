@@ -8,8 +8,8 @@ from click.testing import CliRunner, Result
 
 from tests.snapshots.keys import key_pair
 from tests.tidegauge.test_capture import capture, data, of
-from tests.tidegauge.test_earlier import audited, snapshot
-from tidegauge.audit.earlier import earlier_of
+from tests.tidegauge.test_previous_snapshots import audited, snapshot
+from tidegauge.audit.previous_snapshots import earlier_of
 from tidegauge.cli.main import main
 from tidegauge.runs.run import load
 from tidegauge.snapshots.manifest import MANIFEST_NAME

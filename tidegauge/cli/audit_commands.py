@@ -11,7 +11,7 @@ from tidegauge.endings import EXIT_NOTHING_NEW, QUIET, progress, told
 from tidegauge.parameters import PATH, PLACE
 
 if TYPE_CHECKING:
-    from tidegauge.audit.latest import When
+    from tidegauge.audit.latest_snapshots import When
     from tidegauge.audit.steps import AuditResult
     from tidegauge.audit.validate_apart import Validate
     from tidegauge.snapshots.location import Location
@@ -75,7 +75,7 @@ def _snapshot_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _when(chosen: dict[str, Any]) -> "When":
-    from tidegauge.audit.latest import When
+    from tidegauge.audit.latest_snapshots import When
 
     return When(since=chosen["since"], before=chosen["before"], as_of=chosen["as_of"])
 
@@ -137,11 +137,11 @@ def _audited(
     **chosen: Any,
 ) -> "AuditResult":
     from tidegauge import settings
-    from tidegauge.audit.dated_ahead import kept
-    from tidegauge.audit.latest import instant, resolve_all
+    from tidegauge.audit.future_snapshots import kept
+    from tidegauge.audit.latest_snapshots import instant, resolve_all
     from tidegauge.audit.steps import audit
     from tidegauge.cli.present import print_report
-    from tidegauge.runs.look import look
+    from tidegauge.runs.restriction import restriction
     from tidegauge.settings import trusted_by
     from tidegauge.snapshots.places import absolute
 
@@ -158,7 +158,7 @@ def _audited(
             resolve_all(directories, chosen["cluster"], _when(chosen), root=chosen["root"], pass_over=met.pass_over),
             cluster=chosen["cluster"],
             previous=chosen["previous"],
-            look=look(chosen["partitions"], chosen["invariants"]),
+            restriction=restriction(chosen["partitions"], chosen["invariants"]),
             snapshots_root=chosen["root"],
             since=instant(chosen["since"]),
             trusted=trusted_by(chosen["verify_key"]),
@@ -210,9 +210,9 @@ def job_command(
     if not directories:
         raise click.UsageError("Name the snapshots to audit: tidegauge job snapshot SNAPSHOT... --run DIRECTORY")
     from tidegauge import settings
-    from tidegauge.audit.dated_ahead import kept
-    from tidegauge.audit.latest import instant, resolve_all
-    from tidegauge.runs.look import look
+    from tidegauge.audit.future_snapshots import kept
+    from tidegauge.audit.latest_snapshots import instant, resolve_all
+    from tidegauge.runs.restriction import restriction
     from tidegauge.settings import trusted_by
     from tidegauge.snapshots.places import absolute
 
@@ -230,7 +230,7 @@ def job_command(
             store=store,
             cluster=chosen["cluster"],
             previous=chosen["previous"],
-            look=look(chosen["partitions"], chosen["invariants"]),
+            restriction=restriction(chosen["partitions"], chosen["invariants"]),
             snapshots_root=chosen["root"],
             since=instant(chosen["since"]),
             trusted=trusted_by(chosen["verify_key"]),
@@ -242,7 +242,7 @@ def job_command(
 
 def _not_published(found: tuple[str, ...], store: str | None, cluster: str | None) -> tuple[str, ...]:
     from tidegauge import settings
-    from tidegauge.audit.already import not_yet
+    from tidegauge.audit.judged_snapshots import not_yet
     from tidegauge.embedded.store_in_use import store_at
     from tidegauge.runs.run import NO_STORE
 

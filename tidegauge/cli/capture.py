@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from tidegauge.audit.dated_ahead import Met
-from tidegauge.audit.latest import newest
+from tidegauge.audit.future_snapshots import Met
+from tidegauge.audit.latest_snapshots import newest
 from tidegauge.kafka_log.log_dir import parse_partition_dir
 from tidegauge.progress import working
 from tidegauge.snapshots.adopt import open_snapshot

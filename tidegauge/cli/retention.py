@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from tidegauge import settings
-from tidegauge.audit.dated_ahead import Met
-from tidegauge.audit.latest import PassOver, captured, until
+from tidegauge.audit.future_snapshots import Met
+from tidegauge.audit.latest_snapshots import PassOver, captured, until
 from tidegauge.runs.errors import UnavailableError
 from tidegauge.snapshots.local_path import LocalPath
 from tidegauge.snapshots.location import Location, ObjectPath, local, location

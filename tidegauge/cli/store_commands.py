@@ -57,7 +57,7 @@ def retain_command(
     """
     from datetime import datetime, timedelta
 
-    from tidegauge.audit.dated_ahead import kept
+    from tidegauge.audit.future_snapshots import kept
     from tidegauge.cli.retention import retain
     from tidegauge.runs.run import NO_STORE
 

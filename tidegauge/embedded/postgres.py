@@ -33,7 +33,7 @@ from tidegauge.embedded.postgres_place import (
     PREFIX,
     SOCKET_NAME,
     SOCKET_PORT,
-    Place,
+    PostgresPlace,
     known_place,
     open_place,
     removed,
@@ -175,7 +175,7 @@ def _start(directory: Path, *, passing: bool) -> EmbeddedPostgres:
     return EmbeddedPostgres(directory=directory, socket_directory=sockets)
 
 
-def _ensure_cluster(directory: Path, place: Place, lock: int) -> None:
+def _ensure_cluster(directory: Path, place: PostgresPlace, lock: int) -> None:
     """Makes an empty cluster where there is none; what an initdb left that was killed is made anew.
 
     An initdb whose caller was killed goes on: it holds the lock until it is done, so nobody works beside it.
@@ -202,7 +202,7 @@ def _ensure_cluster(directory: Path, place: Place, lock: int) -> None:
     half_made.unlink()
 
 
-def _half_made_emptied(directory: Path, place: Place) -> None:
+def _half_made_emptied(directory: Path, place: PostgresPlace) -> None:
     """Empties what an initdb that was killed left in the directory that it was begun in; never another one."""
     with os.fdopen(state_file(directory, "initdb.running")) as note:
         begun_in = note.read(_LONGEST_NOTE)
@@ -216,7 +216,7 @@ def _half_made_emptied(directory: Path, place: Place) -> None:
         )
 
 
-def _started(place: Place) -> Path:
+def _started(place: PostgresPlace) -> Path:
     """The directory of the socket of a server that has just begun to answer."""
     died = _postmaster(place.data)
     if died is not None:

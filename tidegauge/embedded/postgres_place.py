@@ -41,7 +41,7 @@ _SECONDS: Final = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PostgresPlace:
     """Where a server lies. `account` runs it, None for who asks; `programs` is the folder of initdb and pg_ctl."""
 
     data: Path
@@ -114,7 +114,7 @@ def _give(path: Path, account: pwd.struct_passwd | None) -> None:
         os.chown(path, account.pw_uid, account.pw_gid, follow_symlinks=False)
 
 
-def open_place(directory: Path, *, passing: bool) -> Place:
+def open_place(directory: Path, *, passing: bool) -> PostgresPlace:
     """The place of a directory's server; its data directory is made, and is empty at first.
 
     `passing`: the data are wanted for a while only. Raises `StoreError` where another user could have put something
@@ -125,20 +125,20 @@ def open_place(directory: Path, *, passing: bool) -> Place:
     if os.geteuid() != 0:
         if not data.is_symlink():
             data.mkdir(mode=0o700, exist_ok=True)
-        return Place(data=_data_of(data, None), account=None, programs=_programs())
+        return PostgresPlace(data=_data_of(data, None), account=None, programs=_programs())
     account = _account()
     programs = _reachable_programs(account)
     if not data.is_symlink() and data.exists():
-        return _of_before(Place(data=_data_of(data, account), account=account, programs=programs))
+        return _of_before(PostgresPlace(data=_data_of(data, account), account=account, programs=programs))
     if not data.exists():  # A link that leads nowhere is of a place that somebody removed.
         own = _own_place(directory, passing=passing)
         _give(own, account)
         data.unlink(missing_ok=True)
         data.symlink_to(own)
-    return Place(data=_data_of(data, account), account=account, programs=programs)
+    return PostgresPlace(data=_data_of(data, account), account=account, programs=programs)
 
 
-def known_place(directory: Path) -> Place | None:
+def known_place(directory: Path) -> PostgresPlace | None:
     """The place of a server that was there; None if there is none. Raises `StoreError` and `OSError`."""
     return open_place(directory, passing=False) if (directory / "data").exists() else None
 
@@ -194,7 +194,7 @@ def _for_root() -> Path:
     return place
 
 
-def _of_before(place: Place) -> Place:
+def _of_before(place: PostgresPlace) -> PostgresPlace:
     """The data lie in the directory itself, as an earlier version left them there."""
     assert place.account is not None
     if not _runs(place.account, "test", "-x", place.data):

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tidegauge.audit.dated_ahead import Met
-from tidegauge.audit.latest import When, resolve, resolve_all
+from tidegauge.audit.future_snapshots import Met
+from tidegauge.audit.latest_snapshots import When, resolve, resolve_all
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.manifest import MANIFEST_NAME, BrokerCapture, Consistency, Manifest, Mode, Source, to_json
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.store.helpers import report
 from tidegauge import store
-from tidegauge.audit.already import not_yet
-from tidegauge.audit.dated_ahead import Met
-from tidegauge.audit.earlier import earlier_of
+from tidegauge.audit.future_snapshots import Met
+from tidegauge.audit.judged_snapshots import not_yet
+from tidegauge.audit.previous_snapshots import earlier_of
 from tidegauge.snapshots.manifest import MANIFEST_NAME, BrokerCapture, Consistency, Manifest, Mode, Source, to_json
 
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Final
 
 from tidegauge import settings
-from tidegauge.audit.dated_ahead import Met
-from tidegauge.runs.instant import DatedAhead, finished_at_ms, is_ahead
+from tidegauge.audit.future_snapshots import Met
+from tidegauge.runs.capture_time import DatedAhead, finished_at_ms, is_ahead
 from tidegauge.snapshots.adopt import Snapshot, open_snapshot
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.listing import listing

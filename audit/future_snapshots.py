@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tidegauge.endings import progress
-from tidegauge.runs.instant import DatedAhead, as_text
+from tidegauge.runs.capture_time import DatedAhead, as_text
 from tidegauge.runs.run import NO_STORE
 from tidegauge.snapshots.errors import AuditError
 

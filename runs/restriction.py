@@ -30,7 +30,7 @@ _OF_PARTITIONS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Restriction:
     """What is asked for; nothing asked for is everything."""
 
     partitions: frozenset[TopicPartition] = frozenset()
@@ -71,10 +71,10 @@ class Look:
         )
 
 
-EVERYTHING: Final = Look()
+EVERYTHING: Final = Restriction()
 
 
-def look_of(partitions: object, invariants: object) -> Look:
+def restriction_of(partitions: object, invariants: object) -> Restriction:
     """From the values that a run keeps. Raises `TypeError` or `ValueError` for any others."""
     if not isinstance(partitions, list | tuple) or not isinstance(invariants, list | tuple):
         raise TypeError("partitions and invariants must be lists")
@@ -85,14 +85,14 @@ def look_of(partitions: object, invariants: object) -> Look:
         places.append(TopicPartition(topic, partition))
     if unknown := [code for code in invariants if not isinstance(code, str) or code not in CATALOGUE]:
         raise ValueError(f"{unknown[0]!r} is no invariant")
-    return Look(partitions=frozenset(places), invariants=tuple(invariants))
+    return Restriction(partitions=frozenset(places), invariants=tuple(invariants))
 
 
-def look(partitions: Sequence[str], invariants: Sequence[str]) -> Look:
+def restriction(partitions: Sequence[str], invariants: Sequence[str]) -> Restriction:
     """From TOPIC-PARTITION and codes. Raises `SnapshotError` for what names nothing."""
     places = frozenset(map(_partition, partitions))
     codes = tuple(sorted({_code(given) for given in invariants}))
-    asked = Look(partitions=places, invariants=codes)
+    asked = Restriction(partitions=places, invariants=codes)
     if not asked.judged():
         raise SnapshotError(
             f"{', '.join(codes)} cannot be judged on some partitions alone: the whole cluster has to be audited. "
@@ -120,7 +120,7 @@ def _code(given: str) -> str:
     return code
 
 
-def check_there(asked: Look, held: Set[TopicPartition]) -> None:
+def check_there(asked: Restriction, held: Set[TopicPartition]) -> None:
     """Raises `SnapshotError` for a partition of which no snapshot holds a replica."""
     missing = sorted(asked.partitions - held)
     if missing:

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tidegauge import settings
-from tidegauge.audit.dated_ahead import Met
-from tidegauge.audit.latest import captured, captured_at, dated_ahead, is_in_future
+from tidegauge.audit.future_snapshots import Met
+from tidegauge.audit.latest_snapshots import captured, captured_at, dated_ahead, is_in_future
 from tidegauge.runs.pairs import check_pair
 from tidegauge.snapshots.adopt import Snapshot, open_snapshot
 from tidegauge.snapshots.errors import SnapshotError
