@@ -114,6 +114,9 @@ def _related(invariant: Invariant) -> Iterator[str]:
         yield f"A breach of it makes these breaches on the same partition consequences: {links}."
     if above:
         yield f"It is itself a consequence where one of these is breached: {_links(above)}."
+    if invariant.consequence_of is not None:
+        yield ""
+        yield f"It only sums up what {_links([invariant.consequence_of])} tells, so its breach is never a root."
 
 
 def _pointed(invariant: Invariant) -> Iterator[str]:

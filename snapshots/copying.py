@@ -89,11 +89,6 @@ class Copied:
     read_at_ms: int
     zeros_behind: int
 
-    @property
-    def shrank(self) -> bool:
-        """The source was cut while it was read."""
-        return self.source_size_bytes < self.seen.size_bytes
-
 
 def copy_file(
     source: SourceFile, sink: Sink | None, meter: Meter, *, rewrite: Rewrite | None = None, without_room: bool = False

@@ -213,6 +213,12 @@ def exists(name: str) -> bool:
     return False
 
 
+@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md", "docs/concepts/evidence.md", "docs/accuracy.md"])
+def test_how_many_invariants_there_are_is_what_the_catalogue_says(name):
+    told = re.findall(r"\b(\d+) invariants:|\bof (\d+) verdicts\b|invariants that hold, of (\d+)", read(name))
+    assert {int(number) for found in told for number in found if number} <= {len(CATALOGUE)}
+
+
 def test_the_readme_and_the_map_are_short():
     text = read("README.md")
     assert len(text.splitlines()) <= 150
