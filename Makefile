@@ -5,14 +5,15 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
-# How many tests run side by side.
-WORKERS ?= 2
+# How many tests run side by side, unless WORKERS says so: two; of the whole suite three, even on two cores, since many of
+# its tests wait for a broker or for Airflow.
+AT_ONCE = $(or $(WORKERS),2)
 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # A file's tests share clusters and sessions, so one worker runs them; tests/conftest.py says which file begins first.
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest -n $(AT_ONCE) --dist loadfile --no-loadscope-reorder
 # What opens no server, starts no program and takes no while: most mistakes show here.
 PURE := tests/kafka_log tests/snapshots tests/facts tests/expectations tests/sim_engine --ignore=tests/expectations/gx
 ALONE := not slow and not (jvm or postgres or kafka or browser or airflow)
@@ -35,6 +36,7 @@ t: lint  ## after each change: what `make lint` does, and the tests that need no
 	$(PYTEST) -q -m "$(ALONE)" $(PURE)
 
 .PHONY: test
+test: AT_ONCE = $(or $(WORKERS),3)
 test: $(STAMP)  ## every test, those that start Spark and Airflow too
 	$(PYTEST)
 

@@ -41,27 +41,35 @@ Golden = Callable[[str], Path]
 LONGEST_FIRST = (
     "tests/real_kafka/test_soak.py",
     "tests/tidegauge/test_everyday_dag.py",
-    "tests/tidegauge/test_demo.py",
-    "tests/real_kafka/test_faults.py",
     "tests/derivation/test_each_evidence_removed.py",
-    "tests/sim_engine/test_worlds.py",
+    "tests/tidegauge/test_demo.py",
     "tests/real_kafka/test_cluster_answers.py",
-    "tests/tidegauge/test_audit.py",
-    "tests/judges/test_spark_judge.py",
-    "tests/expectations/gx/test_project.py",
-    "tests/real_kafka/test_unclean_election.py",
+    "tests/sim_engine/test_worlds.py",
     "tests/tidegauge/test_score_dag.py",
-    "tests/object_store/test_audit_from_url.py",
+    "tests/real_kafka/test_faults.py",
+    "tests/security/test_claims.py",
+    "tests/expectations/gx/test_project.py",
     "tests/tidegauge/test_capture_dag.py",
     "tests/real_kafka/test_two_log_dirs.py",
+    "tests/object_store/test_audit_from_url.py",
+    "tests/tidegauge/test_audit.py",
+    "tests/real_kafka/test_unclean_election.py",
+    "tests/judges/test_spark_judge.py",
+    "tests/spark_jobs/test_cluster.py",
+    "tests/sim_engine/test_worlds_accepted_by_kafka.py",
+    "tests/object_store/test_run_by_url.py",
+    "tests/judges/test_second_judge.py",
     "tests/real_kafka/test_transactions_by_hand.py",
     "tests/sim_engine/explore/test_explore.py",
+    "tests/sim_engine/test_accepted_by_kafka.py",
     "tests/spark_jobs/test_whole_snapshots.py",
     "tests/security/test_standalone_spark.py",
     "tests/security/test_faults.py",
     "tests/security/test_embedded_postgres.py",
 )
-"""Files that take more than a minute of the whole suite. Roughly by length, those with a Kafka cluster not in a row."""
+"""Files that take most of a minute of the whole suite. Roughly by length; one that mostly waits (Kafka, Airflow) beside
+one that computes.
+"""
 
 
 @pytest.hookimpl(wrapper=True)

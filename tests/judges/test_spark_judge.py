@@ -3,7 +3,7 @@
 On the rows on which Postgres and the second judge are held against each other.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 
 import pytest
 import sqlalchemy as sa
@@ -37,40 +37,14 @@ def in_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkJudge]:
     session.stop(spark)
 
 
-def agree(in_postgres: FirstJudge, in_spark: SparkJudge, relation: str, rows: Sequence[Row]) -> None:
-    """Every row has the same verdict, with the same reason or severity, of every invariant of its relation."""
-    members = MEMBERS[relation]
-    pairs = zip(in_postgres.verdicts(relation, rows, members), in_spark.verdicts(relation, rows, members), strict=True)
-    assert [(one, other) for one, other in pairs if one != other] == []
+@pytest.fixture(scope="module")
+def facts(golden: Golden) -> Mapping[str, list[Row]]:
+    """Relation -> its rows of real captures."""
+    captures = [facts_of(golden(name), golden(before) if before is not None else None) for name, before in CAPTURES]
+    return {relation: [row for of_capture in captures for row in of_capture[relation]] for relation in MEMBERS}
 
 
-@pytest.mark.parametrize("relation", MEMBERS)
-def test_they_agree_on_every_row_of_the_cases(in_postgres: FirstJudge, in_spark: SparkJudge, relation: str) -> None:
-    agree(in_postgres, in_spark, relation, rows_of_cases(relation))
-
-
-def test_they_agree_on_the_facts_of_real_captures(
-    in_postgres: FirstJudge, in_spark: SparkJudge, golden: Golden
-) -> None:
-    facts = [facts_of(golden(name), golden(previous) if previous is not None else None) for name, previous in CAPTURES]
-    judged = 0
-    for relation in MEMBERS:
-        rows = [row for of_capture in facts for row in of_capture[relation]]
-        if rows:
-            agree(in_postgres, in_spark, relation, rows)
-            judged += len(rows)
-    assert judged > 5000
-
-
-@pytest.mark.parametrize("relation", MEMBERS)
-def test_they_agree_on_rows_at_the_ends_of_64_bits(
-    in_postgres: FirstJudge, in_spark: SparkJudge, relation: str
-) -> None:
-    agree(in_postgres, in_spark, relation, list(extremes(relation)))
-
-
-@pytest.mark.parametrize("relation", MEMBERS)
-def test_they_agree_on_rows_of_chance(in_postgres: FirstJudge, in_spark: SparkJudge, relation: str) -> None:
+def made_by_chance(relation: str) -> list[Row]:
     made: list[Row] = []
 
     @settings(
@@ -82,4 +56,35 @@ def test_they_agree_on_rows_of_chance(in_postgres: FirstJudge, in_spark: SparkJu
         made.extend(rows)
 
     chance_makes()
-    agree(in_postgres, in_spark, relation, made)
+    return made
+
+
+def test_real_captures_bring_thousands_of_rows(facts: Mapping[str, list[Row]]) -> None:
+    assert sum(map(len, facts.values())) > 5000
+
+
+@pytest.mark.parametrize("relation", MEMBERS)
+def test_they_agree_on_every_row(
+    in_postgres: FirstJudge, in_spark: SparkJudge, facts: Mapping[str, list[Row]], relation: str
+) -> None:
+    """Every row has the same verdict, with the same reason or severity, of every invariant of its relation.
+
+    All rows of a relation are judged at once: Spark takes seconds to compile what it is asked, and none for a row.
+    """
+    of = {
+        "a case": rows_of_cases(relation),
+        "a real capture": facts[relation],
+        "the ends of 64 bits": list(extremes(relation)),
+        "chance": made_by_chance(relation),
+    }
+    assert all(of[origin] for origin in of.keys() - {"a real capture"})
+    origins = [origin for origin, rows in of.items() for _ in rows]
+    rows = [row for rows in of.values() for row in rows]
+    members = MEMBERS[relation]
+    judged = zip(
+        origins,
+        in_postgres.verdicts(relation, rows, members),
+        in_spark.verdicts(relation, rows, members),
+        strict=True,
+    )
+    assert [each for each in judged if each[1] != each[2]] == []

@@ -6,12 +6,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from aiobotocore.client import AioBaseClient
 
 
 @contextmanager
 def counted() -> Iterator[Counter[str]]:
     """What was asked while the block ran: HeadObject, GetObject, ListObjectsV2, …"""
+    # Who only collects tests need not wait for it.
+    from aiobotocore.client import AioBaseClient
+
     count: Counter[str] = Counter()
     sent = AioBaseClient._make_api_call
 

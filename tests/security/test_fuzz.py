@@ -19,6 +19,7 @@ from benchmarks.fuzz.kinds import Kind, generator
 from benchmarks.fuzz.mutate import damaged, damaged_json, damaged_lines
 from benchmarks.fuzz.run import Asked, Finding, Row, attempt, fuzzed
 from benchmarks.fuzz.snapshots import whole
+from tests.sampling import one_in
 
 SEED = "test"
 QUICK = 2000
@@ -46,7 +47,7 @@ def test_every_kind_is_read_here() -> None:
     assert set(NAMES) == set(kinds())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", one_in(3, NAMES))
 def test_damaged_bytes_end_no_decoder_with_an_error_of_its_own(name: str) -> None:
     numbers = range(DEAR if name in _DEAR_KINDS else QUICK)
     found = [finding for number in numbers for finding in attempt(kinds()[name], SEED, [number])]
