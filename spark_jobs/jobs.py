@@ -21,6 +21,7 @@ from tidegauge.snapshots.places import emptied
 from tidegauge.spark_jobs.by_partition import derive_by_partition
 from tidegauge.spark_jobs.judging import judge_many
 from tidegauge.spark_jobs.parts import write_frame
+from tidegauge.spark_jobs.scratch import beside
 from tidegauge.spark_jobs.source import KafkaSegments, write_plan
 from tidegauge.spark_jobs.watch import watched
 from tidegauge.spark_jobs.whole_snapshots import derive_whole, divided
@@ -49,8 +50,10 @@ def index(spark: "SparkSession", run: Run) -> None:
             tasks += planned(kept, read, tasks_of(read, run.restriction))
     spark.dataSource.register(KafkaSegments)
     to_read = sum(task.size_bytes for task in tasks if task.kept_in is None)
+    # What a killed audit leaves of it goes with the session's directory.
+    session_files = beside(spark.sparkContext.getConf().get("spark.local.dir"))
     with (
-        TemporaryDirectory(prefix="tidegauge-plan-") as place,
+        TemporaryDirectory(prefix="tidegauge-plan-", dir=session_files) as place,
         watched(spark, "index", "segments", parts=len(tasks), size_bytes=to_read),
     ):
         write_plan(Path(place, "plan.json"), tasks)

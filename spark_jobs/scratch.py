@@ -44,6 +44,13 @@ class Scratch:
             tempfile.tempdir = before
 
 
+def beside(local_dir: str | None) -> str | None:
+    """Where files belong that go when the session's do: in its own directory, which `spark.local.dir` names; None,
+    which is Python's choice, where that is somebody else's.
+    """
+    return local_dir if local_dir is not None and Path(local_dir).name.startswith(PREFIX) else None
+
+
 def new_scratch() -> Scratch:
     """A directory of our own; what killed ones left is removed first. Raises `OSError`."""
     remove_abandoned()

@@ -102,7 +102,7 @@ def test_a_data_directory_that_is_exchanged_for_a_link_is_not_emptied(private: P
     (private / "precious").mkdir()
     (private / "precious" / "letters").write_text("kept")
     (private / "data").symlink_to(private / "precious")
-    place = postgres_place.Place(data=private / "data", account=None, programs=programs())
+    place = postgres_place.PostgresPlace(data=private / "data", account=None, programs=programs())
     with pytest.raises(OSError, match="data"):
         place.empty()
     assert (private / "precious" / "letters").read_text() == "kept"

@@ -151,7 +151,9 @@ def test_the_source_is_opened_for_reading_only_and_its_lock_is_not_touched(tmp_p
     real = os.open
 
     def noting(path: str, flags: int, *args: object, **kwargs: object) -> int:
-        opened.append((str(path), flags))
+        below = kwargs.get("dir_fd")
+        where = Path(os.readlink(f"/proc/self/fd/{below}"), path) if below is not None else path
+        opened.append((str(where), flags))
         return real(path, flags, *args, **kwargs)
 
     monkeypatch.setattr(os, "open", noting)

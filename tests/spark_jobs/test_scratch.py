@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegauge.spark_jobs.scratch import PREFIX, new_scratch, remove_abandoned
+from tidegauge.spark_jobs.scratch import PREFIX, beside, new_scratch, remove_abandoned
 
 MAKES_ONE = """
 import os, sys
@@ -86,3 +86,13 @@ def test_pythons_temporary_files_lie_in_it_for_a_while(temporary: Path) -> None:
     assert Path(tempfile.mkdtemp()).parent == temporary
     scratch.remove()
     assert os.listdir(scratch.directory.parent) != [scratch.directory.name]
+
+
+def test_what_goes_with_a_session_lies_in_its_own_directory_and_in_nobody_else_s(temporary: Path) -> None:
+    own = new_scratch()
+    try:
+        assert beside(str(own.directory)) == str(own.directory)
+    finally:
+        own.remove()
+    assert beside("/mnt/disk1,/mnt/disk2") is None
+    assert beside(None) is None
