@@ -148,17 +148,19 @@ def _read(fd: int, buffer: memoryview, position: int) -> int:
         raise UnreadableError(f"cannot be read at byte {position}: {error.strerror or error}") from error
 
 
-def reading(source: SourceFile, meter: Meter) -> tuple[ReadInto, PassZeros]:
-    """An open file as a source, up to its size at open. Raises `UnreadableError`."""
-    reader = _Reader(source, meter)
+def reading(source: SourceFile, meter: Meter, *, start: int = 0) -> tuple[ReadInto, PassZeros]:
+    """An open file as a source, from a position up to its size at open. Raises `UnreadableError`."""
+    reader = _Reader(source, meter, start=start)
     return reader.readinto, reader.pass_zeros
 
 
 class _Reader(HoledSource):
-    """An open file as a source, up to its size at open."""
+    """An open file as a source, from a position up to its size at open."""
 
-    def __init__(self, source: SourceFile, meter: Meter) -> None:
-        super().__init__(extents(source.fd, source.seen.size_bytes), source.seen.size_bytes)
+    def __init__(self, source: SourceFile, meter: Meter, *, start: int = 0) -> None:
+        size = source.seen.size_bytes
+        super().__init__((extent for extent in extents(source.fd, size) if extent[1] > start), size)
+        self.position = start
         self._fd, self._meter = source.fd, meter
 
     def _read(self, target: memoryview) -> int:

@@ -71,7 +71,7 @@ def broker_sources(
         raise SnapshotError("No broker was named. Name each with its log dirs: --broker 1=/var/lib/kafka/data")
     paths: dict[int, list[Path]] = {}
     for text in given:
-        broker_id, log_dirs = _parsed(text)
+        broker_id, log_dirs = broker_of(text)
         if broker_id in paths:
             raise SnapshotError(
                 f"Broker {broker_id} is named twice. Name each broker once, all its log dirs behind one "
@@ -137,7 +137,8 @@ def check_name(name: str, option: str) -> None:
         )
 
 
-def _parsed(text: str) -> tuple[int, list[Path]]:
+def broker_of(text: str) -> tuple[int, list[Path]]:
+    """The id and the log dirs that `ID=LOG_DIR[,LOG_DIR]` names. Raises `SnapshotError`."""
     number, equals, dirs = text.partition("=")
     names = [name for name in dirs.split(",") if name.strip()]
     if not equals or re.fullmatch(r"[0-9]{1,10}", number.strip()) is None or not names:

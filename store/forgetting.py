@@ -1,4 +1,4 @@
-"""A cluster goes out of the store, with all that was ever said of it.
+"""A cluster goes out of the store, with all that was found of it.
 
 In: its name. Out: how much went. The rules that must hold: all of it or nothing, under the lock that publishing takes;
 a cluster of which an audit runs is not forgotten, since that audit would publish into what is gone; nothing of another
@@ -13,13 +13,11 @@ from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.store.connection import connect
 from tidegauge.store.identity import LOCK
 from tidegauge.store.rows import text_value
-from tidegauge.store.runs import remove_facts
+from tidegauge.store.runs import LEASE_IS_FREE, remove_facts
 
-_RUNNING: Final = """
+_RUNNING: Final = f"""
 SELECT run_id FROM tidegauge.audit_run
-WHERE cluster = %s AND status = 'staging'
-  AND (finished_at IS NOT NULL OR NOT pg_try_advisory_xact_lock(hashtextextended('tidegauge:run:' || run_id, 0)))
-ORDER BY run_id LIMIT 1
+WHERE cluster = %s AND status = 'staging' AND (finished_at IS NOT NULL OR NOT {LEASE_IS_FREE}) ORDER BY run_id LIMIT 1
 """
 """A run that somebody works on, or that waits for its publishing."""
 _COUNTED: Final = """
@@ -35,8 +33,8 @@ WHERE c.table_schema = 'tidegauge' AND c.column_name = 'cluster' AND t.table_typ
 ORDER BY c.table_name = 'audit_run', c.table_name
 """
 """Runs last: what they hold goes with them."""
-_TRAIL: Final = frozenset({"acknowledgement_event", "loss_decision"})
-_BY_RUN: Final = frozenset(RELATIONS)
+_NOT_BY_NAME: Final = frozenset({"acknowledgement_event", "loss_decision", *RELATIONS})
+"""The trail, which stays, and facts, which go with their runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +60,7 @@ def forget(url: str, cluster: str, *, dry_run: bool) -> Forgotten:
 
 def _forget(cursor: Any, cluster: str) -> Forgotten:
     cursor.execute(_TABLES_OF_CLUSTERS)
-    tables = [name for (name,) in cursor.fetchall() if name not in _TRAIL | _BY_RUN and not name.endswith("_default")]
+    tables = [name for (name,) in cursor.fetchall() if name not in _NOT_BY_NAME and not name.endswith("_default")]
     cursor.execute(
         " UNION ALL ".join(f"(SELECT 1 FROM tidegauge.{name} WHERE cluster = %(cluster)s LIMIT 1)" for name in tables),
         {"cluster": cluster},

@@ -21,13 +21,13 @@ from tidegauge.relations import RELATIONS
 from tidegauge.store.connection import connect
 from tidegauge.store.identity import LOCK
 from tidegauge.store.lifecycle import LIFE, renew_breaches, renew_summaries
-from tidegauge.store.runs import give_up, remove_facts
+from tidegauge.store.runs import LEASE_IS_FREE, give_up, remove_facts
 
 _CLUSTERS: Final = "SELECT DISTINCT cluster FROM tidegauge.audit_run ORDER BY cluster"
-_ABANDONED: Final = """
+_ABANDONED: Final = f"""
 SELECT run_id FROM tidegauge.audit_run
 WHERE cluster = %(cluster)s AND status = 'staging' AND started_at < %(before)s
-  AND pg_try_advisory_xact_lock(hashtextextended('tidegauge:run:' || run_id, 0))
+  AND {LEASE_IS_FREE}
 """
 _FAILED: Final = """
 DELETE FROM tidegauge.audit_run WHERE cluster = %(cluster)s AND status = 'failed'

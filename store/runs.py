@@ -44,12 +44,14 @@ VALUES (%(run_id)s, %(cluster)s, %(snapshot_id)s, %(ruleset_version)s, %(previou
              %(started_at)s),
     %(consistency)s, %(source)s, %(place)s, %(cluster_id)s, 'staging')
 """
-_ABANDONED: Final = """
+LEASE_IS_FREE: Final = "pg_try_advisory_xact_lock(hashtextextended('tidegauge:run:' || run_id, 0))"
+"""Of a run: no process works on it."""
+_ABANDONED: Final = f"""
 SELECT run_id FROM tidegauge.audit_run
 WHERE (cluster, snapshot_id, ruleset_version) = (%(cluster)s, %(snapshot_id)s, %(ruleset_version)s)
   AND status = 'staging' AND run_id <> %(run_id)s
   AND (finished_at IS NULL OR finished_at < now() - %(published_within)s)
-  AND pg_try_advisory_xact_lock(hashtextextended('tidegauge:run:' || run_id, 0))
+  AND {LEASE_IS_FREE}
 """
 _JUDGED: Final = """
 UPDATE tidegauge.audit_run SET finished_at = now() WHERE run_id = ANY(%s) AND status = 'staging'

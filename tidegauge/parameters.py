@@ -5,12 +5,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from tidegauge.snapshots.manifest import Consistency
+
 if TYPE_CHECKING:
     from tidegauge.snapshots.location import Location
 
 # What may not be read is told by whoever reads it, in a sentence and as exit 3; click would call it a usage error.
 PATH: Final = click.Path(readable=False, path_type=Path)
 FILE: Final = click.Path(readable=False, path_type=Path, dir_okay=False)
+CONSISTENCY: Final = click.option(
+    "--consistency",
+    type=click.Choice([c.value for c in Consistency]),
+    default=Consistency.FUZZY.value,
+    show_default=True,
+    help="quiesced: the cluster is stopped; atomic: a copy of one instant (a volume snapshot); fuzzy: it runs.",
+)
 
 
 class _Place(click.Path):

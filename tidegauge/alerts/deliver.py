@@ -46,20 +46,15 @@ def deliver(channel: Channel, alerts: Sequence[Alert], alerting: Alerting, now: 
         body = [labelled(alert, alerting.console, now) for alert in alerts]
         yield Delivery(tuple(alerts), _posted(f"{channel.address}/api/v2/alerts", body))
     elif _PAGES.match(channel.address):
+        room = _room(channel.address)
         for alert in alerts:
-            yield Delivery(
-                (alert,),
-                _notified(
-                    _incident(channel.address, alert),
-                    title(alert),
-                    text(alert, alerting.console, _room(channel.address)),
-                    alert,
-                ),
-            )
+            body_text = text(alert, alerting.console, room)
+            yield Delivery((alert,), _notified(_incident(channel.address, alert), title(alert), body_text, alert))
     else:
+        room = _room(channel.address)
         for _, several in groupby(sorted(alerts, key=_message), key=_message):
             together = tuple(several)
-            heading, body_text = digest(together, alerting.console, _room(channel.address))
+            heading, body_text = digest(together, alerting.console, room)
             yield Delivery(together, _notified(channel.address, heading, body_text, together[0]))
 
 

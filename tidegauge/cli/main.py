@@ -38,7 +38,7 @@ from tidegauge.endings import (
 from tidegauge.endings import progress as _progress
 from tidegauge.endings import told as _told
 from tidegauge.endings import warning as _warning
-from tidegauge.parameters import PATH
+from tidegauge.parameters import CONSISTENCY, PATH
 from tidegauge.progress import display_for, show, working
 from tidegauge.scoring.command import score_command
 from tidegauge.snapshots.errors import SnapshotError
@@ -86,13 +86,7 @@ def snapshot() -> None:
 @snapshot.command("adopt")
 @click.argument("given", metavar="DIRECTORY")
 @click.option("--cluster", required=True, help="The cluster's name in reports and in the store.")
-@click.option(
-    "--consistency",
-    type=click.Choice([c.value for c in Consistency]),
-    default=Consistency.FUZZY.value,
-    show_default=True,
-    help="quiesced: the cluster was stopped; atomic: one instant (a volume snapshot); fuzzy: copied while it ran.",
-)
+@CONSISTENCY
 @click.option("--id", "snapshot_id", help="Snapshot id; by default the directory's name and a digest of its listing.")
 @QUIET
 @_told
@@ -182,13 +176,7 @@ def verify_command(directory: str, verify_key: Path | None) -> None:
     help="Link sealed segments that it holds; 'none' copies all. Default: the cluster's newest below ROOT.",
 )
 @click.option("--reread", is_flag=True, help="Read what would be linked too, and compare: finds bits that rotted.")
-@click.option(
-    "--consistency",
-    type=click.Choice([c.value for c in Consistency]),
-    default=Consistency.FUZZY.value,
-    show_default=True,
-    help="quiesced: the cluster is stopped; atomic: a volume snapshot of one instant; fuzzy: it runs.",
-)
+@CONSISTENCY
 @click.option(
     "--sign",
     type=PATH,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tidegauge.endings import EXIT_BREACHES, QUIET, told, warning
+from tidegauge.parameters import CONSISTENCY
 from tidegauge.snapshots.manifest import Consistency
 from tidegauge.terminal import plain
 
@@ -29,13 +30,7 @@ _NAMED = 5
     "--beside", multiple=True, metavar="ID=LOG_DIR[,LOG_DIR]",
     help="Another broker, which is not about to start: its log dirs, or a copy of them; repeatable.",
 )  # fmt: skip
-@click.option(
-    "--consistency",
-    type=click.Choice([c.value for c in Consistency]),
-    default=Consistency.FUZZY.value,
-    show_default=True,
-    help="quiesced: none of the brokers ran while their log dirs were copied; atomic: copied in one instant.",
-)
+@CONSISTENCY
 @click.option("--json", "as_json", is_flag=True, help="One object on standard output.")
 @QUIET
 @told

@@ -12,7 +12,7 @@ as a whole, as a broker does that starts (LogLoader#recoverLog).
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from pathlib import Path
@@ -43,8 +43,8 @@ from tidegauge.kafka_log.log_dir import (
     parse_partition_dir,
 )
 from tidegauge.kafka_log.types import TopicPartition
-from tidegauge.snapshots.copying import Meter, UnreadableError, copy_file
-from tidegauge.snapshots.holes import HoledSource, extents
+from tidegauge.snapshots.copying import Meter, UnreadableError, copy_file, reading
+from tidegauge.snapshots.holes import written_bytes
 from tidegauge.snapshots.local_path import must_be_of_kafka, must_be_readable
 from tidegauge.snapshots.manifest import LeftOut, as_text
 from tidegauge.snapshots.source_files import SourceDirectory, SourceFile, log_directory
@@ -92,9 +92,9 @@ class _Log:
     recovered_from: int | None
 
 
-def write_log_ends(sources: Sequence[BrokerSource], out: Path, *, lower: Mapping[TopicPartition, int]) -> LogEnds:
-    """Writes the snapshot into the directory `out`. `lower`: where to begin with a partition's logs, if that was found
-    to be lower than their checkpoints say.
+def write_log_ends(sources: Sequence[BrokerSource], out: Path, *, whole: Collection[TopicPartition] = ()) -> LogEnds:
+    """Writes the snapshot into the directory `out`. `whole`: partitions whose logs are read from their beginning, since
+    their copies were found to part below where their checkpoints say.
     """
     writing = _Writing(target=LocalTarget(out))
     logs: dict[TopicPartition, list[_Log]] = {}
@@ -102,12 +102,12 @@ def write_log_ends(sources: Sequence[BrokerSource], out: Path, *, lower: Mapping
         for log in writing.small_files(source):
             logs.setdefault(log.topic_partition, []).append(log)
     of_kafka = [log for key, of_key in logs.items() if key.topic in INTERNAL_TOPICS for log in of_key]
-    whole = sum(size for log in of_kafka for size in log.sizes.values()) <= HERE_DECODED_BYTES
+    few = sum(size for log in of_kafka for size in log.sizes.values()) <= HERE_DECODED_BYTES
     for key, of_key in logs.items():
-        agreed = min(_agreed(of_key), lower.get(key, _agreed(of_key)))
+        agreed = 0 if key in whole else _agreed(of_key)
         for log in of_key:
-            if key.topic in INTERNAL_TOPICS and whole:
-                writing.whole(log)
+            if key.topic in INTERNAL_TOPICS and few:
+                writing.as_it_is(log)
             else:
                 writing.end(log, agreed)
     return LogEnds(begins=writing.begins, left_out=writing.left_out)
@@ -155,8 +155,9 @@ class _Writing:
                         self._leave(f"{to}/{name}", error)
                         continue
                     with directory:
-                        sizes = self._small_files_of_log(directory, f"{to}/{name}")
-                        if key.topic == CLUSTER_METADATA:
+                        is_metadata = key.topic == CLUSTER_METADATA
+                        sizes = self._small_files_of_log(directory, f"{to}/{name}", is_metadata=is_metadata)
+                        if is_metadata:
                             continue
                         recovered_from = None if CLEAN_SHUTDOWN in names else flushed.get(key, 0)
                         yield _Log(
@@ -169,9 +170,9 @@ class _Writing:
                             recovered_from=recovered_from,
                         )
 
-    def whole(self, log: _Log) -> None:
-        """A log as it is."""
-        with SourceDirectory(os.open(log.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
+    def as_it_is(self, log: _Log) -> None:
+        """A log, not only the headers of its end."""
+        with log_directory(log.directory.parent) as top, top.directory(log.directory.name) as directory:
             for base in log.sizes:
                 self._copy(directory, _log(base), f"{log.to}/{_log(base)}")
             self._epochs(directory, log, min(log.sizes, default=0))
@@ -182,7 +183,7 @@ class _Writing:
         bound = agreed if log.recovered_from is None else min(agreed, log.recovered_from)
         first = max((base for base in log.sizes if base <= bound), default=min(log.sizes, default=0))
         begins = first
-        with SourceDirectory(os.open(log.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
+        with log_directory(log.directory.parent) as top, top.directory(log.directory.name) as directory:
             for base in sorted(base for base in log.sizes if base >= first):
                 try:
                     with directory.open(_log(base)) as file:
@@ -191,21 +192,18 @@ class _Writing:
                         if base == first and log.recovered_from is None:
                             position, named = self._place(directory, file, base, bound)
                             begins = named
+                        readinto, pass_zeros = reading(file, self.meter, start=position)
                         with self.target.create(f"{log.to}/{headers_name(_log(named))}") as sink:
-                            source = _From(file, position)
-                            write_headers(source.readinto, sink.write, pass_zeros=source.pass_zeros)
+                            write_headers(readinto, sink.write, pass_zeros=pass_zeros)
                 except (OSError, UnreadableError) as error:
                     self._leave(f"{log.to}/{_log(base)}", error)
             self._epochs(directory, log, begins)
         self.begins[log.broker_id, log.topic_partition] = begins
 
-    def _small_files_of_log(self, directory: SourceDirectory, to: str) -> Mapping[int, int]:
+    def _small_files_of_log(self, directory: SourceDirectory, to: str, *, is_metadata: bool) -> Mapping[int, int]:
         """Copies what a log has beside its segments, of the metadata log these, too; bytes of the segments."""
-        names = directory.names()
-        metadata = parse_partition_dir(to.rpartition("/")[2])
-        is_metadata = metadata is not None and metadata.topic == CLUSTER_METADATA
         sizes = {}
-        for name in names:
+        for name in directory.names():
             kept = name in _OF_PARTITION or (
                 is_metadata and (name == LEADER_EPOCH_CHECKPOINT or parse_metadata_checkpoint(name) is not None)
             )
@@ -275,11 +273,13 @@ class _Writing:
         return {TopicPartition(entry.topic, entry.partition): entry.offset for entry in entries}
 
     def _bytes(self, directory: SourceDirectory, name: str) -> bytes | None:
-        """A small file; None if it is not there, or cannot be read: it is told so where it is copied."""
+        """A small file without the room at its end; None if it is not there, or cannot be read: it is told so where it
+        is copied.
+        """
         try:
             with directory.open(name) as file:
                 must_be_readable(file.seen.size_bytes)
-                return os.pread(file.fd, file.seen.size_bytes, 0)
+                return os.pread(file.fd, written_bytes(file.fd, file.seen.size_bytes), 0)
         except OSError:
             return None
 
@@ -295,22 +295,6 @@ class _Writing:
     def _leave(self, path: str, error: Exception) -> None:
         reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
         self.left_out.append(LeftOut(path=as_text(path), reason=f"cannot be read: {reason}"))
-
-
-class _From(HoledSource):
-    """An open file as a source, from a position on up to its size at open. Raises `UnreadableError`."""
-
-    def __init__(self, file: SourceFile, position: int) -> None:
-        size = file.seen.size_bytes
-        behind = ((max(start - position, 0), end - position) for start, end in extents(file.fd, size) if end > position)
-        super().__init__(behind, size - position)
-        self._fd, self._first = file.fd, position
-
-    def _read(self, target: memoryview) -> int:
-        try:
-            return os.preadv(self._fd, [target], self._first + self.position)
-        except OSError as error:
-            raise UnreadableError(f"cannot be read at byte {self._first + self.position}: {error.strerror}") from error
 
 
 def _log(base: int) -> str:

@@ -31,7 +31,7 @@ from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.location import local
 from tidegauge.snapshots.manifest import Consistency
 from tidegauge.snapshots.settled import settled
-from tidegauge.snapshots.sources import BrokerSource, broker_sources
+from tidegauge.snapshots.sources import BrokerSource, broker_of, broker_sources
 
 
 class _Followed(NamedTuple):
@@ -106,14 +106,14 @@ def restart_check(
 ) -> RestartCheck:
     """Checks brokers, each given as `ID=LOG_DIR[,LOG_DIR]`. Raises `SnapshotError`."""
     sources, _ = broker_sources([*starting, *beside], part=True, warn=warn)
-    brokers = broker_ids(starting)
+    brokers = frozenset(broker_of(text)[0] for text in starting)
     for source in sources:
         if source.broker_id in brokers:
             _must_be_stopped(source)
     with tempfile.TemporaryDirectory(prefix="tidegauge-restart-") as directory:
-        facts, begins, unread = _facts(sources, Path(directory) / "ends", consistency, lower={})
-        if lower := parting_lower(facts.divergences, begins):
-            facts, begins, unread = _facts(sources, Path(directory) / "deeper", consistency, lower=lower)
+        facts, begins, unread = _facts(sources, Path(directory) / "ends", consistency)
+        if deeper := parting_below(facts.divergences, begins):
+            facts, _, unread = _facts(sources, Path(directory) / "deeper", consistency, whole=deeper)
     return judged(facts, brokers, unread)
 
 
@@ -128,11 +128,11 @@ class Facts:
 
 
 def _facts(
-    sources: Sequence[BrokerSource], out: Path, consistency: Consistency, *, lower: Mapping[TopicPartition, int]
+    sources: Sequence[BrokerSource], out: Path, consistency: Consistency, *, whole: Collection[TopicPartition] = ()
 ) -> tuple[Facts, Begins, Collection[str]]:
     """The facts, where each log in them begins, and the paths of which something could not be read."""
     out.mkdir(mode=0o700)
-    ends = write_log_ends(sources, out, lower=lower)
+    ends = write_log_ends(sources, out, whole=whole)
     manifest = survey(out, consistency=consistency)
     derived = derive_here(AuditedSnapshot(root=local(out), manifest=settled(out, manifest), target=out / "run"))
     rows = {name: derived.tables[name].to_pylist() if name in derived.tables else [] for name in _RELATIONS}
@@ -141,22 +141,17 @@ def _facts(
     return Facts(**rows), ends.begins, unread
 
 
-def broker_ids(given: Iterable[str]) -> frozenset[int]:
-    """The ids of what `broker_sources` takes."""
-    return frozenset(int(text.partition("=")[0]) for text in given)
-
-
-def parting_lower(divergences: Iterable[DivergenceRow], begins: Begins) -> Mapping[TopicPartition, int]:
-    """The partitions whose copies part at the beginning of what was read of them, or below: to be read from there on.
+def parting_below(divergences: Iterable[DivergenceRow], begins: Begins) -> Collection[TopicPartition]:
+    """The partitions whose copies part at the beginning of what was read of them, or below.
 
     Their checkpoints of epochs said otherwise, or an index led nowhere.
     """
-    found = {}
+    found = set()
     for row in divergences:
         key = TopicPartition(row["topic"], row["partition"])
         begin = max(begins.get((broker, key), 0) for broker in (row["leader_id"], row["follower_id"]))
         if row["divergence_offset"] < row["follower_log_end_offset"] and 0 < begin >= row["divergence_offset"]:
-            found[key] = 0
+            found.add(key)
     return found
 
 
