@@ -132,8 +132,8 @@ def check_name(name: str, option: str) -> None:
     """A cluster's name and a snapshot's id are names of directories. Raises `SnapshotError`."""
     if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}", name) is None:
         raise SnapshotError(
-            f"{option} {name!r} cannot be a directory's name: use letters, digits, '.', '_' and '-', and begin with "
-            "a letter or digit."
+            f"{option} {name!r} cannot be a directory's name: use letters, digits, '.', '_' and '-', at most 200 of "
+            "them, and begin with a letter, a digit or '_'."
         )
 
 

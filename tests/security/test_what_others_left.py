@@ -1,8 +1,12 @@
 """What somebody else may have laid where a command works on files that it did not just make: journals, runs, dumps."""
 
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -83,9 +87,48 @@ def test_a_run_that_cannot_be_removed_keeps_none_of_the_others(runs: Path, monke
     monkeypatch.setattr(retention, "removed", removed)
     for name in ("a", "b", "c"):
         (runs / name / "facts" / "part").write_text("x" * 10)
-    with pytest.raises(UnavailableError, match=r"1 run directories stay, .*not yours"):
+    with pytest.raises(UnavailableError, match=r"1 directories stay, .*not yours"):
         retained(runs)
     assert [(runs / name / "facts").exists() for name in ("a", "b", "c")] == [True, False, False]
+
+
+@contextmanager
+def not_as_root() -> Iterator[None]:
+    """Whom no file's mode stops is somebody else for a while."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65_534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_a_folder_that_cannot_be_read_keeps_no_run_and_no_snapshot(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with TemporaryDirectory() as place:
+        root, closed = Path(place) / "runs", Path(place) / "runs" / "b"
+        shutil.move(runs, root)
+        (Path(place) / "snapshots" / "closed").mkdir(parents=True)
+        monkeypatch.setenv("TIDEGAUGE_SNAPSHOTS", str(Path(place) / "snapshots"))
+        for path in (Path(place), *Path(place).rglob("*")):
+            os.utime(path, (0, 0))
+            if os.geteuid() == 0:
+                os.chown(path, 65_534, 65_534)
+        closed.chmod(0)
+        (Path(place) / "snapshots" / "closed").chmod(0)
+        with not_as_root(), pytest.raises(UnavailableError, match="2 directories stay") as refused:
+            list(
+                retention.retain(
+                    "", now=NOW, runs_before=NOW - timedelta(days=1), facts_before=NOW, runs_root=root,
+                    with_snapshots=True, dry_run=False,
+                )
+            )  # fmt: skip
+        assert str(closed) in str(refused.value)
+        assert "snapshots/closed" in str(refused.value)
+        assert [(root / name).exists() for name in ("a", "b", "c")] == [False, True, False]
+        closed.chmod(0o755)
+        (Path(place) / "snapshots" / "closed").chmod(0o755)
 
 
 def test_a_dump_that_somebody_else_may_have_written_is_not_run(tmp_path: Path) -> None:

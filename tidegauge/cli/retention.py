@@ -43,8 +43,8 @@ def retain(
     dry_run: bool,
     pass_over: PassOver | None = None,
 ) -> Iterator[str]:
-    """Removes, and tells; `pass_over` hears of snapshots that are dated in the future. Raises `StoreError`, OSError for
-    a snapshot that cannot be removed, and `UnavailableError` in the end for run directories that could not.
+    """Removes, and tells; `pass_over` hears of snapshots that are dated in the future. Raises `StoreError`, and
+    `UnavailableError` in the end for directories that could not be read or removed.
     """
     gone = "would be removed" if dry_run else "removed"
     in_store = retain_in_store(url, runs_before=runs_before, facts_before=facts_before, dry_run=dry_run)
@@ -53,9 +53,9 @@ def retain(
     taken = {run_id for of_cluster in in_store.values() for run_id in of_cluster.runs}
     published = _published(url) - taken
     root = local(runs_root or settings.home() / "runs")
-    run_directories = list(_directories(root, _DEPTH))
-    newest = _newest(run_directories)
     problems: list[str] = []
+    run_directories = list(_directories(root, _DEPTH, problems))
+    newest = _newest(run_directories)
     for directory in run_directories:
         if directory.path in newest or directory.written_at >= facts_before.timestamp():
             continue
@@ -71,12 +71,16 @@ def retain(
     if with_snapshots:
         hears = pass_over or Met().pass_over
         snapshots = location(settings.snapshots_root())
-        for place in _old_snapshots(snapshots, runs_before, now, hears):
-            if not dry_run:
-                _remove_snapshot(snapshots, place)
-            yield f"{place} {gone}"
+        for place in _old_snapshots(snapshots, runs_before, now, hears, problems):
+            try:
+                if not dry_run:
+                    _remove_snapshot(snapshots, place)
+            except OSError as error:
+                problems.append(f"{place}: {error}")
+            else:
+                yield f"{place} {gone}"
     if problems:
-        raise UnavailableError(f"{len(problems)} run directories stay, the others are done. {'; '.join(problems[:5])}")
+        raise UnavailableError(f"{len(problems)} directories stay, the others are done. {'; '.join(problems[:5])}")
 
 
 def _told(cluster: str, of: Removed, gone: str) -> Iterator[str]:
@@ -107,22 +111,34 @@ class _Directory:
     clusters: frozenset[str]
 
 
-def _directories(folder: LocalPath, depth: int) -> Iterator[_Directory]:
-    """A `LocalPath`, of which neither a link nor a pipe is opened: others may have laid it there."""
-    if not folder.is_dir():
+def _directories(folder: LocalPath, depth: int, problems: list[str]) -> Iterator[_Directory]:
+    """A `LocalPath`, of which neither a link nor a pipe is opened: others may have laid it there. One that cannot be
+    read is a problem and keeps no other from being found.
+    """
+    try:
+        found = _directory(folder)
+        within = sorted(folder.iterdir()) if found is None and depth and folder.is_dir() else []
+    except OSError as error:
+        problems.append(f"{folder}: {error}")
         return
-    if (folder / _RUN_FILE).is_file():
-        told = [_run_of(report) for report in (folder / "report.json", *folder.glob("*/*/report.json"))]
-        runs = [run for run in told if run is not None]
-        yield _Directory(
-            path=folder,
-            written_at=max((file.stat().st_mtime for file in folder.iterdir()), default=0.0),
-            run_ids=frozenset(run["run_id"] for run in runs),
-            clusters=frozenset(run["cluster"] for run in runs),
-        )
-    elif depth:
-        for below in sorted(folder.iterdir()):
-            yield from _directories(below, depth - 1)
+    if found is not None:
+        yield found
+    for below in within:
+        yield from _directories(below, depth - 1, problems)
+
+
+def _directory(folder: LocalPath) -> _Directory | None:
+    """None if it is no run's. Raises OSError if it cannot be read."""
+    if not folder.is_dir() or not (folder / _RUN_FILE).is_file():
+        return None
+    told = [_run_of(report) for report in (folder / "report.json", *folder.glob("*/*/report.json"))]
+    runs = [run for run in told if run is not None]
+    return _Directory(
+        path=folder,
+        written_at=max((file.stat().st_mtime for file in folder.iterdir()), default=0.0),
+        run_ids=frozenset(run["run_id"] for run in runs),
+        clusters=frozenset(run["cluster"] for run in runs),
+    )
 
 
 def _run_of(report: LocalPath) -> Mapping[str, str] | None:
@@ -158,16 +174,22 @@ def _mb(size: int) -> str:
     return f"{size / 1e6:.1f} MB"
 
 
-def _old_snapshots(root: Location, before: datetime, now: datetime, pass_over: PassOver) -> Iterator[Location]:
-    """The snapshots of every cluster that may go."""
+def _old_snapshots(
+    root: Location, before: datetime, now: datetime, pass_over: PassOver, problems: list[str]
+) -> Iterator[Location]:
+    """The snapshots of every cluster that may go. One whose directory cannot be read is a problem."""
     if not root.is_dir():
         return
     for name in sorted(place.name for place in root.iterdir()):
         cluster = root / name
         if isinstance(cluster, Path) and cluster.is_symlink():
             continue
-        found = list(captured(cluster))
-        linked = _linked_from([place for at, place in found if at >= before])
+        try:
+            found = list(captured(cluster))
+            linked = _linked_from([place for at, place in found if at >= before])
+        except OSError as error:
+            problems.append(f"{cluster}: {error}")
+            continue
         newest_first = list(until(now, found, pass_over))
         for at, place in newest_first[_NEWEST_SNAPSHOTS:]:
             is_link = isinstance(place, Path) and place.is_symlink()
