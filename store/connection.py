@@ -4,8 +4,10 @@ The rule that must hold: whatever goes wrong with Postgres leaves here as a `Sto
 at which address, and what to do; never a password, neither ours nor one that a driver's message repeats.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import TracebackType
 from typing import Any, Final
 
 import psycopg2
@@ -68,6 +70,25 @@ def open_connection(url: URL) -> Any:
     connection = psycopg2.connect(*positional, **named)
     connection.set_client_encoding("UTF8")
     return connection
+
+
+@contextmanager
+def errors_told_once() -> Iterator[None]:
+    """For the time of a COPY. A server that ends while it takes one says why, and is gone: psycopg2 (2.9) stumbles over
+    the second while it raises the first, prints that stumble by `sys.excepthook`, and raises what is to be told. What
+    it prints would stand on the terminal beside our own paragraph.
+    """
+    before = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if not (isinstance(error, SystemError) and isinstance(error.__cause__, psycopg2.Error)):
+            before(kind, error, trace)
+
+    sys.excepthook = hook
+    try:
+        yield
+    finally:
+        sys.excepthook = before
 
 
 def _told(error: Exception, url: URL) -> str:

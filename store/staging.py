@@ -15,7 +15,7 @@ from tidegauge.relations import RELATIONS
 from tidegauge.runs.errors import StoreError
 from tidegauge.runs.signals import held_back
 from tidegauge.runs.store_address import normalised, shown
-from tidegauge.store.connection import connect
+from tidegauge.store.connection import connect, errors_told_once
 from tidegauge.store.rows import CopyStream
 
 Rows: TypeAlias = "pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch]"
@@ -62,7 +62,8 @@ def stage_together(url: str, relation_name: str, rows: Mapping[str, Rows], *, pa
             with held_back() as signals:
                 stream = CopyStream(relation, batches, signals)
                 try:
-                    cursor.copy_expert(copy, stream, size=1 << 16)
+                    with errors_told_once():
+                        cursor.copy_expert(copy, stream, size=1 << 16)
                 except psycopg2.Error:
                     if stream.failure is not None:
                         raise stream.failure from None

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+import sqlalchemy as sa
 
-from tests.security.embedded import programs, use
+from tests.security.embedded import connected, programs, use
 from tidegauge.embedded import postgres, postgres_place
 from tidegauge.runs.errors import StoreError
 
@@ -144,6 +145,24 @@ def test_a_server_that_died_is_no_server_that_did_not_stop(private: Path) -> Non
 
 
 @pytest.mark.slow
+def test_a_server_that_cannot_finish_its_last_checkpoint_is_stopped_and_keeps_what_was_committed(
+    private: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "_PATIENCE_S", 8)
+    with postgres.running(private / "postgres") as server:
+        with connected(server.ensure_database()) as connection:
+            connection.execute(sa.text("CREATE TABLE kept AS SELECT 7 AS of_it"))
+            connection.commit()
+        postmaster = psutil.Process(_pid(server.directory))
+        (checkpointer,) = (child for child in postmaster.children() if "checkpointer" in " ".join(child.cmdline()))
+        checkpointer.suspend()
+    for process in (checkpointer, postmaster):  # Who adopted them may not have heard of their end yet.
+        assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    with postgres.running(private / "postgres") as server, connected(server.url()) as connection:
+        assert connection.scalar(sa.text("SELECT of_it FROM kept")) == 7
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 @pytest.mark.parametrize("when", ["initdb.running", "data/PG_VERSION", "data/postmaster.pid"])
 def test_one_who_is_ended_while_it_starts_leaves_nothing_in_the_way(
@@ -203,8 +222,12 @@ def _processes_in(place: Path) -> list[str]:
     return found
 
 
+def _pid(directory: Path) -> int:
+    return int((directory / "data" / "postmaster.pid").read_text().splitlines()[0])
+
+
 def _kill(directory: Path) -> None:
     """Kills the server, and waits until it is gone."""
-    pid = int((directory / "data" / "postmaster.pid").read_text().splitlines()[0])
+    pid = _pid(directory)
     os.kill(pid, signal.SIGKILL)
     psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [])

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -31,6 +32,26 @@ from tidegauge import store
 from tidegauge.runs.errors import SnapshotError, StoreError
 
 # ------------------------------------------------------------------------------------------------ one run, or nothing
+
+
+def test_a_server_that_ends_during_a_copy_is_told_of_once(
+    url: str, cluster: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run_id = opened(url, key(cluster))
+
+    def ended_meanwhile() -> Iterator[pa.RecordBatch]:
+        yield from table("brokers", broker(1)).to_batches()
+        ended = rows(
+            url,
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE starts_with(query, 'COPY')",
+        )
+        assert ended == [(True,)]
+        time.sleep(0.2)
+        yield from table("brokers", *(broker(at) for at in range(2, 5_000))).to_batches()
+
+    with pytest.raises(StoreError, match="cannot take facts"):
+        store.stage(url, run_id, "brokers", ended_meanwhile())
+    assert capfd.readouterr().err == ""
 
 
 def test_a_published_run_is_there_with_everything(url: str, cluster: str) -> None:

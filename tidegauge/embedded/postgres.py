@@ -334,9 +334,15 @@ def _stop(directory: Path) -> None:
         raise StoreError(f"The embedded Postgres in {directory} cannot be stopped: {error}") from error
     if place is None or told is None:
         return
+    stop = ("stop", "-w", "-t", str(_PATIENCE_S), "-s", "-D", str(place.data), "-m")
     try:
         if told.is_alive:
-            place.run("pg_ctl", "stop", "-w", "-t", str(_PATIENCE_S), "-s", "-m", "fast", "-D", str(place.data))
+            try:
+                place.run("pg_ctl", *stop, "fast")
+            except subprocess.SubprocessError:
+                # Where its disk was full a server may be at its last checkpoint for ever, even once there is room.
+                # What was committed is in its write-ahead log, from which the next start recovers.
+                place.run("pg_ctl", *stop, "immediate")
     except (OSError, subprocess.SubprocessError) as error:
         if told.is_alive:
             raise StoreError(f"The embedded Postgres in {directory} did not stop: {error}") from error
