@@ -24,6 +24,7 @@ from tidegauge.derivation.index_row import IndexRow, IndexRows
 from tidegauge.derivation.judged_files import forget_judged
 from tidegauge.derivation.kept_summaries import keep, kept_of
 from tidegauge.derivation.plan import DECODED_TOPICS, segment_tasks
+from tidegauge.derivation.segment_pieces import whole_rows
 from tidegauge.derivation.segment_tasks import SegmentTask
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.progress import working
@@ -138,7 +139,7 @@ def derive_here(
     index: dict[str, IndexRow] = {}
     own: dict[TopicPartition, dict[str, IndexRow]] = {}
     of_earlier: dict[TopicPartition, dict[str, IndexRow]] = {}
-    for row in rows_of(summaries.select(WITHOUT_RECORDS)):
+    for row in whole_rows(rows_of(summaries.select(WITHOUT_RECORDS))):
         key = TopicPartition(row["topic"], row["partition"])
         if row["snapshot"] == snapshot.key:
             index[row["path"]] = own.setdefault(key, {})[row["path"]] = row
@@ -160,4 +161,5 @@ def _indexed(tasks: Sequence[SegmentTask], failures: Failures | None) -> Iterato
         for batch in index_rows(tasks, failures=failures):
             yield batch
             anew = batch.filter(pc.invert(batch.column("reused")))
-            advance(batch.num_rows, pc.sum(anew.column("bytes_read")).as_py() or 0)
+            segments = pc.sum(pc.equal(batch.column("piece"), 0)).as_py()
+            advance(segments, pc.sum(anew.column("bytes_read")).as_py() or 0)

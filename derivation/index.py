@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -18,19 +19,19 @@ from tidegauge.derivation.files.segment_files import SegmentFile
 from tidegauge.derivation.index_columns import batch_of
 from tidegauge.derivation.index_row import IndexRow
 from tidegauge.derivation.kept_rows import content, kept_rows
+from tidegauge.derivation.segment_pieces import in_pieces
 from tidegauge.derivation.segment_tasks import SegmentTask, by_kept_file, identity
-from tidegauge.facts.coordinators.tables import latest_records
+from tidegauge.facts.coordinators.tables import CoordinatorTable, latest_records
 from tidegauge.facts.replicas.derived_files import SegmentIndexCheck
 from tidegauge.facts.replicas.replica import CHAIN_DAMAGE
 from tidegauge.facts.replicas.replica_input import IndexedFile
 from tidegauge.facts.segments.fold import SummaryFold
 from tidegauge.facts.segments.record_check import RecordChecker
-from tidegauge.facts.segments.summary_codec import encode_summary
+from tidegauge.facts.segments.summary import SegmentSummary
 from tidegauge.kafka_log.allowance import of_internal_topic
 from tidegauge.kafka_log.corruption import Corruption
 from tidegauge.kafka_log.indexes import parse_offset_index, parse_time_index
 from tidegauge.kafka_log.scan import ScanBlock
-from tidegauge.runs import own_pickles
 from tidegauge.runs.failures import Failures
 from tidegauge.runs.mounts import must_see
 from tidegauge.snapshots.holes import read_written, sha256_with_zeros
@@ -54,7 +55,9 @@ def index_rows(tasks: Iterable[SegmentTask], *, failures: Failures | None = None
     for file, of_file in kept.items():
         anew += yield from kept_rows(file, of_file)
     for together in _together(anew):
-        yield batch_of(_row(task, failures) for task in together)
+        rows = (piece for task in together for piece in in_pieces(_row(task, failures)))
+        while some := list(islice(rows, _BATCH_ROWS)):
+            yield batch_of(some)
 
 
 def _together(tasks: Iterable[SegmentTask]) -> Iterator[list[SegmentTask]]:
@@ -145,7 +148,7 @@ class _Folds:
         self._fold = self._new_fold()
         self._cuts = sorted(c for c in task.cuts if c > task.base_offset)
         self.starts = [task.base_offset]
-        self.summaries: list[bytes] = []
+        self.summaries: list[SegmentSummary] = []
         self.corruptions: list[Corruption] = []
         self.break_position: int | None = None
         """Where the chain of batches breaks; None while it has not."""
@@ -174,9 +177,8 @@ class _Folds:
 
     def finish(self) -> None:
         """Puts the summary under way to the others, and begins the next one."""
-        summary = self._fold.summary()
-        self._fold = self._new_fold()  # What it was folded in is not held while it is encoded.
-        self.summaries.append(encode_summary(summary))
+        self.summaries.append(self._fold.summary())
+        self._fold = self._new_fold()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,9 +257,9 @@ def _index_file(root: Location, path: str | None, *, zeros_behind: int, may_have
         return None
 
 
-def _coordinator_records(task: SegmentTask) -> bytes:
-    """Newest value per key in this segment of a coordinator's topic, pickled values of our own types."""
+def _coordinator_records(task: SegmentTask) -> CoordinatorTable:
+    """Newest value per key in this segment of a coordinator's topic."""
     with open_bytes(location(task.root) / task.stored_path) as file:
         allowance = of_internal_topic()
         batches = SegmentFile(task.stored_path, file, task.stored_bytes).records(allowance)
-        return own_pickles.dumps(latest_records(task.topic, batches, allowance))
+        return latest_records(task.topic, batches, allowance)

@@ -6,18 +6,34 @@ again. What is written by another version of these types is refused by its schem
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_type_hints
 
 import pyarrow as pa
 
 from tidegauge.derivation.index_row import IndexRow
-from tidegauge.derivation.value_columns import ValueColumn, column_of
+from tidegauge.derivation.value_columns import ValueColumn, column_of, list_of, records_of, struct_of
+from tidegauge.facts.coordinators.tables import CoordinatorTable
 from tidegauge.facts.replicas.derived_files import IndexSpacing
 from tidegauge.facts.replicas.replica_input import IndexedFile
 from tidegauge.facts.segments.record_check import RecordCheck
+from tidegauge.facts.segments.summary import SegmentSummary
+from tidegauge.facts.segments.summary_pieces import ARRAYS
 from tidegauge.kafka_log.corruption import Corruption
 
+_OF_A_SUMMARY: Final = {
+    name: records_of(ARRAYS[name]) if name in ARRAYS else column_of(hint)
+    for name, hint in get_type_hints(SegmentSummary).items()
+}
+_SUMMARY: Final = struct_of(
+    _OF_A_SUMMARY,
+    parts=lambda summaries: [[getattr(summary, name) for summary in summaries] for name in _OF_A_SUMMARY],
+    made=lambda parts: [
+        SegmentSummary(**dict(zip(_OF_A_SUMMARY, of_one, strict=True))) for of_one in zip(*parts, strict=True)
+    ],
+)
 _VALUES: Final = {
+    "summaries": list_of(_SUMMARY, parts=lambda summaries: summaries, made=list),
+    "coordinator_records": column_of(CoordinatorTable),
     "corruptions": column_of(tuple[Corruption, ...]),
     "indexes": column_of(tuple[IndexedFile, ...]),
     "records": column_of(RecordCheck),
@@ -40,15 +56,17 @@ INDEX_SCHEMA: Final = pa.schema(
         ("bytes_read", pa.int64()),
         ("max_timestamp_ms", pa.int64()),
         ("range_offsets", pa.list_(pa.int64())),
-        ("summaries", pa.list_(pa.binary())),
         *((name, column.type) for name, column in _VALUES.items()),
-        ("coordinator_records", pa.binary()),
         ("content", pa.binary()),
         ("reused", pa.bool_()),
         ("error", pa.string()),
+        ("piece", pa.int32()),
+        ("pieces", pa.int32()),
     ]
 )
-"""One row a segment. `snapshot` is the key among those audited together; `error` says why it could not be read.
+"""A row a segment, and more rows of it where one would be too large (`segment_pieces`): `piece` numbers them, and the
+first one, which tells all that is not told in pieces, has their number, `pieces`. `snapshot` is the key among those
+audited together; `error` says why it could not be read.
 
 `path` is the log's and `stored_path` that of the file at hand, which is another one for a headers file. Sizes are the
 log's; `bytes_read` tells how much of the log is accounted for. `records` is null where there are none at hand.

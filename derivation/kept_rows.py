@@ -8,8 +8,8 @@ that lies where it lay; and what cannot be used is read.
 import hashlib
 import json
 import logging
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Final
 
@@ -17,15 +17,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidegauge.derivation.index_columns import INDEX_SCHEMA, array_of, rows_of, values_of
+from tidegauge.derivation.index_row import IndexRow
 from tidegauge.derivation.segment_tasks import Digests, SegmentTask, identity
 from tidegauge.facts.replicas.replica_input import IndexedFile
-from tidegauge.facts.segments.summary_codec import decode_summary
-from tidegauge.runs import own_pickles
-from tidegauge.snapshots.errors import AuditError
+from tidegauge.facts.segments.summary import FINDING_KINDS, SegmentSummary
 from tidegauge.snapshots.location import Location, changed_at_ns, location, open_bytes
 
 _LOG: Final = logging.getLogger(__name__)
-_ALWAYS_TOLD: Final = ("valid_bytes", "bytes_read", "corruptions", "indexes", "index_spacing")
+_ALWAYS_TOLD: Final = (
+    "range_offsets",
+    "summaries",
+    "valid_bytes",
+    "bytes_read",
+    "corruptions",
+    "indexes",
+    "index_spacing",
+)
 """What no row lacks that an index step keeps."""
 
 
@@ -50,13 +57,10 @@ def kept_rows(file: str, tasks: Iterable[SegmentTask]) -> Generator[pa.RecordBat
         else:
             left.append(task)
     try:
-        for rows, keys in row_groups(file, wanted):
+        for rows in _segments(row_groups(file, wanted), wanted):
             found = []
-            for at, key in enumerate(keys):
-                if key in wanted and (why := _unusable(rows.slice(at, 1), wanted[key][0])) is not None:
-                    _LOG.warning("a kept summary in %s is not used: %s", file, why)
-                    continue
-                found += [(at, task) for task in wanted.pop(key, ())]
+            for key, ats in _usable(file, rows, wanted).items():
+                found += [(at, task) for task in wanted.pop(key) for at in ats]
             if found:
                 yield _as_read(rows.take([at for at, _ in found]), [task for _, task in found])
     except (OSError, pa.ArrowException) as error:
@@ -77,26 +81,68 @@ def row_groups(file: str, wanted: Collection[bytes]) -> Iterator[tuple[pa.Table,
                 yield parquet.read_row_group(group), keys
 
 
-def _unusable(row: pa.Table, task: SegmentTask) -> str | None:
-    """Why a row cannot be what an index step made of this task; None if it can."""
+def _segments(groups: Iterable[tuple[pa.Table, list[bytes]]], wanted: Collection[bytes]) -> Iterator[pa.Table]:
+    """The wanted rows of row groups, those of one segment, which follow each other, together."""
+    rest: pa.Table | None = None
+    for rows, keys in groups:
+        chosen = rows.take([at for at, key in enumerate(keys) if key in wanted])
+        if rest is not None:
+            chosen = pa.concat_tables([rest, chosen])
+        last = max((at for at, piece in enumerate(chosen.column("piece").to_pylist()) if piece == 0), default=0)
+        yield chosen.slice(0, last)
+        rest = chosen.slice(last)
+    if rest is not None:
+        yield rest
+
+
+def _usable(file: str, rows: pa.Table, wanted: Mapping[bytes, Sequence[SegmentTask]]) -> Mapping[bytes, list[int]]:
+    """By content, where those rows are that can be what an index step made of its tasks; a warning for the others."""
+    ats: dict[bytes, list[int]] = {}
+    for at, key in enumerate(rows.column("content").to_pylist()):
+        if key in wanted:
+            ats.setdefault(key, []).append(at)
     try:
-        (told,) = rows_of(row)
-        starts: Sequence[int | None] = told["range_offsets"]  # Whoever wrote the file may have left one out.
-        for start, data in zip(starts, told["summaries"], strict=True):
-            decode_summary(data)
-            if start is None:
+        told: Sequence[IndexRow] | None = rows_of(rows)  # All at once, since one row costs as much as many.
+    except (TypeError, ValueError):
+        told = None
+
+    def row_at(at: int) -> IndexRow:
+        return told[at] if told is not None else rows_of(rows.slice(at, 1))[0]
+
+    for key in tuple(ats):
+        why = _unusable(row_at, ats[key], wanted[key][0])
+        if why is not None:
+            _LOG.warning("a kept summary in %s is not used: %s", file, why)
+            del ats[key]
+    return ats
+
+
+def _unusable(row_at: Callable[[int], IndexRow], ats: Sequence[int], task: SegmentTask) -> str | None:
+    """Why the rows at these places cannot be what an index step made of this task; None if they can."""
+    try:
+        first, *others = (row_at(at) for at in ats)
+        if [row["piece"] for row in (first, *others)] != list(range(first["pieces"] or 0)):
+            return "some of its rows are not there"
+        for row in (first, *others):
+            if len(row["range_offsets"] or ()) != len(row["summaries"] or ()):
                 return "a summary without its first offset"
-        if len(told["indexes"]) != sum(path is not None for path in task.files[1:]):
+            if any(start is None for start in row["range_offsets"] or ()) or any(map(_lacks, row["summaries"] or ())):
+                return "a number of a summary is none"
+        if len(first["indexes"]) != sum(path is not None for path in task.files[1:]):
             return "it tells of other indexes"
-        if missing := [name for name in _ALWAYS_TOLD if told[name] is None or None in _items(told[name])]:
+        if missing := [name for name in _ALWAYS_TOLD if first[name] is None or None in _items(first[name])]:
             return f"it lacks {', '.join(missing)}"
-        if (told["coordinator_records"] is not None) is not task.with_records:
+        if (first["coordinator_records"] is not None) is not task.with_records:
             return "its records are not those of its topic"
-        if told["coordinator_records"] is not None:
-            own_pickles.loads(told["coordinator_records"], where=task.path)
-    except (TypeError, ValueError, AuditError) as error:
+    except (TypeError, ValueError) as error:
         return f"{type(error).__name__}: {error}"
     return None
+
+
+def _lacks(summary: SegmentSummary | None) -> bool:
+    if summary is None or len(summary.counts) != len(FINDING_KINDS) or None in summary.counts:
+        return True
+    return any(getattr(summary, each.name) is None for each in fields(summary))
 
 
 def _items(value: object) -> Collection[object]:
@@ -117,8 +163,10 @@ def _as_read(rows: pa.Table, tasks: Sequence[SegmentTask]) -> pa.RecordBatch:
     return pa.Table.from_arrays(arrays, schema=INDEX_SCHEMA).combine_chunks().to_batches()[0]
 
 
-def _named(task: SegmentTask, told: Sequence[IndexedFile]) -> list[IndexedFile]:
-    """What is told of a segment's indexes, by the names that they have here."""
+def _named(task: SegmentTask, told: Sequence[IndexedFile] | None) -> list[IndexedFile] | None:
+    """What is told of a segment's indexes, by the names that they have here; only its first row does."""
+    if told is None:
+        return None
     paths = [path for path in task.files[1:] if path is not None]
     return [replace(file, path=path) for path, file in zip(paths, told, strict=True)]
 

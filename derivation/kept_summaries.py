@@ -11,13 +11,13 @@ any other is read. What cannot be used is read, too: whoever has no summaries at
 """
 
 import hashlib
-import io
 import logging
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tidegauge.derivation.index_columns import INDEX_SCHEMA
 from tidegauge.derivation.kept_rows import content, row_groups
 from tidegauge.derivation.segment_tasks import Digests, SegmentTask
 from tidegauge.kafka_log.log_dir import log_name
@@ -33,7 +34,7 @@ from tidegauge.runs.run_places import check_own, folders
 from tidegauge.snapshots.errors import AuditError
 from tidegauge.snapshots.location import Location, changed_at_ns, location
 from tidegauge.snapshots.manifest import MANIFEST_NAME
-from tidegauge.snapshots.whole_files import write_whole
+from tidegauge.snapshots.whole_files import appearing, write_whole
 
 BatchesOf = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 """Rows of the index step, of the snapshots of these keys."""
@@ -47,14 +48,15 @@ WORTHWHILE_BYTES: Final = 64 << 20
 preallocated indexes are hashed, too.
 """
 _FILE_BYTES: Final = 32 << 20
-"""Bytes of rows, in memory, of one file, about; a row of more is not kept."""
+"""Bytes of rows, in memory, of one file, about; more only where one segment has more."""
 _GROUP_ROWS: Final = 512
+_GROUP_BYTES: Final = 16 << 20
 _MOST_FILES: Final = 64
 """Above so many the next audit brings together what it used itself, and removes the rest."""
 _KEY_BYTES: Final = 32
 _MADE_BY: Final = (
     "kafka_log", "facts", "derivation/index.py", "derivation/index_columns.py", "derivation/index_row.py",
-    "derivation/segment_tasks.py", "derivation/value_columns.py",
+    "derivation/segment_pieces.py", "derivation/segment_tasks.py", "derivation/value_columns.py",
     "derivation/files/segment_files.py",
     "snapshots/holes.py",
 )  # fmt: skip
@@ -97,10 +99,10 @@ class KeptSummaries:
         self._write(self._anew(batches))
 
     def _anew(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-        taken: set[bytes] = set()
+        new = _NewSegments(self.known)
         for batch in batches:
-            new = pc.and_(pc.is_valid(batch.column("content")), pc.invert(batch.column("reused")))
-            yield from _first_of_each(pa.Table.from_batches([batch.filter(new)]), self.known, taken)
+            made = pc.and_(pc.is_valid(batch.column("content")), pc.invert(batch.column("reused")))
+            yield from new.of(pa.Table.from_batches([batch.filter(made)]))
 
     def tidy(self, used: Collection[bytes]) -> None:
         """Brings those rows together that this run used, and removes the files that they were in."""
@@ -112,28 +114,31 @@ class KeptSummaries:
 
     def _write(self, tables: Iterable[pa.Table]) -> None:
         run = f"{time.time_ns() // 1_000_000}-{secrets.token_hex(4)}"
-        waiting: list[pa.Table] = []
-        count = size = 0
-        for table in tables:
-            waiting.append(table)
-            size += table.nbytes
-            if size >= _FILE_BYTES:
-                self._write_file(f"{run}-{count}", waiting)
-                count, size, waiting = count + 1, 0, []
-        if waiting:
-            self._write_file(f"{run}-{count}", waiting)
+        left = iter(_row_groups(tables))
+        group = next(left, None)
+        for number in count():
+            if group is None:
+                return
+            group = self._write_file(f"{run}-{number}", group, left)
 
-    def _write_file(self, name: str, tables: Sequence[pa.Table]) -> None:
-        table = pa.concat_tables(tables)
-        if not table.num_rows:
-            return
-        data = io.BytesIO()
-        pq.write_table(table, data, row_group_size=_GROUP_ROWS, compression="zstd", write_page_checksum=True)
+    def _write_file(self, name: str, group: pa.Table, left: Iterator[pa.Table]) -> pa.Table | None:
+        """Writes row groups until there are enough of them, and no segment is begun; the one that goes elsewhere."""
         if isinstance(self.place, Path):
             self.place.mkdir(mode=0o750, parents=True, exist_ok=True)
             check_own(self.place)
-        write_whole(self.place / f"{name}.parquet", data.getvalue())
-        write_whole(self.place / f"{name}.keys", b"".join(table.column("content").to_pylist()))
+        size, keys, following = 0, [], group
+        with (
+            appearing(self.place / f"{name}.parquet") as file,
+            pq.ParquetWriter(file, INDEX_SCHEMA, compression="zstd", write_page_checksum=True) as parquet,
+        ):
+            while following is not None and (size < _FILE_BYTES or following.column("piece")[0].as_py()):
+                parquet.write_table(following)
+                size += following.nbytes
+                first = pc.equal(following.column("piece"), 0)
+                keys += following.column("content").filter(first).to_pylist()
+                following = next(left, None)
+        write_whole(self.place / f"{name}.keys", b"".join(keys))
+        return following
 
 
 def kept_of(run: Run) -> Mapping[str, KeptSummaries]:
@@ -230,25 +235,52 @@ def code_digest() -> str | None:
     return digest.hexdigest()[:16]
 
 
-def _first_of_each(table: pa.Table, known: Mapping[bytes, str], taken: set[bytes]) -> Iterator[pa.Table]:
-    """The rows whose content is kept nowhere yet, without those too large."""
-    chosen = []
-    for at, key in enumerate(table.column("content").to_pylist()):
-        if key not in known and key not in taken and table.slice(at, 1).nbytes < _FILE_BYTES:
-            taken.add(key)
-            chosen.append(at)
-    if chosen:
-        yield table.take(chosen)
+@dataclass(slots=True)
+class _NewSegments:
+    """Of rows that come in order, those of segments whose content is kept nowhere yet."""
+
+    known: Mapping[bytes, str]
+    taken: set[bytes] = field(default_factory=set)
+    taking: bool = False
+    """Whether the segment is chosen whose rows are coming: it may have more of them in the next table."""
+
+    def of(self, table: pa.Table) -> Iterator[pa.Table]:
+        """The rows of the next table that are chosen."""
+        chosen = []
+        contents, pieces = table.column("content").to_pylist(), table.column("piece").to_pylist()
+        for at, (key, piece) in enumerate(zip(contents, pieces, strict=True)):
+            if piece == 0:
+                self.taking = key not in self.known and key not in self.taken
+                self.taken.add(key)
+            if self.taking:
+                chosen.append(at)
+        if chosen:
+            yield table.take(chosen)
+
+
+def _row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The rows of tables, so many together as make a row group; of segments in pieces fewer, since these are large."""
+    waiting: list[pa.Table] = []
+    rows = size = 0
+    for table in tables:
+        waiting.append(table)
+        rows, size = rows + table.num_rows, size + table.nbytes
+        if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
+            yield pa.concat_tables(waiting).combine_chunks()
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield pa.concat_tables(waiting).combine_chunks()
 
 
 def _used(files: Iterable[str], used: Collection[bytes]) -> Iterator[pa.Table]:
     left = set(used)
     for file in files:
         try:
+            found = set()
             for rows, keys in row_groups(file, left):
-                chosen = [at for at, key in enumerate(keys) if key in left]
-                left.difference_update(keys)
-                yield rows.take(chosen)
+                found.update(keys)
+                yield rows.take([at for at, key in enumerate(keys) if key in left])
+            left -= found
         except (OSError, pa.ArrowException) as error:
             _LOG.warning("the kept summaries in %s are lost: %s", file, error)
 

@@ -14,6 +14,7 @@ values costs as much as of one.
     `A | B`                     struct with a field for each, of which one is not null
     enum                        its value
     `NewType`                   what it is a name for
+    record array of numpy       list of structs of its fields
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -30,6 +31,13 @@ import pyarrow as pa
 _SCALARS: Final[Mapping[Any, pa.DataType]] = {
     bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string(), bytes: pa.binary(),
 }  # fmt: skip
+
+_STORED: Final[Mapping[str, np.dtype[Any]]] = {
+    "u1": np.dtype("i2"),
+    "u2": np.dtype("i4"),
+    "u4": np.dtype("i8"),
+    "u8": np.dtype("i8"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +94,7 @@ def _of_fields(kind: Any) -> ValueColumn:
     hints = get_type_hints(kind)
     names = [each.name for each in fields(kind)] if is_dataclass(kind) else list(hints)
     get: Callable[[Any, str], Any] = dict.__getitem__ if is_typeddict(kind) else getattr
-    return _struct(
+    return struct_of(
         {name: column_of(hints[name]) for name in names},
         parts=lambda values: [[get(value, name) for value in values] for name in names],
         made=lambda parts: [kind(**dict(zip(names, of_value, strict=True))) for of_value in zip(*parts, strict=True)],
@@ -94,7 +102,7 @@ def _of_fields(kind: Any) -> ValueColumn:
 
 
 def _of_places(kinds: Collection[Any]) -> ValueColumn:
-    return _struct(
+    return struct_of(
         {f"f{at}": column_of(kind) for at, kind in enumerate(kinds)},
         parts=lambda values: [[value[at] for value in values] for at in range(len(kinds))],
         made=lambda parts: list(zip(*parts, strict=True)),
@@ -116,16 +124,16 @@ def _union(kinds: Collection[Any]) -> ValueColumn:
     def made(each: Sequence[Sequence[Any]]) -> list[Any]:
         return [next(part for part in of_value if part is not None) for of_value in zip(*each, strict=True)]
 
-    return _struct({kind.__name__.lower(): column for kind, column in columns.items()}, parts=parts, made=made)
+    return struct_of({kind.__name__.lower(): column for kind, column in columns.items()}, parts=parts, made=made)
 
 
-def _struct(
+def struct_of(
     columns: Mapping[str, ValueColumn],
     *,
     parts: Callable[[Sequence[Any]], Sequence[Sequence[Any]]],
     made: Callable[[Sequence[Sequence[Any]]], list[Any]],
 ) -> ValueColumn:
-    """Of values that have parts: `parts` takes them apart, a list a column, and `made` puts them together."""
+    """The column of values that have parts: `parts` takes them apart, a list a column, `made` puts them together."""
     type_ = pa.struct([(name, column.type) for name, column in columns.items()])
 
     def array(values: Sequence[Any]) -> pa.Array:
@@ -138,6 +146,34 @@ def _struct(
 
     def all_values(array: pa.Array) -> list[Any]:
         return made([column.values(array.field(at)) for at, column in enumerate(columns.values())])
+
+    return ValueColumn(type=type_, array=array, values=_with_none(all_values))
+
+
+def records_of(dtype: np.dtype[np.void]) -> ValueColumn:
+    """The column of record arrays of numpy. Unsigned numbers, which Spark has none of, have the next larger type; those
+    of 64 bits the signed number of the same bits.
+    """
+    assert dtype.names is not None, "its fields have names"
+    stored: dict[str, np.dtype[Any]] = {name: _STORED.get(dtype[name].str[1:], dtype[name]) for name in dtype.names}
+    type_ = pa.list_(pa.struct([(name, pa.from_numpy_dtype(kind)) for name, kind in stored.items()]))
+
+    def array(values: Sequence[Any]) -> pa.Array:
+        there = [value for value in values if value is not None]
+        ends = np.cumsum([0, *(0 if value is None else len(value) for value in values)], dtype=np.int32)
+        joined = np.concatenate(there) if there else np.zeros(0, dtype)
+        columns = [pa.array(np.ascontiguousarray(joined[name]).astype(kind)) for name, kind in stored.items()]
+        items = pa.StructArray.from_arrays(columns, fields=list(type_.value_type))
+        absent = pa.array([value is None for value in values], type=pa.bool_())
+        return pa.ListArray.from_arrays(pa.array(ends), items, type=type_, mask=absent)
+
+    def all_values(array: pa.Array) -> list[Any]:
+        ends = array.offsets.to_pylist()
+        items = array.values.slice(ends[0], ends[-1] - ends[0])
+        joined = np.empty(len(items), dtype)
+        for at, name in enumerate(stored):
+            joined[name] = items.field(at).to_numpy()  # Raises `ValueError` where a number is not there.
+        return [joined[start - ends[0] : end - ends[0]] for start, end in pairwise(ends)]
 
     return ValueColumn(type=type_, array=array, values=_with_none(all_values))
 
@@ -164,19 +200,20 @@ def _with_none(all_values: Callable[[pa.Array], list[Any]]) -> Callable[[pa.Arra
 
 def _of_items(kind: type, item: Any) -> ValueColumn:
     made: Callable[[Any], Any] = tuple if kind is Collection else kind
-    return _list(column_of(item), parts=lambda value: value, made=made)
+    return list_of(column_of(item), parts=lambda value: value, made=made)
 
 
 def _of_mapping(key: Any, item: Any) -> ValueColumn:
-    pair = _struct(
+    pair = struct_of(
         {"key": column_of(key), "value": column_of(item)},
         parts=lambda pairs: [[pair[at] for pair in pairs] for at in range(2)],
         made=lambda parts: list(zip(*parts, strict=True)),
     )
-    return _list(pair, parts=lambda value: value.items(), made=dict)
+    return list_of(pair, parts=lambda value: value.items(), made=dict)
 
 
-def _list(item: ValueColumn, *, parts: Callable[[Any], Collection[Any]], made: Callable[[Any], Any]) -> ValueColumn:
+def list_of(item: ValueColumn, *, parts: Callable[[Any], Collection[Any]], made: Callable[[Any], Any]) -> ValueColumn:
+    """The column of values that have items: `parts` are those of one value, which `made` makes of them again."""
     type_ = pa.list_(item.type)
 
     def array(values: Sequence[Any]) -> pa.Array:

@@ -24,6 +24,7 @@ from tidegauge.derivation.fact_files import PartWriter, read_relation, write_emp
 from tidegauge.derivation.index_columns import INDEX_SCHEMA, WITHOUT_RECORDS, rows_of
 from tidegauge.derivation.index_row import IndexRow
 from tidegauge.derivation.known_rows import KNOWN_SCHEMA, KNOWN_VALUES, Common, KnownRow, KnownRows, known_of
+from tidegauge.derivation.segment_pieces import whole_rows
 from tidegauge.derivation.staged_parts import StagedPart, Staging, staging
 from tidegauge.derivation.summaries_at_hand import by_snapshot, keys_of
 from tidegauge.facts.risk.posture_rows import PostureContext
@@ -78,7 +79,9 @@ def derive_by_partition(spark: "SparkSession", run: Run) -> None:
     if not audits:
         return
     listed = functions.broadcast(spark.createDataFrame(audits, "snapshot string, audited string"))
-    summaries = frame_of(spark, run, run.summaries, _SUMMARIES).join(listed, "snapshot")
+    # The others are pieces of coordinators' tables.
+    with_facts = functions.col("summaries").isNotNull() | (functions.col("piece") == 0)
+    summaries = frame_of(spark, run, run.summaries, _SUMMARIES).where(with_facts).join(listed, "snapshot")
     # One that was prepared goes with the one that it is compared with.
     known = frame_of(spark, run, run.known, KNOWN_SCHEMA).where(
         functions.col("audited").isin(sorted({audited for _, audited in audits}))
@@ -154,7 +157,7 @@ def _prepared(snapshot: AuditedSnapshot, summaries: ds.Dataset, run: Run) -> tup
     prepared = prepare(snapshot, summaries, run.restriction)
     rows = summaries.to_table(
         columns=["snapshot", "topic", "partition", "directory", "path", "bytes_read", "reused", "error"],
-        filter=ds.field("snapshot").isin(keys_of(snapshot)),
+        filter=ds.field("snapshot").isin(keys_of(snapshot)) & (ds.field("piece") == 0),
     ).to_pylist()
     with_segments = {TopicPartition(row["topic"], row["partition"]) for row in rows}
     without = [key for key in prepared.partitions if key not in with_segments]
@@ -214,10 +217,11 @@ def _tables(shared: Shared, rows: Iterable[IndexRow], failures: Failures) -> Ite
 
 def _facts(shared: Shared, key: TopicPartition, rows: Sequence[IndexRow], failures: Failures) -> Rows:
     work = shared.work
-    own = {row["path"]: row for row in rows if row["snapshot"] == work.key}
-    earlier = {row["path"]: row for row in rows if row["snapshot"] not in (work.key, None)}
     facts: Rows = {}
     with failures.of("derive", work.key, root=work.root):
+        segments = whole_rows(row for row in rows if row["path"])
+        own = {row["path"]: row for row in segments if row["snapshot"] == work.key}
+        earlier = {row["path"]: row for row in segments if row["snapshot"] != work.key}
         known = known_of(_known_rows(rows), shared.common)
         facts.update(partition_facts(work, key, known, own, earlier, failures))
     return facts

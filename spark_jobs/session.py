@@ -45,6 +45,9 @@ _EVERYWHERE: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
+    # A row of the index step may have 2,000 entries of a list (`derivation.segment_pieces`): some hundred KB.
+    "spark.sql.parquet.columnarReaderBatchSize": "128",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "32m",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     **{f"spark.executorEnv.{name}": value for name, value in SAFE_PATH.items()},

@@ -8,11 +8,16 @@ leader's, unless its disk was exchanged for an older one.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from tidegauge.derivation.index_row import IndexRow
+from tidegauge.derivation.index_columns import values_of
+from tidegauge.derivation.segment_pieces import whole_table
 from tidegauge.facts.coordinators.commit_falls import CommitCourse
 from tidegauge.facts.coordinators.rows import CoordinatorLog, Decided, decisions_by_partition, reached_by_partition
 from tidegauge.facts.coordinators.share_history import PlacedShareState
@@ -29,10 +34,11 @@ from tidegauge.kafka_log.internal_topics import (
 )
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.relations import Rows, TransactionalIdRow
-from tidegauge.runs import own_pickles
 from tidegauge.runs.run import ReadSnapshot
 
 TOPICS: Final = (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, REMOTE_LOG_METADATA)
+_OF_SEGMENTS: Final = ["base_offset", "piece", "coordinator_records"]
+_BATCH_ROWS: Final = 64
 _NO_EPOCH: Final = -1
 _DELIVERY_COUNT_LIMIT: Final = "group.share.max.delivery.count.limit"
 _ISOLATION_LEVEL: Final = ("share.isolation.level", "read_uncommitted")
@@ -139,31 +145,31 @@ def _logs(
     quiet_brokers: frozenset[int],
     snapshot_quiet: bool,
 ) -> Iterator[CoordinatorLog]:
-    found = summaries.to_table(
-        columns=["topic", "partition", "broker_id", "base_offset", "valid_end_offset", "coordinator_records"],
-        filter=(ds.field("snapshot") == snapshot.key) & ds.field("topic").isin(list(TOPICS)),
-    ).to_pylist()
-    copies: dict[TopicPartition, dict[int, list[IndexRow]]] = defaultdict(lambda: defaultdict(list))
-    for row in found:
-        if row["coordinator_records"] is not None:
-            copies[TopicPartition(row["topic"], row["partition"])][row["broker_id"]].append(row)
-    for key, by_broker in sorted(copies.items()):
+    decoded = (ds.field("snapshot") == snapshot.key) & ds.field("coordinator_records").is_valid()
+    copies: dict[TopicPartition, dict[int, int]] = defaultdict(dict)
+    for row in summaries.to_table(
+        columns=["topic", "partition", "broker_id", "valid_end_offset"],
+        filter=decoded & ds.field("topic").isin(list(TOPICS)) & (ds.field("piece") == 0),
+    ).to_pylist():
+        ends = copies[TopicPartition(row["topic"], row["partition"])]
+        ends[row["broker_id"]] = max(ends.get(row["broker_id"], 0), row["valid_end_offset"] or 0)
+    speakers: dict[TopicPartition, int] = {}
+    for key, by_broker in copies.items():
         topic = history.topic_named(key.topic)
         state = topic.partitions.get(key.partition) if topic is not None else None
-        broker_id = speaker(
-            {b: max(r["valid_end_offset"] or 0 for r in rows) for b, rows in by_broker.items()},
+        speakers[key] = speaker(
+            by_broker,
             epochs=epochs.get(key, {}),
             leader_id=state.leader_id if state is not None else None,
             last_leader_id=state.last_leader_id if state is not None else None,
         )
-        ordered = sorted(by_broker[broker_id], key=lambda r: r["base_offset"])
+    for key, rows in sorted(_rows_of(speakers, summaries, decoded).items()):
+        topic, broker_id = history.topic_named(key.topic), speakers[key]
         yield CoordinatorLog(
             topic=key.topic,
             partition=key.partition,
             broker_id=broker_id,
-            table=merge_tables(
-                _table(snapshot, kept) for row in ordered if (kept := row["coordinator_records"]) is not None
-            ),
+            table=merge_tables(_tables(rows)),
             partition_count=len(topic.partitions) if topic is not None else None,
             names_hashed=snapshot.manifest.hashed_topics,
             broker_quiet=snapshot_quiet or broker_id in quiet_brokers,
@@ -172,9 +178,41 @@ def _logs(
         )
 
 
-def _table(snapshot: ReadSnapshot, kept: bytes) -> CoordinatorTable:
-    table: CoordinatorTable = own_pickles.loads(kept, where=f"What the step index kept of {snapshot.key}")
-    return table
+def _rows_of(
+    speakers: Mapping[TopicPartition, int], summaries: ds.Dataset, decoded: ds.Expression
+) -> Mapping[TopicPartition, list[pa.RecordBatch]]:
+    """The rows of the copies that speak, in one pass over all."""
+    found: dict[TopicPartition, list[pa.RecordBatch]] = {key: [] for key in speakers}
+    batches = summaries.to_batches(
+        columns=["topic", "partition", "broker_id", "base_offset", "piece", "coordinator_records"],
+        filter=decoded & ds.field("topic").isin(list(TOPICS)),
+        batch_size=_BATCH_ROWS,
+    )
+    for batch in batches:
+        copies = zip(*(batch.column(name).to_pylist() for name in ("topic", "partition", "broker_id")), strict=True)
+        ats: dict[TopicPartition, list[int]] = {}
+        for at, (topic, partition, broker_id) in enumerate(copies):
+            key = TopicPartition(topic, partition)
+            if speakers[key] == broker_id:
+                ats.setdefault(key, []).append(at)
+        for key, of_log in ats.items():
+            found[key].append(batch.select(_OF_SEGMENTS).take(pa.array(of_log)))
+    return found
+
+
+def _tables(batches: Sequence[pa.RecordBatch]) -> Iterator[CoordinatorTable]:
+    """The tables of one log's segments, in its order."""
+    rows = pa.Table.from_batches(batches)
+    rows = rows.take(pc.sort_indices(rows, [("base_offset", "ascending"), ("piece", "ascending")]))
+    for _, of_segment in groupby(enumerate(rows.column("base_offset").to_pylist()), key=itemgetter(1)):
+        ats = [at for at, _ in of_segment]
+        yield whole_table(_pieces(rows.slice(ats[0], len(ats))))
+
+
+def _pieces(rows: pa.Table) -> Iterator[CoordinatorTable]:
+    """The pieces of one segment's table, one after the other: each is larger as our values than in its column."""
+    for at in range(rows.num_rows):
+        yield from values_of("coordinator_records", rows.slice(at, 1).column("coordinator_records"))
 
 
 def speaker(

@@ -26,7 +26,6 @@ from tidegauge.facts.replicas.replica_input import (
     SnapshotFile,
     TransactionIndexFile,
 )
-from tidegauge.facts.segments.summary_codec import decode_summary
 from tidegauge.kafka_log.checkpoints import parse_leader_epoch_checkpoint
 from tidegauge.kafka_log.producer_snapshot import parse_producer_snapshot
 from tidegauge.kafka_log.properties import parse_partition_metadata
@@ -106,9 +105,7 @@ def _segment(row: IndexRow) -> IndexedSegment:
         valid_bytes=row["valid_bytes"],
         valid_end_offset=row["valid_end_offset"],
         corruptions=tuple(row["corruptions"]),
-        ranges=tuple(
-            (start, decode_summary(data)) for start, data in zip(row["range_offsets"], row["summaries"], strict=True)
-        ),
+        ranges=tuple(zip(row["range_offsets"], row["summaries"], strict=True)),
         indexes=tuple(row["indexes"]),
         bytes_read=row["bytes_read"],
         records=row["records"],

@@ -23,7 +23,6 @@ from tidegauge.facts.metadata.rows import (
     metadata_log_rows,
     metadata_snapshot_rows,
 )
-from tidegauge.facts.segments.summary_codec import decode_summary
 from tidegauge.kafka_log.control import ControlType
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
 from tidegauge.kafka_log.log_dir import QUORUM_STATE, log_name
@@ -61,11 +60,11 @@ def metadata_rows(
 def metadata_segments(summaries: ds.Dataset, snapshot_key: str) -> dict[str, list[IndexRow]]:
     """The rows of the index step about the metadata log: directory -> its segments in offset order."""
     table = summaries.to_table(
-        columns=["directory", "base_offset", "max_timestamp_ms", "summaries", "corruptions", "error"],
+        columns=["directory", "base_offset", "piece", "max_timestamp_ms", "summaries", "corruptions", "error"],
         filter=(ds.field("snapshot") == snapshot_key) & (ds.field("topic") == CLUSTER_METADATA),
     )
     found: dict[str, list[IndexRow]] = {}
-    for row in sorted(rows_of(table), key=lambda r: r["base_offset"]):
+    for row in sorted(rows_of(table), key=lambda r: (r["base_offset"], r["piece"])):
         found.setdefault(row["directory"], []).append(row)
     return found
 
@@ -95,8 +94,8 @@ def _node(
             end_offset=int(run["end_offset"]),
         )
         for segment in segments
-        for packed in segment["summaries"] or ()
-        for run in decode_summary(packed).epoch_runs
+        for summary in segment["summaries"] or ()
+        for run in summary.epoch_runs
     ]
     node = NodeLog(
         node_id=copy.broker_id,

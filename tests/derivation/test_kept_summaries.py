@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from tests.conftest import GOLDEN
 from tests.sampling import one_in
 from tidegauge.cli.main import main
-from tidegauge.derivation import index, kept_summaries
+from tidegauge.derivation import index, kept_summaries, segment_pieces
 from tidegauge.derivation.coverage import coverage_of
 from tidegauge.derivation.in_process import Derived, derive_here
 from tidegauge.derivation.kept_summaries import BESIDE, code_digest, kept_of
@@ -252,9 +252,10 @@ def _column(name: str, value: object) -> Callable[[pa.Table], pa.Table]:
 @pytest.mark.parametrize(
     ("column", "value"),
     [
-        ("summaries", [b"garbage"]), ("summaries", []), ("summaries", None), ("range_offsets", None),
+        ("summaries", [None]), ("summaries", [{"batch_count": 1}]), ("summaries", []), ("summaries", None),
+        ("range_offsets", None), ("piece", 1), ("pieces", 2), ("pieces", None),
         ("range_offsets", [None]), ("indexes", []), ("indexes", None), ("bytes_read", None), ("valid_bytes", None),
-        ("coordinator_records", b"garbage"), ("corruptions", [None]), ("index_spacing", None),
+        ("coordinator_records", {"unreadable": 1}), ("corruptions", [None]), ("index_spacing", None),
     ],
     ids=str,
 )  # fmt: skip
@@ -266,6 +267,24 @@ def test_a_row_that_cannot_be_used_is_read(tmp_path: Path, read: Read, column: s
     made = derive_here(snapshot, kept_summaries=str(kept))
     assert reused(made) == 0
     assert told(snapshot, made) == read.whole
+
+
+@pytest.mark.slow
+def test_segments_in_pieces_are_kept_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their rows lie in several row groups, and never in two files."""
+    monkeypatch.setattr(segment_pieces, "ROOM", 2)
+    monkeypatch.setattr(index, "_BATCH_ROWS", 3)
+    monkeypatch.setattr(kept_summaries, "_GROUP_ROWS", 2)
+    monkeypatch.setattr(kept_summaries, "_FILE_BYTES", 4096)
+    snapshot = snapshot_of(world(tmp_path, 12)[-1][0])
+    first = derive_here(snapshot, kept_summaries=str(tmp_path / "kept"))
+    files = list((tmp_path / "kept").rglob("*.parquet"))
+    assert len(files) > 1
+    assert all(parquet.read_table(file).column("piece")[0].as_py() == 0 for file in files)
+    assert any(row["pieces"] != 1 for row in first.index.values() if row["content"] is not None)
+    again = derive_here(snapshot, kept_summaries=str(tmp_path / "kept"))
+    assert reused(again) == sum(row["content"] is not None for row in first.index.values())
+    assert told(snapshot, again) == told(snapshot, first)
 
 
 def test_other_code_reads_anew(tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,6 +310,7 @@ def test_many_files_become_few_and_hold_what_was_used(
     tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index, "_BATCH_ROWS", 1)
+    monkeypatch.setattr(kept_summaries, "_GROUP_ROWS", 1)
     monkeypatch.setattr(kept_summaries, "_FILE_BYTES", 4096)
     monkeypatch.setattr(kept_summaries, "_MOST_FILES", 2)
     kept, snapshot = tmp_path / "kept", read.snapshot

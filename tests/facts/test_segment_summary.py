@@ -23,7 +23,7 @@ from tidegauge.facts.segments.summary import (
     empty_summary,
     merge,
 )
-from tidegauge.facts.segments.summary_codec import decode_summary, encode_summary
+from tidegauge.facts.segments.summary_pieces import entries, pieces_of, whole_of
 
 LAST_SEQUENCE = 2_147_483_647
 
@@ -116,42 +116,20 @@ def test_blocks_say_nothing_about_the_log(log: NDArray[Any], at: int) -> None:
     assert parts_of(fold.summary()) == parts_of(summarise([log]))
 
 
-@given(log=logs())
-def test_a_summary_survives_its_encoding(log: NDArray[Any]) -> None:
+@given(log=logs(), room=st.integers(1, 12))
+def test_a_summary_in_pieces_is_the_same_summary(log: NDArray[Any], room: int) -> None:
     summary = summarise([log])
-    again = decode_summary(encode_summary(summary))
-    assert parts_of(again) == parts_of(summary)
-    assert parts_of(merge(again, empty_summary())) == parts_of(summary)
+    pieces = list(pieces_of(summary, room))
+    assert all(entries(piece) <= room for piece in pieces)
+    assert len(pieces) == max(1, -(-entries(summary) // room))
+    assert parts_of(whole_of(pieces)) == parts_of(summary)
 
 
-def test_another_versions_summary_is_refused() -> None:
-    data = encode_summary(summarise([headers(batch(0))]))
-    with pytest.raises(ValueError, match="summary version 999"):
-        decode_summary(data.replace(b'"version": 7', b'"version": 999').replace(data[:4], _longer(data), 1))
-
-
-def test_a_summary_that_was_cut_or_grew_is_refused() -> None:
-    data = encode_summary(summarise([headers(batch(0))]))
-    header, rows = data.index(b'"rows": {'), data.index(b'"epoch_runs": 1')
-    assert header < rows
-    for changed in (
-        data[:-1],
-        data.replace(b'"epoch_runs": 1', b'"epoch_runs": 0'),
-        data.replace(b'"epoch_runs": 1', b'"epoch_runs": 9'),
-    ):
-        with pytest.raises(ValueError, match="do not unpack to"):
-            decode_summary(changed)
-
-
-def test_producers_by_the_thousand_are_packed() -> None:
+def test_producers_by_the_thousand_are_in_pieces() -> None:
     log = headers(*[batch(i, producer_id=i, sequence=0) for i in range(2_000)])
-    summary = summarise([log])
-    assert len(summary.events) == 2_000
-    assert len(encode_summary(summary)) < summary.events.nbytes / 4
-
-
-def _longer(data: bytes) -> bytes:
-    return (int.from_bytes(data[:4], "little") + 2).to_bytes(4, "little")
+    pieces = list(pieces_of(summarise([log]), 100))
+    assert max(len(piece.events) for piece in pieces) <= 100
+    assert whole_of(pieces).events["producer_id"].tolist() == list(range(2_000))
 
 
 def test_what_a_summary_counts() -> None:
