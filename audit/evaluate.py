@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from psycopg2.errors import NumericValueOutOfRange
 
@@ -51,6 +52,7 @@ from tidegauge.runs.failures import is_its_own
 from tidegauge.runs.missing_evidence import missing_in, told_coverage
 from tidegauge.runs.restriction import Restriction
 from tidegauge.runs.run import AuditedSnapshot, Run
+from tidegauge.runs.run_places import COVERAGE_FILE
 from tidegauge.runs.survivors import going_on
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.location import Location
@@ -156,7 +158,23 @@ def _rows_to_store(
     """All rows of a relation; of one that was judged elsewhere, those to look at."""
     if relation in elsewhere:
         return rows_to_look_at(run, snapshot.key, relation, elsewhere[relation])
-    return batches_of(snapshot.target / "facts", relation)
+    return _its_own(batches_of(snapshot.target / "facts", relation), snapshot)
+
+
+def _its_own(batches: Iterable[pa.RecordBatch], snapshot: AuditedSnapshot) -> Iterator[pa.RecordBatch]:
+    """The same. Raises `SnapshotError` at a row of another snapshot: somebody else writes to the run directory."""
+    named = {"cluster": snapshot.manifest.cluster, "snapshot_id": snapshot.manifest.snapshot_id}
+    for batch in batches:
+        if not all(pc.all(pc.equal(batch.column(c), name), min_count=0).as_py() for c, name in named.items()):
+            raise SnapshotError(_not_its_own(f"{snapshot.target / 'facts'} holds facts", snapshot))
+        yield batch
+
+
+def _not_its_own(what: str, snapshot: AuditedSnapshot) -> str:
+    return (
+        f"{what} of another audit than this one of {snapshot.key}: two wrote to one run directory. Nothing of it was "
+        "published. Audit it again, with a run directory of its own (--out, or --run for `tidegauge job`)."
+    )
 
 
 def _write_pages(folder: Location, pages: Iterable[tuple[str, str]]) -> None:
@@ -191,7 +209,13 @@ def _new_run(snapshot: AuditedSnapshot, run: Run) -> store.NewRun:
 
 def _coverage(snapshot: AuditedSnapshot) -> dict[str, Any]:
     """What the derive step read of it, and what it did not."""
-    coverage: dict[str, Any] = json.loads((snapshot.target / "coverage.json").read_text(encoding="utf-8"))
+    path = snapshot.target / COVERAGE_FILE
+    try:
+        coverage: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError) as error:
+        raise SnapshotError(
+            f"{path} is not there or not whole ({error}). Run the steps index and derive first."
+        ) from error
     return coverage
 
 
@@ -400,7 +424,7 @@ def publish(run: Run, url: str, *, progress: Progress = lambda _: None) -> None:
     for snapshot, run_id in staged:
         progress(f"publish: {snapshot.key}")
         try:
-            _publish(snapshot, run_id, url)
+            _publish(snapshot, run, run_id, url)
         except store.UnidentifiedError as error:
             progress(f"not published: {error}")
             report_file.keep_with(snapshot.target, "not_published", str(error))
@@ -410,8 +434,9 @@ def publish(run: Run, url: str, *, progress: Progress = lambda _: None) -> None:
     _tell_other_names(going_on(run), url, progress)
 
 
-def _publish(snapshot: AuditedSnapshot, run_id: str, url: str) -> None:
+def _publish(snapshot: AuditedSnapshot, run: Run, run_id: str, url: str) -> None:
     report = report_file.read(report_file.at(snapshot.target))
+    _must_be_of(run, snapshot, report["run"])
     visible = store.publish(
         url,
         run_id,
@@ -425,6 +450,13 @@ def _publish(snapshot: AuditedSnapshot, run_id: str, url: str) -> None:
     )
     report["run"]["run_id"] = visible
     report_file.keep(snapshot.target, report)
+
+
+def _must_be_of(run: Run, snapshot: AuditedSnapshot, told: Mapping[str, object]) -> None:
+    """Raises `SnapshotError` where what a report says of its run is another's, which has written over it since."""
+    named = [told.get(name) for name in ("cluster", "snapshot_id", "started_at")]
+    if named != [snapshot.manifest.cluster, snapshot.manifest.snapshot_id, _instant(run.started_at_ms)]:
+        raise SnapshotError(_not_its_own(f"{report_file.at(snapshot.target)} is the report", snapshot))
 
 
 def _tell_other_names(run: Run, url: str, progress: Progress) -> None:
@@ -442,6 +474,7 @@ def discard(run: Run, url: str) -> None:
     left = going_on(run).snapshots
     store.discard(url, *(_staged_run(snapshot) for snapshot in left))
     for snapshot in left:
+        _must_be_of(run, snapshot, report_file.read(report_file.at(snapshot.target))["run"])
         report_file.keep_as_judged(snapshot.target)
 
 

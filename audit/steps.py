@@ -20,6 +20,7 @@ from tidegauge.audit.validate_apart import Validate, validating
 from tidegauge.embedded.store_in_use import store_at
 from tidegauge.runs.restriction import EVERYTHING, Restriction
 from tidegauge.runs.run import NO_STORE, Run, load, new_run
+from tidegauge.runs.run_lock import held
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.location import Location
 from tidegauge.snapshots.places import absolute, emptied
@@ -107,7 +108,12 @@ def step(name: str, run_dir: Location, *, progress: Progress) -> AuditResult | N
     """One later step of a run, in this process. A snapshot that fails is said, and raised by the last step, `publish`,
     when the others are done.
     """
-    run = load(run_dir)
+    load(run_dir)  # What is no run directory is told as that, and none is made of it.
+    with held(run_dir):
+        return _step(name, load(run_dir), run_dir, progress)
+
+
+def _step(name: str, run: Run, run_dir: Location, progress: Progress) -> AuditResult | None:
     match name:
         case "index" | "derive":
             with kept(_as_given(run.store_url), met_by=absolute(run_dir), say=progress) as met:
@@ -168,38 +174,45 @@ def audit(
     failed of is raised then, when the others are published.
     `met` hears of snapshots that are dated in the future.
     """
+    heard = met or Met(progress)
+    with held(out):
+        run = begin(
+            inputs,
+            out=out,
+            fail_on=fail_on,
+            store=store,
+            cluster=cluster,
+            previous=previous,
+            data_docs=data_docs,
+            restriction=restriction,
+            snapshots_root=snapshots_root,
+            since=since,
+            trusted=trusted,
+            kept_summaries=kept_summaries,
+            progress=progress,
+            met=heard,
+        )
+        with store_at(run.store_url) as url:
+            result = _later_steps(run, url, master, validate, progress, heard)
+        show(result)
+        raise_failures(run)
+        return result
+
+
+def _later_steps(
+    run: Run, url: str, master: str | None, validate: Validate | None, progress: Progress, met: Met
+) -> AuditResult:
     from tidegauge.derivation.in_process import fit_here
     from tidegauge.store import migrate
 
-    heard = met or Met(progress)
-    run = begin(
-        inputs,
-        out=out,
-        fail_on=fail_on,
-        store=store,
-        cluster=cluster,
-        previous=previous,
-        data_docs=data_docs,
-        restriction=restriction,
-        snapshots_root=snapshots_root,
-        since=since,
-        trusted=trusted,
-        kept_summaries=kept_summaries,
-        progress=progress,
-        met=heard,
-    )
-    with store_at(run.store_url) as url:
-        migrate(url)  # First: a store that cannot be reached is said before anything is read.
-        master = master or settings.chosen_spark_master()
-        if master is None and fit_here(run.snapshots):
-            _here(run, progress, heard)
-        else:
-            _spark_steps(run, master or settings.spark_master(), progress, heard)
-        _evaluate(run, url, validate, progress)
-        result = _publish(run, url, progress)
-    show(result)
-    raise_failures(run)
-    return result
+    migrate(url)  # First: a store that cannot be reached is said before anything is read.
+    chosen = master or settings.chosen_spark_master()
+    if chosen is None and fit_here(run.snapshots):
+        _here(run, progress, met)
+    else:
+        _spark_steps(run, chosen or settings.spark_master(), progress, met)
+    _evaluate(run, url, validate, progress)
+    return _publish(run, url, progress)
 
 
 def _here(run: Run, progress: Progress, met: Met) -> None:

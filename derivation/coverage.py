@@ -15,12 +15,12 @@ from tidegauge.relations import RELATIONS
 from tidegauge.runs.failures import Failure, reason_of
 from tidegauge.runs.missing_evidence import UnreadSegment, kept, unread_segments
 from tidegauge.runs.run import ReadSnapshot
+from tidegauge.runs.run_places import COVERAGE_FILE
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.location import Location
 from tidegauge.snapshots.manifest import LeftOut
 from tidegauge.snapshots.whole_files import write_whole
 
-_NAME: Final = "coverage.json"
 _LOGS: Final = (".log", ".headers")
 """How the name of a segment's file ends, in a full copy and in one without records."""
 
@@ -64,7 +64,7 @@ def _no_log_read(snapshot: ReadSnapshot, unread: Sequence[LeftOut]) -> str:
 
 def forget_coverage(target: Location) -> None:
     """Removes that of an earlier try."""
-    (target / _NAME).unlink(missing_ok=True)
+    (target / COVERAGE_FILE).unlink(missing_ok=True)
 
 
 def write_coverage(target: Location, coverage: Mapping[str, Any], failed: Sequence[Failure] = ()) -> None:
@@ -72,7 +72,7 @@ def write_coverage(target: Location, coverage: Mapping[str, Any], failed: Sequen
     segments = dataset_at(target / "facts" / "segments", RELATIONS["segments"].arrow_schema)
     batches = sum(segments.to_table(columns=["batch_count"]).column("batch_count").to_pylist())
     told = _without(coverage, failed) if failed else coverage
-    write_whole(target / _NAME, json.dumps({**told, "batches": batches}))
+    write_whole(target / COVERAGE_FILE, json.dumps({**told, "batches": batches}))
 
 
 def _without(coverage: Mapping[str, Any], failed: Sequence[Failure]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from tidegauge.runs.capture_time import DatedAhead, DatedAheadError, check_clock
 from tidegauge.runs.failures import Failures
 from tidegauge.runs.pairs import check_pair
 from tidegauge.runs.restriction import EVERYTHING, Restriction, check_there, restriction_of
-from tidegauge.runs.run_places import RUN_FILE, check_own, folders, place_below
+from tidegauge.runs.run_places import COVERAGE_FILE, RUN_FILE, check_own, folders, place_below
 from tidegauge.snapshots.adopt import Snapshot
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.fields import Fields
@@ -194,6 +194,8 @@ def new_run(
         kept_summaries=NO_SUMMARIES if trusted is not None and kept_summaries is None else kept_summaries,
         many_rows=many_rows,
     )
+    for snapshot in run.snapshots:  # What another audit derived there must not be judged as this one's.
+        (snapshot.target / COVERAGE_FILE).unlink(missing_ok=True)
     save(run)
     return run
 

@@ -22,7 +22,9 @@ _PLAIN: Final = re.compile(r"[^./\\~][^/\\~]*")
 _LONGEST: Final = 100
 """Bytes of a name that stays as it is. A file system takes 255, and a path of them has its limit, too."""
 RUN_FILE: Final = "run.json"
-_OURS: Final = frozenset({"work", "failed", "facts", "data_docs", RUN_FILE, "report.json", "coverage.json"})
+COVERAGE_FILE: Final = "coverage.json"
+"""Of each snapshot: with it its facts count."""
+_OURS: Final = frozenset({"work", "failed", "facts", "data_docs", RUN_FILE, "report.json", COVERAGE_FILE})
 """What lies in a run directory under these names is no snapshot's."""
 _DIGITS: Final = 32
 

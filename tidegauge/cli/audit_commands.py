@@ -213,10 +213,11 @@ def job_command(
     from tidegauge.audit.future_snapshots import kept
     from tidegauge.audit.latest_snapshots import instant, resolve_all
     from tidegauge.runs.restriction import restriction
+    from tidegauge.runs.run_lock import held
     from tidegauge.settings import trusted_by
     from tidegauge.snapshots.places import absolute
 
-    with kept(store or settings.store_url(), met_by=absolute(run_dir)) as met:
+    with held(run_dir), kept(store or settings.store_url(), met_by=absolute(run_dir)) as met:
         found = resolve_all(directories, chosen["cluster"], _when(chosen), root=chosen["root"], pass_over=met.pass_over)
         if unless_published:
             found = _not_published(found, store, chosen["cluster"])
