@@ -14,8 +14,9 @@ world's snapshots and reports stay where something was missed or false.
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -28,6 +29,7 @@ from tidegauge.embedded.store_in_use import store_at
 from tidegauge.expectations.registry import CATALOGUE, RULESET_VERSION
 from tidegauge.progress import each, working
 from tidegauge.runs.run import NO_STORE
+from tidegauge.runs.run_places import place_below
 from tidegauge.scoring.cases import Case, load, save, scenario_cases, world_cases
 from tidegauge.scoring.marks import Marks, mark
 from tidegauge.scoring.score import Score, counted, from_json
@@ -37,6 +39,7 @@ from tidegauge.sim_engine.scenarios.registry import SCENARIOS
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.location import Location
 from tidegauge.snapshots.places import emptied
+from tidegauge.snapshots.removal import removed
 from tidegauge.snapshots.whole_files import write_whole
 
 Progress = Callable[[str], None]
@@ -45,6 +48,7 @@ CASES: Final = "cases.json"
 SCORE: Final = "score.json"
 TABLE: Final = "score.md"
 _BATCH: Final = "batch.json"
+_WORLDS: Final = "worlds"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +83,10 @@ def simulate(batch: Batch, out: Path, *, progress: Progress) -> list[Case]:
     Raises `SnapshotError` if the directory holds anything else.
     """
     if (out / CASES).is_file() and _read_batch(out) == batch:
-        return load(out / CASES)
+        return _cases(out)
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and _read_batch(out) != batch)):
         raise SnapshotError(f"{out} exists and holds something. Name a directory that does not exist, or empty it.")
-    worlds = out / "worlds"
+    worlds = out / _WORLDS
     shutil.rmtree(worlds, ignore_errors=True)
     worlds.mkdir(parents=True)
     write_whole(out / _BATCH, json.dumps(_plain(batch)))
@@ -120,13 +124,40 @@ def _plain(batch: Batch) -> dict[str, Any]:
 def _read_batch(out: Path) -> Batch | None:
     if not (out / _BATCH).is_file():
         return None
-    value = json.loads((out / _BATCH).read_text(encoding="utf-8"))
-    return Batch(
-        seeds=range(*value["seeds"]),
-        fault_free=range(*value["fault_free"]),
-        scenarios=value["scenarios"],
-        hours=value["hours"],
-    )
+    with _as_written(out / _BATCH):
+        value = json.loads((out / _BATCH).read_text(encoding="utf-8"))
+        return Batch(
+            seeds=range(*value["seeds"]),
+            fault_free=range(*value["fault_free"]),
+            scenarios=value["scenarios"],
+            hours=value["hours"],
+        )
+
+
+def _cases(out: Path) -> list[Case]:
+    """What was simulated. Raises `SnapshotError` for a world that lies elsewhere: those that were sound are removed."""
+    path = _written(out / CASES, "simulate")
+    with _as_written(path):
+        cases = load(path)
+        if not cases:
+            raise ValueError("it names no world")
+        worlds = out.absolute() / _WORLDS
+        for place in (place for case in cases for place in (case.snapshot, case.previous) if place is not None):
+            if place_below(worlds, str(Path(place).absolute().relative_to(worlds))) == worlds:
+                raise ValueError(f"{place} is no world")
+        return cases
+
+
+@contextmanager
+def _as_written(path: Path) -> Iterator[None]:
+    """Raises `SnapshotError` where a file of the directory is not one of ours."""
+    try:
+        yield
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise SnapshotError(
+            f"{path} is not what a step before wrote ({type(error).__name__}: {error}). Name a directory that does not "
+            "exist, and begin with the step simulate."
+        ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +188,7 @@ def audited(out: Path, *, master: str | None, progress: Progress) -> Score:
                 "Name a directory that does not exist, or empty it."
             )
         return found
-    cases = load(_written(out / CASES, "simulate"))
+    cases = _cases(out)
     shutil.rmtree(out / "audits", ignore_errors=True)
     with validating() as validate:
         result = audit(
@@ -187,17 +218,19 @@ def _clear(out: Path, marks: Sequence[Marks], reports: Sequence[Location]) -> No
     failed = {one.case.name for one in marks if not one.sound}
     for one, report in zip(marks, reports, strict=True):
         if one.case.name not in failed:
-            shutil.rmtree(Path(one.case.snapshot), ignore_errors=True)
+            removed(out.absolute() / _WORLDS, Path(one.case.snapshot).absolute())
             if report.parent != out / "audits":
                 emptied(report.parent)
-    for path in [*(out / "worlds").iterdir(), *(out / "audits").iterdir()]:
+    for path in [*(out / _WORLDS).iterdir(), *(out / "audits").iterdir()]:
         if path.is_dir() and not any(path.iterdir()):
             path.rmdir()
 
 
 def read_score(out: Path) -> Score:
     """The score of a directory."""
-    return from_json(json.loads(_written(out / SCORE, "audit").read_text(encoding="utf-8")))
+    path = _written(out / SCORE, "audit")
+    with _as_written(path):
+        return from_json(json.loads(path.read_text(encoding="utf-8")))
 
 
 def publish(out: Path, *, store: str | None, progress: Progress) -> None:
@@ -206,8 +239,8 @@ def publish(out: Path, *, store: str | None, progress: Progress) -> None:
     from tidegauge.store.scores import publish_score
 
     found = read_score(out)
-    batch = _read_batch(out)
-    assert batch is not None, "the step simulate keeps its batch"
+    batch = _read_batch(_written(out / _BATCH, "simulate").parent)
+    assert batch is not None, "it is there"
     wanted = store or settings.store_url()
     if wanted == NO_STORE:
         return
