@@ -145,7 +145,7 @@ def instant(given: str | None) -> datetime | None:
         return None
     try:
         return datetime.fromisoformat(given).astimezone(UTC)
-    except ValueError as error:
+    except (OverflowError, ValueError) as error:  # its zone may lead out of the calendar
         raise SnapshotError(f"{given} is no instant ({error}). Write it like 2026-11-21T03:00:00Z.") from error
 
 

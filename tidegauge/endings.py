@@ -78,6 +78,12 @@ def told(command: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def ended(error: AuditError) -> click.exceptions.Exit:
+    """Tells an error of ours that is met while arguments are read, where `told` does not see it; what to raise."""
+    warning(_words(error))
+    return click.exceptions.Exit(_code(error))
+
+
 def _words(error: AuditError) -> str:
     if not isinstance(error, OwnError):
         return f"tidegauge: {error}"

@@ -98,6 +98,17 @@ def test_a_typed_name_is_unverified_whatever_the_request_says_of_itself(console:
         assert "ada</bdi> (unverified)" in asked.client.get("/breaches?state=acknowledged").text
 
 
+@pytest.mark.parametrize(
+    "until", ["9999-12-31T23:59:59-12:00", "9999-12-31T23:59:59", "2226-01-01", "0001-01-01T00:00+14:00"]
+)
+def test_no_instant_at_the_end_of_the_calendar_is_kept(console: Start, until: str) -> None:
+    """In some time zone it is none: whoever read it there could show no page of the breach any more."""
+    with console(Trust()) as asked:
+        assert asked.send(until=until).status_code == 400
+        assert asked.said() == []
+        assert asked.page().status_code == 200
+
+
 # ---------------------------------------------------------------------------------------------------------- the proxy
 
 

@@ -38,7 +38,7 @@ from tidegauge.endings import (
 from tidegauge.endings import progress as _progress
 from tidegauge.endings import told as _told
 from tidegauge.endings import warning as _warning
-from tidegauge.parameters import CONSISTENCY, PATH
+from tidegauge.parameters import AMOUNT, CONSISTENCY, PATH
 from tidegauge.progress import display_for, show, working
 from tidegauge.scoring.command import score_command
 from tidegauge.snapshots.errors import SnapshotError
@@ -169,7 +169,7 @@ def verify_command(directory: str, verify_key: Path | None) -> None:
 @click.option("--hash-key", type=PATH, metavar="FILE", help="The hash's key; by default a random one that is not kept.")
 @click.option("--bootstrap", metavar="HOST:PORT", help="Ask the running cluster too, and keep its answers.")
 @click.option("--client-config", type=PATH, metavar="FILE", help="A client's properties, to reach the cluster.")
-@click.option("--max-mb-per-s", type=click.FloatRange(min=0, min_open=True), help="Read at most so many MB a second.")
+@click.option("--max-mb-per-s", type=AMOUNT, help="Read at most so many MB a second.")
 @click.option(
     "--previous",
     metavar="SNAPSHOT",
@@ -232,7 +232,7 @@ def explore_command(model: str, max_states: int | None, out: Path | None, as_jso
 @click.option("--list", "list_only", is_flag=True, help="Print the scenarios and the kinds of faults.")
 @click.option("--seed", type=click.IntRange(min=0), help="Decides what chance decides; a scenario's is 1 by default.")
 @click.option("--faults", metavar="KIND,KIND|none|all", help="What may befall a random world.  [default: none]")
-@click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="How long a random world lives.")
+@click.option("--hours", type=AMOUNT, help="How long a random world lives.")
 @click.option("--out", type=PATH, help="A new directory: one snapshot with its TRUTH.json per moment.")
 @click.option("--json", "as_json", is_flag=True, help="Print what happened and the expected findings as JSON.")
 @QUIET

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from tidegauge.endings import told
-from tidegauge.parameters import FILE, PATH
+from tidegauge.parameters import FILE, LONGEST_DAYS, PATH
 from tidegauge.terminal import plain
 
 # What we may not read is told by whoever reads it.
@@ -36,8 +36,12 @@ def migrate_command(store: str | None, roles: bool) -> None:
 
 @store_group.command("retain")
 @click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL.")
-@click.option("--keep-days", type=click.IntRange(min=1), required=True, help="How long runs and their results stay.")
-@click.option("--facts-days", type=click.IntRange(min=0), help="How long their facts stay. Default: as the runs.")
+@click.option(
+    "--keep-days", type=click.IntRange(1, LONGEST_DAYS), required=True, help="How long runs and their results stay."
+)
+@click.option(
+    "--facts-days", type=click.IntRange(0, LONGEST_DAYS), help="How long their facts stay. Default: as the runs."
+)
 @click.option(
     "--runs",
     "runs_root",

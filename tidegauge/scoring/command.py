@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from tidegauge.endings import EXIT_BREACHES, QUIET, progress, told
-from tidegauge.parameters import PATH
+from tidegauge.parameters import AMOUNT, PATH
 from tidegauge.terminal import plain
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class _Seeds(click.ParamType[range]):
     help="Random worlds in which nothing is done; other seeds than --seeds.",
 )
 @click.option("--scenarios", is_flag=True, help="Every scenario too.")
-@click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="Virtual time of each world.")
+@click.option("--hours", type=AMOUNT, help="Virtual time of each world.")
 @click.option("--out", required=True, type=PATH, help="A new directory: score.json, score.md, worlds that failed.")
 @click.option(
     "--store",

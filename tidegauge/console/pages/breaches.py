@@ -20,6 +20,7 @@ BREACH_COLUMNS: Final = (
 )  # fmt: skip
 _SHOWN = 100
 _LONGEST_NOTE = 2_000
+_LONGEST: Final = timedelta(days=36_525)
 _PERIODS: Final = {
     "1 hour": timedelta(hours=1),
     "1 day": timedelta(days=1),
@@ -183,4 +184,10 @@ def _until(text: str, now: datetime) -> datetime | None:
         raise RefusalError(
             400, "Not acknowledged", f"{text!r} is no instant. Give one as 2026-11-21T18:00, in UTC."
         ) from None
-    return instant if instant.tzinfo is not None else instant.replace(tzinfo=UTC)
+    told = instant if instant.tzinfo is not None else instant.replace(tzinfo=UTC)
+    # In some time zone the calendar's last day is behind its end: whoever reads the store there could show no page.
+    if told - now > _LONGEST:
+        raise RefusalError(
+            400, "Not acknowledged", f"{text!r} is more than a hundred years ahead. Choose: until it is resolved."
+        )
+    return told
