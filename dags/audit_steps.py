@@ -66,9 +66,10 @@ def subject(run_id: str, name: str, *look: str, snapshots: list[str]) -> Subject
     """What one mapped instance of the tasks is about. `run_id` must name no run of another DAG: Airflow gives runs of
     two DAGs for one instant the same id.
     """
+    run = re.sub("[:+/]", "-", run_id)
     return {
         "subject": name,
-        "directory": f"{runs_root()}/{re.sub('[:+/]', '-', run_id)}/{folder(name)}",
+        "directory": f"{runs_root()}/{run if run.strip('.') else folder(run)}/{folder(name)}",
         "look": [*look, "--", *snapshots],
     }
 

@@ -106,6 +106,8 @@ class ProcessOperator(BaseOperator):
             )  # fmt: skip
         except OSError as error:
             raise AirflowException(f"Cannot run {command[0]}: {error}") from error
+        except ValueError as error:  # A NUL, or half of a surrogate pair: no system takes that for an argument.
+            raise AirflowFailException(f"An argument is none that a command can be given: {error}.") from error
         assert self._process.stdout is not None
         pod_code = last_pod_exit_code(_through(self._process.stdout, self.log.info))
         code = self._process.wait()

@@ -33,7 +33,8 @@ def subjects_of(context: Any) -> list[Subject]:
         if first and last and last < first:
             raise AirflowFailException(f"The last day, {last}, is before the first, {first}.")
         look += ["--since", _midnight(first)] if first else []
-        look += ["--before", _midnight(last + timedelta(days=1))] if last else []
+        # Nothing is captured behind the calendar's last day.
+        look += ["--before", _midnight(last + timedelta(days=1))] if last and last < date.max else []
         named = "all"
     if params["compare"]:
         look += ["--previous", "auto"]

@@ -59,6 +59,13 @@ def test_a_command_that_is_not_there_is_the_environments_fault(job, monkeypatch)
         job.command_step("snapshot").execute(CONTEXT)
 
 
+@pytest.mark.parametrize("given", ["a\0b", "half of a pair: \ud800"])
+def test_what_no_command_can_be_given_is_never_retried(job, monkeypatch, given):
+    monkeypatch.setenv("TIDEGAUGE_COMMAND", exits_with(0))
+    with pytest.raises(job.AirflowFailException, match="none that a command can be given"):
+        job.command_step("snapshot", "--", given).execute(CONTEXT)
+
+
 def test_killing_a_task_ends_what_it_started(job, monkeypatch):
     monkeypatch.setenv("TIDEGAUGE_COMMAND", shlex.join([sys.executable, "-c", "print('up', flush=True); input()"]))
     monkeypatch.setattr(job.subprocess, "DEVNULL", job.subprocess.PIPE)  # so that it waits

@@ -174,6 +174,15 @@ def test_no_name_leads_out_of_the_run_s_directory(dag, name):
     assert len(folder) <= 120
 
 
+@pytest.mark.parametrize("run_id", [".", "..", "../..", "a/../.."])
+def test_no_run_s_id_leads_out_of_the_runs(dag, run_id):
+    module = sys.modules[dag.get_task("subjects").python_callable.__module__]
+    place = Path(module.subject(run_id, "kafka", snapshots=["x"])["directory"])
+    assert place.name == "kafka"
+    assert place.parent.parent.name == "runs"
+    assert place.parent.name.strip(".")
+
+
 def test_the_words_are_those_that_the_command_takes(dag):
     from tidegauge.cli.main import main
 

@@ -63,6 +63,21 @@ def test_its_directory_is_not_that_of_an_audit_that_runs_under_the_same_id(adhoc
     assert subject_of(adhoc)["directory"].endswith("/runs/adhoc-manual__1/kafka")
 
 
+def test_the_calendar_s_last_day_is_a_day(adhoc):
+    assert "--before" not in asked(adhoc, from_date="2026-11-01", to_date="9999-12-31")
+
+
+@pytest.mark.parametrize("value", ["--store=postgresql://elsewhere/x", "-h", "{{ 7 * 7 }}", "a\nb", "$(id)", "; id #"])
+def test_what_a_form_says_is_the_value_of_its_option_and_no_option(adhoc, value):
+    from tidegauge.cli.audit_commands import job_command
+
+    given = {"snapshot": value, "partitions": [f"{value}-0"], "invariants": ["D06"]}
+    look = subject_of(adhoc, **given)["look"]
+    asked_for = job_command.make_context("job", ["snapshot", "--run", "run", *look]).params
+    assert (asked_for["directories"], asked_for["partitions"]) == ((value,), (f"{value}-0",))
+    assert (asked_for["store"], asked_for["cluster"]) == (None, "kafka")
+
+
 def test_the_form_is_typed(adhoc):
     schemas = {name: adhoc.params.get_param(name).schema for name in adhoc.params}
     assert set(schemas) == {
