@@ -23,6 +23,7 @@ from tests.spark_jobs.standalone import (
     authenticated,
     begun,
     free_ports,
+    quick,
     standalone,
     wait_until,
 )
@@ -80,7 +81,10 @@ def _is_web(port: int) -> bool:
 
 def intruder(cluster: Cluster, driver_port: int) -> subprocess.Popen[bytes]:
     """An executor that nobody asked for, and that knows no secret: it offers itself to the driver."""
-    environ = {**os.environ, "JAVA_HOME": str(find_java().home), "SPARK_HOME": str(spark_home())}
+    environ = {
+        **os.environ, "JAVA_HOME": str(find_java().home), "SPARK_HOME": str(spark_home()),
+        "SPARK_EXECUTOR_OPTS": quick(),
+    }  # fmt: skip
     backend = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
     command = [
         spark_home() / "bin" / "spark-class", backend, "--driver-url",

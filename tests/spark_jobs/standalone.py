@@ -22,12 +22,18 @@ import pytest
 
 from tests.processes import ended
 from tests.security.command import started
+from tidegauge.spark_jobs import session
 from tidegauge.spark_jobs.java import find_java
 from tidegauge.spark_jobs.spark_home import spark_home
 
 SECONDS: Final = 180
 REPOSITORY: Final = Path(__file__).parents[2]
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def quick() -> str:
+    """JVM options of a session on this machine: what is started here lives for seconds, and there are many of them."""
+    return session.java_options(session.LOCAL, find_java())
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,7 @@ class Cluster:
         environ = {
             **os.environ, "TMPDIR": str(temporary), "JAVA_HOME": str(find_java().home), "SPARK_HOME": str(spark_home()),
             "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m", "PYTHONPATH": str(REPOSITORY),
+            "SPARK_DAEMON_JAVA_OPTS": quick(),
         }  # fmt: skip
         command = [spark_home() / "bin" / "spark-class", main, *arguments, "--properties-file", str(properties)]
         with log.open("wb") as said:
@@ -118,11 +125,11 @@ def begun(
     """`tidegauge audit --master …` as somebody would run it on a machine of the cluster. `more` is for `Popen`."""
     given = {
         "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.executor.memory": "512m",
-        **settings,
+        "spark.executor.extraJavaOptions": quick(), **settings,
     }  # fmt: skip
     environ = {
         "TIDEGAUGE_SPARK_CONF": shlex.join(f"{key}={value}" for key, value in given.items()),
-        "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(REPOSITORY),
+        "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(REPOSITORY), "SPARK_SUBMIT_OPTS": quick(),
     }  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environ.items():
