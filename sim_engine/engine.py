@@ -331,16 +331,14 @@ def run(world: World, until_ms: int) -> World:
     """All that happens until then, `until_ms` included; that is the time afterwards."""
     # Sorted by time and number, which is a heap; no two events have the same number, so actions are never compared.
     heap = list(world.queue)
-    world = replace(world, queue=())
+    turn = Turn(world)
     while heap and heap[0][0] <= until_ms:
-        at_ms, _, action = heapq.heappop(heap)
-        turn = Turn(world)
-        turn.now_ms = at_ms
+        turn.now_ms, _, action = heapq.heappop(heap)
         ACTIONS[type(action)](turn, action)
-        world = turn.done()
-        for event in turn.events:
+        for event in turn.taken():
             heapq.heappush(heap, event)
-    return replace(world, now_ms=max(world.now_ms, until_ms), queue=tuple(sorted(heap, key=_order)))
+    after = turn.done()
+    return replace(after, now_ms=max(after.now_ms, until_ms), queue=tuple(sorted(heap, key=_order)))
 
 
 def run_for(world: World, duration_ms: int) -> World:

@@ -1,7 +1,7 @@
-"""One step under way: what it has changed so far, and what it sets off.
+"""One step under way, or a run of steps: what it has changed so far, and what it sets off.
 
-In: a world. Out: the next one, and new events. The rule that must hold: nothing outside a step sees a `Turn`; the world
-it began with stays as it was, and what it hands out are frozen values.
+In: a world. Out: a later one, and new events. The rule that must hold: nothing outside a step or a run sees a `Turn`;
+the world it began with stays as it was, and what it hands out are frozen values.
 
 Handlers are functions of a turn; this is the one place in the simulator where something is changed in place.
 """
@@ -22,7 +22,10 @@ from tidegauge.sim_engine.world import Broker, ControllerNode, Disk, Event, Foll
 
 
 class Turn:
-    """A step's work bench. Read and assign `controller`, `network`, `remote`, `truth`; the others have methods."""
+    """The work bench of a step, or of all steps of a run: a world is made of what is there in the end, not each time.
+
+    Read and assign `controller`, `network`, `remote`, `truth`; the others have methods.
+    """
 
     __slots__ = (
         "_arrivals",
@@ -65,6 +68,11 @@ class Turn:
         """Something will happen then."""
         self.sequence += 1
         self.events.append((max(at_ms, self.now_ms), self.sequence, action))
+
+    def taken(self) -> list[Event]:
+        """What was set off since this was asked last."""
+        events, self.events = self.events, []
+        return events
 
     def after(self, delay_ms: int, action: object) -> None:
         """Something will happen in a while."""
