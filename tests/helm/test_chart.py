@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from tests.helm.spark_application import problems_of
-from tests.java.libraries import classpath
+from tests.java.libraries import classpath, program
 
 pytestmark = [pytest.mark.slow, pytest.mark.jvm]
 
@@ -30,8 +30,9 @@ Render = Callable[..., list[dict[str, Any]]]
 
 
 def helm(*arguments: object) -> subprocess.CompletedProcess[str]:
+    classes = program("RunHelm", [Path(__file__).with_name("RunHelm.java")], classpath("helm"))
     return subprocess.run(
-        ["java", "-cp", classpath("helm"), str(Path(__file__).with_name("RunHelm.java")), *map(str, arguments)],
+        ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classes, "RunHelm", *map(str, arguments)],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
 

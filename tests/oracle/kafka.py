@@ -4,11 +4,8 @@ In: jobs, each a dictionary with what `java/oracle/*.java` asks for. Out: what K
 many jobs; whoever starts it stops it.
 """
 
-import fcntl
-import hashlib
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -16,49 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from tests.java.libraries import classpath, jars_directory
+from tests.java.libraries import classpath, program, tool
 
 KAFKA: Final = "kafka-4.4"
 SOURCES: Final = Path(__file__).parent / "java"
 
 Job = dict[str, Any]
 Answer = dict[str, Any]
-
-
-def tool(name: str) -> str:
-    """A command of the JDK."""
-    found = shutil.which(name)
-    if found is None:
-        raise RuntimeError(
-            f"These tests ask Kafka's own classes, and there is no `{name}` on the PATH. "
-            "On Debian and Ubuntu: apt install default-jdk-headless"
-        )
-    return found
-
-
-def program() -> Path:
-    """The directory of the compiled program; compiles it where these very sources have not been yet."""
-    sources = sorted(SOURCES.rglob("*.java"))
-    libraries = classpath(KAFKA)
-    content = hashlib.sha256(libraries.encode())
-    for source in sources:
-        content.update(source.read_bytes())
-    target = jars_directory() / f"oracle-{content.hexdigest()[:12]}"
-    if target.is_dir():
-        return target
-    with (target.parent / ".oracle.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not target.is_dir():
-            partial = target.with_name(f".{target.name}.partial")
-            shutil.rmtree(partial, ignore_errors=True)
-            done = subprocess.run(
-                [tool("javac"), "-nowarn", "-proc:none", "--release", "17", "-cp", libraries, "-d", partial, *sources],
-                stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-            )  # fmt: skip
-            if done.returncode != 0:
-                raise RuntimeError(f"javac does not take the program that asks Kafka's classes:\n{done.stderr}")
-            partial.rename(target)
-    return target
 
 
 class Oracle:
@@ -93,7 +54,7 @@ def running() -> Iterator[Oracle]:
         tempfile.TemporaryFile("w+") as errors,
     ):
         arguments = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF"]
-        libraries = f"{program()}{os.pathsep}{classpath(KAFKA)}"
+        libraries = program("oracle", sorted(SOURCES.rglob("*.java")), classpath(KAFKA))
         process = subprocess.Popen(
             [tool("java"), *arguments, "-cp", libraries, "oracle.Main", scratch],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, encoding="utf-8",

@@ -13,12 +13,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Golden
-from tests.java.libraries import classpath
+from tests.java.libraries import classpath, tool
 from tests.kafka_log.kafka_dump import dumped_files
 from tests.kafka_log.kafka_dump_lines import dumped_lines
 from tests.kafka_log.kafka_json import difference, payload_of
 from tests.kafka_log.test_producer_snapshot import line_of
-from tests.oracle.kafka import tool
 from tidegauge.kafka_log.indexes import parse_offset_index, parse_time_index
 from tidegauge.kafka_log.metadata_records import METADATA_SCHEMAS, MetadataRecord, decode_metadata_record
 from tidegauge.kafka_log.producer_snapshot import parse_producer_snapshot

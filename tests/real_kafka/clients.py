@@ -18,9 +18,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError as KafkaPythonError
 
-from tests.java.libraries import classpath
+from tests.java.libraries import classpath, program
 from tests.real_kafka import processes
 from tests.real_kafka.background import Background
+from tests.real_kafka.class_archive import shared
 from tests.real_kafka.ledger import Ledger, Outcome, ProducerKind
 from tests.real_kafka.patience import PATIENCE_S, until_taken, wait_until
 
@@ -204,8 +205,9 @@ class JavaTransactionalProducer:
         self._numbers = itertools.count()
         self._transactions = itertools.count()
         self._unanswered: dict[int, tuple[str, int, bytes | None, bytes, str | None]] = {}
-        command = ["java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath(libraries)]
-        command += [str(_SOURCE), bootstrap, transactional_id, str(transaction_timeout_ms), codec]
+        classes = program(_SOURCE.stem, [_SOURCE], classpath(libraries))
+        command = ["java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *shared(libraries), "-cp", classes]
+        command += [_SOURCE.stem, bootstrap, transactional_id, str(transaction_timeout_ms), codec]
         self._process = processes.start(
             command, output=subprocess.PIPE, stdin=subprocess.PIPE, stderr=errors or subprocess.DEVNULL
         )

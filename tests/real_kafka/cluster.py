@@ -53,11 +53,12 @@ class KafkaCluster:
         topology: Sequence[NodePlan] = combined(3),
         static_quorum: bool | None = None,
         settings: Mapping[str, str] | None = None,
+        jvm: Sequence[str] = JVM,
     ) -> None:
         self.directory = directory
         self.version = version
         self.cluster_id = kafka_uuid()
-        self._settings = {**DEFAULTS, **(settings or {})}
+        self._settings, self._jvm = {**DEFAULTS, **(settings or {})}, tuple(jvm)
         self._static_quorum = version in _STATIC_QUORUM if static_quorum is None else static_quorum
         self._stack = ExitStack()
         self._nodes: dict[int, Node] = {}
@@ -453,7 +454,7 @@ class KafkaCluster:
 
     def _java(self) -> list[str]:
         logging = f"{LOGGING[self._logs_with()][0]}{self.directory / 'config' / 'logging.properties'}"
-        return ["java", *JVM, logging, "-cp", classpath(self.version)]
+        return ["java", *self._jvm, logging, "-cp", classpath(self.version)]
 
     def _config(self, node: Node) -> Path:
         return self.directory / "config" / f"server-{node.id}.properties"

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.real_kafka.cluster import KafkaCluster
+from tests.real_kafka.class_archive import shared
+from tests.real_kafka.cluster import DEFAULT_VERSION, KafkaCluster
 from tests.real_kafka.ledger import Ledger
+from tests.real_kafka.settings import JVM
 from tests.resources import starts
 
 StartCluster = Callable[..., KafkaCluster]
@@ -20,7 +22,8 @@ def start_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartClu
     with ExitStack() as stack:
 
         def start(**options: Any) -> KafkaCluster:
-            return stack.enter_context(KafkaCluster(tmp_path_factory.mktemp("kafka"), **options))
+            jvm = (*JVM, *shared(options.get("version", DEFAULT_VERSION)))
+            return stack.enter_context(KafkaCluster(tmp_path_factory.mktemp("kafka"), jvm=jvm, **options))
 
         yield start
 

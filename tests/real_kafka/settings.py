@@ -54,6 +54,17 @@ DEFAULTS: Final = {
     "unclean.leader.election.enable": "false",
 }
 
+ONE_OF_EACH: Final = {
+    "default.replication.factor": "1",
+    "min.insync.replicas": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+"""Of a broker that is alone."""
+
 
 def small_segments(version: str) -> dict[str, str]:
     """A topic's configuration for segments of a few kB; by their age where sizes below 1 MiB are refused."""

@@ -15,22 +15,14 @@ from tests.real_kafka.conftest import StartCluster
 from tests.real_kafka.judging import Audited, Row, audit, take
 from tests.real_kafka.ledger import Ledger
 from tests.real_kafka.patience import wait_until
+from tests.real_kafka.settings import ONE_OF_EACH
 from tests.real_kafka.topology import combined
 from tests.real_kafka.wire import Connection, batch_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgres]
 
-ONE_OF_EACH = {
-    "default.replication.factor": "1",
-    "min.insync.replicas": "1",
-    "offsets.topic.replication.factor": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
-    # Kafka forbids what makes a transaction hang that no coordinator knows of; older brokers did not.
-    "transaction.partition.verification.enable": "false",
-}
+# Kafka forbids what makes a transaction hang that no coordinator knows of; older brokers did not.
+MAY_HANG = {"transaction.partition.verification.enable": "false"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +42,7 @@ class Life:
 @pytest.fixture(scope="module")
 def life(start_cluster: StartCluster, ledger: Ledger, tmp_path_factory: pytest.TempPathFactory) -> Life:
     root = tmp_path_factory.mktemp("captures")
-    cluster = start_cluster(topology=combined(1), settings=ONE_OF_EACH)
+    cluster = start_cluster(topology=combined(1), settings=ONE_OF_EACH | MAY_HANG)
     cluster.create_topic("pay", partitions=2, replication_factor=1)
     with JavaTransactionalProducer(cluster.bootstrap, ledger, transactional_id="hangs") as producer:
         for end in (producer.commit, producer.abort):

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.java.libraries import classpath
-from tests.oracle.kafka import Oracle, tool
+from tests.java.libraries import classpath, tool
+from tests.oracle.kafka import Oracle
 from tests.sim_engine.rendered_cluster import write_disk
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.sim_engine.files.render import BrokerDisk

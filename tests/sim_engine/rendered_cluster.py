@@ -12,10 +12,11 @@ from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from tests.real_kafka.cluster import KafkaCluster
+from tests.real_kafka.class_archive import shared
+from tests.real_kafka.cluster import DEFAULT_VERSION, KafkaCluster
 from tests.real_kafka.nodes import properties
 from tests.real_kafka.patience import PASSING, PATIENCE_S, wait_until
-from tests.real_kafka.settings import LOGGING
+from tests.real_kafka.settings import JVM, LOGGING, ONE_OF_EACH
 from tests.real_kafka.topology import combined
 from tests.sim_engine.handmade import Written, voters
 from tidegauge.kafka_log.control import KRaftVoters, Voter, decode_control_record, encode_control_record
@@ -45,18 +46,10 @@ class RenderedCluster(KafkaCluster):
     """Use as a context manager, as a `KafkaCluster`."""
 
     def __init__(self, directory: Path, *, nodes: int, disks: Disks) -> None:
-        alone = {
-            "default.replication.factor": "1",
-            "min.insync.replicas": "1",
-            "offsets.topic.replication.factor": "1",
-            "transaction.state.log.replication.factor": "1",
-            "transaction.state.log.min.isr": "1",
-            "share.coordinator.state.topic.replication.factor": "1",
-            "share.coordinator.state.topic.min.isr": "1",
-        }
         # Nobody cleans what is to be read as it was rendered.
-        settings = {"log.cleaner.backoff.ms": "600000", **(alone if nodes == 1 else {})}
-        super().__init__(directory, topology=combined(nodes), settings=settings)
+        settings = {"log.cleaner.backoff.ms": "600000", **(ONE_OF_EACH if nodes == 1 else {})}
+        jvm = (*JVM, *shared(DEFAULT_VERSION))
+        super().__init__(directory, topology=combined(nodes), settings=settings, jvm=jvm)
         self._disks = disks
 
     def format(self) -> None:

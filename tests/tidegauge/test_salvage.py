@@ -12,9 +12,9 @@ import pytest
 
 from tests.conftest import Golden
 from tests.derivation.damage import copy_of, edit
-from tests.java.libraries import classpath
+from tests.java.libraries import classpath, tool
 from tests.kafka_log.writing import marker
-from tests.oracle.kafka import running, tool
+from tests.oracle.kafka import running
 from tests.snapshots.headers_copies import headers_copy
 from tidegauge.cli.simulate import simulate
 from tidegauge.kafka_log.batch_writer import write_batch
