@@ -37,6 +37,8 @@ EXIT_ENVIRONMENT: Final = 3
 EXIT_OUR_FAULT: Final = 70
 EXIT_NOTHING_NEW: Final = 99
 
+_SOON_S: Final = 0.01
+
 _REPORT: Final = "Please report it with the output of the same command after `tidegauge --debug`."
 
 
@@ -113,6 +115,8 @@ def ends_by_signal() -> None:
             signal.signal(number, _ended)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupted)
+    if sys.unraisablehook is sys.__unraisablehook__:
+        sys.unraisablehook = _unraisable
 
 
 def told_already() -> None:
@@ -132,6 +136,24 @@ def _ended(number: int, frame: FrameType | None) -> None:
 def _interrupted(number: int, frame: FrameType | None) -> None:
     signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
+
+
+def _unraisable(met: "sys.UnraisableHookArgs") -> None:
+    """What we raise at a signal is lost if it comes in a callback, such as a weak reference's: nobody catches there,
+    and Python prints it and goes on. So the signal is sent once more, as soon as the callback is over.
+    """
+    if met.exc_type is KeyboardInterrupt:
+        number, handler = signal.SIGINT, _interrupted
+    elif isinstance(met.exc_value, SystemExit) and met.exc_value.code in (128 + signal.SIGTERM, 128 + signal.SIGHUP):
+        number, handler = signal.Signals(met.exc_value.code - 128), _ended
+    else:
+        sys.__unraisablehook__(met)
+        return
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(number, handler)
+        again = threading.Timer(_SOON_S, os.kill, (os.getpid(), number))
+        again.daemon = True
+        again.start()
 
 
 def warning(text: str) -> None:

@@ -39,6 +39,38 @@ def test_what_was_begun_is_done_before_a_signal_ends_the_command(number: int, co
     assert (done.stdout, done.stderr, done.returncode) == ("done\n", "", code)
 
 
+AMID_A_CALLBACK = """
+import os, signal, sys, time
+import click
+from tidegauge import endings
+endings.ends_by_signal()
+class Last:
+    def __del__(self):
+        os.kill(os.getpid(), int(sys.argv[1]))
+        time.sleep(1)
+@click.command()
+@endings.told
+def command():
+    last = Last()
+    del last
+    time.sleep(60)
+    print("never", flush=True)
+command(args=[])
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)],
+    ids=lambda value: str(value),
+)
+def test_a_signal_that_comes_amid_a_callback_is_not_lost(number: int, code: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", AMID_A_CALLBACK, str(int(number))], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", code)
+
+
 def test_handlers_are_as_before_afterwards() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
     with held_back():
