@@ -294,7 +294,7 @@ class ChangeRow(ReplicaColumns, total=False):
     unclean_election_at_ms:         Annotated[Int64 | None, "when that was"]
     isr_before_election:            Annotated[list[Int32] | None, "the ISR before it"]
     directory_replaced:             Annotated[bool | None, "the log dir that held it is not among the broker's any more, by directory.id"]
-    damaged:                        Annotated[bool, "one of the two logs has a place that could not be read"]
+    damaged:                        Annotated[bool, "one of the two logs has a place that could not be read, or the earlier one not one batch of its offsets"]
     clean_shutdown:                 Annotated[bool | None, "the broker had stopped cleanly when it was captured now"]
     ever_compacted:                 Annotated[bool, "cleaners work on it"]
     remote_storage_enable:          Annotated[bool, "older segments are in the remote tier"]

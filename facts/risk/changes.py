@@ -323,7 +323,7 @@ def _change_row(
         "directory_replaced": _directory_replaced(pairing, then),
         # A segment that is missing now is a loss or told by another; one that was missing then is nothing to hold to.
         "damaged": any(blind_stretches(f) or f.given.unread_bases for f in (then, now) if f is not None)
-        or (then is not None and bool(segments_missing(then))),
+        or (then is not None and (bool(segments_missing(then)) or _holds_none_of_its_offsets(then))),
         "clean_shutdown": now.moment.clean_shutdown if now is not None else None,
         "ever_compacted": any(f.ever_compacted for f in (then, now) if f is not None),
         "remote_storage_enable": context.settings.remote_storage_enable,
@@ -332,6 +332,13 @@ def _change_row(
         "broker_quiet": now.moment.broker_quiet if now is not None else context.cluster.snapshot_quiet,
         "snapshot_quiet": context.cluster.snapshot_quiet,
     }
+
+
+def _holds_none_of_its_offsets(replica: ReplicaFacts) -> bool:
+    """A log without one batch that had some, which no cleaner took: its files were cut to nothing."""
+    starts, ends = replica.log_start_offset, replica.log_end_offset
+    had_some = starts < ends and not replica.ever_compacted
+    return replica.summary.batch_count == 0 and (had_some or (replica.checkpointed.high_watermark or 0) > ends)
 
 
 def _before_and_after(then: ReplicaFacts | None, now: ReplicaFacts | None) -> ChangeRow:

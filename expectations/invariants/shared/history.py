@@ -28,5 +28,6 @@ OTHER_DISK: Final = line("""
     The log dir that held the replica is gone from broker {broker_id}, which has {other_disk} in its place (by
     directory.id).
 """)
-NOTHING_TO_COMPARE: Final = "coalesce(incomparable_reason, '') IN ('no batches', 'no common range')"
+NOTHING_TO_COMPARE: Final = "(NOT damaged AND coalesce(incomparable_reason, '') IN ('no batches', 'no common range'))"
+"""Damage may be all that left nothing: what stood there then is not known."""
 STOPPED: Final = "(clean_shutdown OR NOT broker_alive)"
