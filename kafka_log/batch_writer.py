@@ -57,7 +57,7 @@ def _record(batch: RecordBatch, record: Record) -> bytes:
     body += _field(record.key) + _field(record.value)
     body += write_signed(len(record.headers))
     for name, value in record.headers:
-        body += _field(name.encode()) + _field(value)
+        body += _field(name.encode("utf-8", "surrogateescape")) + _field(value)
     return write_signed(len(body)) + bytes(body)
 
 

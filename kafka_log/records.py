@@ -301,7 +301,8 @@ def _headers(body: bytes, at: int, end: int, count: int, allowance: Allowance) -
         if name is None:
             raise _UnreadableError("a record header has no name")
         value, at = _bytes(body, at, end)
-        headers.append((name.decode("utf-8", "replace"), value))
+        # A name that is no UTF-8 stays what it is: two of them must not become one, and `batch_writer` gives it back.
+        headers.append((name.decode("utf-8", "surrogateescape"), value))
     return tuple(headers), at
 
 

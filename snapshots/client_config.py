@@ -7,6 +7,7 @@ kafka-python. The rule that must hold: a value is never shown, neither in an err
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from tidegauge.snapshots.errors import SnapshotError
@@ -32,6 +33,7 @@ _KAFKA_PYTHON: Final[Mapping[str, str]] = {
     "sasl.mechanism": "sasl_mechanism",
     "sasl.username": "sasl_plain_username",
     "sasl.password": "sasl_plain_password",
+    "sasl.kerberos.service.name": "sasl_kerberos_service_name",
     "ssl.ca.location": "ssl_cafile",
     "ssl.certificate.location": "ssl_certfile",
     "ssl.key.location": "ssl_keyfile",
@@ -49,6 +51,17 @@ class ClientConfig:
     kafka_python: Mapping[str, str | bool] = field(default_factory=dict, repr=False)
     only_librdkafka: tuple[str, ...] = ()
     """Names of properties that kafka-python has nothing like: without them it might not get in."""
+
+
+def read_client_config(path: Path | None) -> ClientConfig:
+    """The settings in a file; none, where there is no file. Raises `SnapshotError`."""
+    if path is None:
+        return ClientConfig()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SnapshotError(f"--client-config {path} cannot be read: {error}.") from error
+    return client_config(text, where=str(path))
 
 
 def client_config(text: str, *, where: str) -> ClientConfig:

@@ -200,16 +200,9 @@ def _ask(options: Options) -> Ask | None:
     if options.bootstrap is None:
         return None
     from tidegauge.snapshots.ask_apart import ask_apart
-    from tidegauge.snapshots.client_config import ClientConfig, client_config
+    from tidegauge.snapshots.client_config import read_client_config
 
-    config = ClientConfig()
-    if options.client_config is not None:
-        try:
-            text = options.client_config.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise SnapshotError(f"--client-config {options.client_config} cannot be read: {error}.") from error
-        config = client_config(text, where=str(options.client_config))
-    return functools.partial(ask_apart, options.bootstrap, config)
+    return functools.partial(ask_apart, options.bootstrap, read_client_config(options.client_config))
 
 
 def _earlier(options: Options, root: Location, wanted: Capture, say: Callable[[str], None]) -> Earlier | None:

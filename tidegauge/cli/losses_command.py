@@ -132,14 +132,14 @@ def _decide(loss_id: str, action: "Action", note: str, by: str | None, store: st
         raise click.UsageError(f"The note has {len(note):,} characters; {LONGEST_NOTE:,} fit.")
     with store_at(store or settings.store_url()) as url:
         migrate(url)
-        decision = decide(url, loss_id, action, by=_user() if by is None else by, note=note)
+        decision = decide(url, loss_id, action, by=this_user() if by is None else by, note=note)
     if decision.outcome in ("decided", "reopened", "already"):
-        click.echo(_done(loss_id, decision))
+        click.echo(decision_words(loss_id, decision))
         return
-    raise click.UsageError(_refused(loss_id, decision))
+    raise click.UsageError(refusal_words(loss_id, decision))
 
 
-def _user() -> str:
+def this_user() -> str:
     """Whoever this process runs as, by number where the system has no name for that."""
     try:
         return getpass.getuser()
@@ -149,14 +149,15 @@ def _user() -> str:
         return f"user {getuid()}"
 
 
-def _done(loss_id: str, decision: "Decision") -> str:
+def decision_words(loss_id: str, decision: "Decision") -> str:
+    """What became of it."""
     what = (decision.action or "").replace("_", " ")
     if decision.outcome == "already":
         return f"{plain(loss_id)} was {what} before, {_by(decision)}: nothing was changed."
     return f"{plain(loss_id)}: {decision.records:,} records {what}, by {plain(decision.decided_by)}."
 
 
-def _refused(loss_id: str, decision: "Decision") -> str:
+def refusal_words(loss_id: str, decision: "Decision") -> str:
     """Why nothing was changed, and what to do."""
     name = plain(loss_id)
     match decision.outcome:

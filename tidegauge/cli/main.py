@@ -24,6 +24,7 @@ from tidegauge.cli.console_command import console_command, up_command
 from tidegauge.cli.gx_commands import gx_group
 from tidegauge.cli.losses_command import losses_group
 from tidegauge.cli.metadata_command import metadata_command
+from tidegauge.cli.replay_command import replay_command
 from tidegauge.cli.restart_command import restart_check_command
 from tidegauge.cli.store_commands import store_group
 from tidegauge.cli.visibility_command import visibility_command
@@ -71,6 +72,7 @@ main.add_command(gx_group)
 main.add_command(job_command)
 main.add_command(losses_group)
 main.add_command(metadata_command)
+main.add_command(replay_command)
 main.add_command(restart_check_command)
 main.add_command(salvage_command)
 main.add_command(store_group)

@@ -7,7 +7,7 @@ the partition's leader lacks, from the first such batch on). Out, in a new direc
                              surviving record that is the same, if any
     <topic>-<partition>/     the same batches byte for byte, as segments under their first offsets, with the leader
                              epochs and the topic id: a broker and `kafka-dump-log.sh` read it
-    salvage.json             what was taken from where, and what could not be read
+    salvage.json             what was taken from where (cluster, topic and their ids), and what could not be read
 
 The rule that must hold: nothing is written into the snapshot, nothing is written over, and of each record it is said
 whether producing it again would make it a second time.
@@ -29,6 +29,7 @@ from tidegauge.kafka_log.batch import TRANSACTIONAL_BIT
 from tidegauge.kafka_log.checkpoints import EpochEntry, write_leader_epoch_checkpoint
 from tidegauge.kafka_log.corruption import Corruption
 from tidegauge.kafka_log.log_dir import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, is_headers_file
+from tidegauge.kafka_log.properties import parse_partition_metadata
 from tidegauge.kafka_log.records import RecordBatch, read_batch
 from tidegauge.recovery.duplicates import Duplicate, Survivors, content_of, sequence_of, survivors_of
 from tidegauge.recovery.replica_batches import Identity, Outcomes, ReplicaBatches, identity, is_control
@@ -36,14 +37,30 @@ from tidegauge.snapshots.adopt import Snapshot, open_snapshot
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.listing import listing
 from tidegauge.snapshots.location import Location
+from tidegauge.snapshots.manifest import Manifest
 from tidegauge.snapshots.places_above import check_within, made_safe
 from tidegauge.snapshots.whole_files import write_whole
 
+SCHEMA_VERSION: Final = 1
+RECORDS: Final = "records.jsonl"
+RESULT: Final = "salvage.json"
 _UNREADABLE_NAMED: Final = 100
 _SEGMENT_BYTES: Final = 1 << 30
 _LARGEST_RELATIVE_OFFSET: Final = 0x7FFFFFFF
 
 Copies = dict[int, ReplicaBatches]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where records were taken from. The ids are None where no file of the snapshot tells them."""
+
+    cluster: str
+    cluster_id: str | None
+    snapshot_id: str
+    topic: str
+    topic_id: str | None
+    partition: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +79,7 @@ class Salvaged:
     aborted: int
     start_offset: int | None
     end_offset: int | None
+    origin: "Origin"
     survivors: tuple[int, ...]
     unreadable: tuple[str, ...]
     survivors_unreadable: tuple[str, ...]
@@ -112,7 +130,19 @@ def salvage(
     survivors = survivors_of([copies[b] for b in staying], start, held[chosen])
     elsewhere = set().union(*(ids for b, ids in held.items() if b != chosen))
     saved = _Writer(out=out, name=name, start=start, end=end, survivors=survivors, elsewhere=elsewhere)
-    return saved.write(copies[chosen], tuple(staying))
+    return saved.write(copies[chosen], _origin(snapshot.manifest, copies[chosen]), tuple(staying))
+
+
+def _origin(manifest: Manifest, copy: ReplicaBatches) -> Origin:
+    found = copy.replica.named(PARTITION_METADATA)
+    return Origin(
+        cluster=manifest.cluster,
+        cluster_id=manifest.cluster_id,
+        snapshot_id=manifest.snapshot_id,
+        topic=copy.replica.topic,
+        topic_id=parse_partition_metadata((copy.root / found.path).read_bytes()).topic_id if found else None,
+        partition=copy.replica.partition,
+    )
 
 
 def _copies(snapshot: Snapshot, topic: str, partition: int) -> Copies:
@@ -170,7 +200,7 @@ class _Writer:
     survivors: Survivors
     elsewhere: set[Identity]
 
-    def write(self, copy: ReplicaBatches, staying: tuple[int, ...]) -> Salvaged:
+    def write(self, copy: ReplicaBatches, origin: Origin, staying: tuple[int, ...]) -> Salvaged:
         target = self.out / self.name
         made_safe(self.out)
         target.mkdir()
@@ -179,7 +209,7 @@ class _Writer:
         offsets: list[int] = []
         unreadable = list(copy.damaged(self.start, self.end))
         outcomes, allowance = copy.outcomes(self.start), Allowance()
-        with (self.out / "records.jsonl").open("x", encoding="utf-8") as lines, _Log(target) as log:
+        with (self.out / RECORDS).open("x", encoding="utf-8") as lines, _Log(target) as log:
             for row, data in copy.batches(self.start, self.end):
                 log.append(row, data)
                 epochs.setdefault(int(row["partition_leader_epoch"]), int(row["base_offset"]))
@@ -207,18 +237,19 @@ class _Writer:
             aborted=found["aborted"],
             start_offset=offsets[0] if offsets else None,
             end_offset=offsets[1] + 1 if offsets else None,
+            origin=origin,
             survivors=tuple(sorted(staying)),
             unreadable=tuple(unreadable),
             survivors_unreadable=tuple(self.survivors.unreadable),
             directory=self.out,
         )
-        told = asdict(result) | {
+        told = {"schema_version": SCHEMA_VERSION, **asdict(result)} | {
             "directory": self.name,
             "to_produce_again": result.to_produce_again,
             "unreadable": result.unreadable[:_UNREADABLE_NAMED],
             "survivors_unreadable": result.survivors_unreadable[:_UNREADABLE_NAMED],
         }
-        write_whole(self.out / "salvage.json", json.dumps(told, indent=1) + "\n")
+        write_whole(self.out / RESULT, json.dumps(told, indent=1) + "\n")
         return result
 
     def _lines(self, batch: RecordBatch, row: np.void, outcomes: Outcomes) -> Iterator[dict[str, Any]]:
