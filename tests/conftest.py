@@ -59,6 +59,7 @@ LONGEST_FIRST = (
     "tests/sim_engine/test_worlds_accepted_by_kafka.py",
     "tests/object_store/test_run_by_url.py",
     "tests/judges/test_second_judge.py",
+    "tests/expectations/incidents/test_golden_incidents.py",
     "tests/real_kafka/test_transactions_by_hand.py",
     "tests/sim_engine/explore/test_explore.py",
     "tests/sim_engine/test_accepted_by_kafka.py",
