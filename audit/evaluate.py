@@ -25,6 +25,7 @@ import pyarrow.dataset as ds
 from psycopg2.errors import NumericValueOutOfRange
 
 from tidegauge import store
+from tidegauge.audit.found_incidents import incidents_told
 from tidegauge.audit.validate_apart import Validate
 from tidegauge.derivation.fact_files import batches_of, read_relation, relation_at
 from tidegauge.derivation.judged_files import JudgedRelation, judged_of, rows_to_look_at
@@ -357,6 +358,7 @@ def _report(snapshot: AuditedSnapshot, run: Run, run_id: str, judged: Judged) ->
         },
         "coverage": told_coverage(_coverage(snapshot), judged.verdicts),
         "invariants": [asdict(v) for v in judged.verdicts],
+        "incidents": incidents_told(manifest.cluster, judged.breaches, facts),
         "breaches": [asdict(b) for b in judged.breaches],
         "losses": _told(facts, LOSSES.name),
         "open_transactions": _open_transactions(facts),

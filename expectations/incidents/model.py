@@ -7,6 +7,7 @@ and each risk that is there now is a member of exactly one incident, so that no 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypedDict
 
 from tidegauge.expectations.verdicts import Breach
 from tidegauge.relations import CommittedOffsetRow, LossRow, RiskRow
@@ -156,3 +157,38 @@ class Incident:
     """How many of these groups had read, at most; None where nothing tells."""
     believe: tuple[int, ...]
     members: tuple[Member, ...]
+
+
+class ToldMember(TypedDict):
+    """A `Member` as a report has it."""
+
+    kind: str
+    breach_id: str | None
+    topic: str | None
+    partition: int | None
+    leader_epoch: int | None
+    rule: str
+    because: str
+
+
+class ToldIncident(TypedDict):
+    """An `Incident` as a report has it."""
+
+    incident_id: str
+    kind: str
+    cause: str | None
+    anchor: dict[str, str | int]
+    severity: str
+    headline: str
+    avoid: str
+    began_at_ms: int | None
+    ended_at_ms: int | None
+    brokers: list[int]
+    partitions: dict[str, list[int]]
+    groups: list[str]
+    records_lost: int
+    records_at_risk: int
+    records_possible: int
+    records_read: int | None
+    believe: list[int]
+    members: list[ToldMember]

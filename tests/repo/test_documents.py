@@ -18,6 +18,7 @@ import pytest
 
 from tests.docs.shell import without_totals
 from tidegauge.cli import main as cli
+from tidegauge.expectations.incidents.model import Incident
 from tidegauge.expectations.registry import CATALOGUE
 from tidegauge.expectations.verdicts import Breach, InvariantResult
 from tidegauge.relations import COMMON, LOSSES
@@ -247,6 +248,7 @@ def test_the_reports_keys_are_in_the_reference():
     common = {column.name for column in COMMON}
     told = {
         "invariants": {field.name for field in fields(InvariantResult)},
+        "incidents": {field.name for field in fields(Incident)},
         "breaches": {field.name for field in fields(Breach)},
         "losses": set(LOSSES.column_names) - common,
     }

@@ -28,6 +28,16 @@ def breach(breach_id: str, *, implied_by: str | None = None, severity: str = "cr
     }
 
 
+def incident(*breach_ids: str, severity: str = "critical", topic: str = HOSTILE) -> dict:
+    return {
+        "incident_id": "incident-0123456789",
+        "severity": severity,
+        "headline": f"Unclean election, broker 1 -> 2: {topic}-0, 700 records at risk; believe broker 1",
+        "avoid": "Keep broker 1 down.",
+        "members": [{"kind": "breach", "breach_id": breach_id} for breach_id in breach_ids],
+    }
+
+
 @pytest.fixture
 def report() -> dict:
     return {
@@ -44,7 +54,13 @@ def report() -> dict:
             {"code": "A01", "name": "BatchLengthChain", "severity": "critical", "verdict": "holds",
              "checked": 53, "breached": 0, "unknown": 0, "reasons": {}},
         ],
-        "breaches": [breach("D06-1"), breach("D02-1", implied_by="D06-1"), breach("D05-1", severity="info")],
+        "incidents": [incident("D06-1", "D02-1", "K07-1"), incident("D05-1", severity="info")],
+        "breaches": [
+            breach("D06-1"),
+            breach("K07-1") | {"code": "K07"},
+            breach("D02-1", implied_by="D06-1"),
+            breach("D05-1", severity="info"),
+        ],
         "losses": [
             {"topic": HOSTILE, "partition": 0, "start_offset": 800, "end_offset": 1500, "records": 700,
              "held_by": [1], "state": "at_risk", "declared_committed": 72, "cause": "unclean election",
@@ -61,10 +77,11 @@ def said(report: dict) -> str:
     return click.unstyle("\n".join(present.lines(report)))
 
 
-def test_the_order_is_coverage_verdicts_breaches_losses(report):
+def test_the_order_is_coverage_incidents_verdicts_losses(report):
     text = said(report)
     places = [
-        text.index(part) for part in ("Read 3 brokers", "3 invariants: 1 hold", "D06 No", "Losses: 700", "Open t")
+        text.index(part)
+        for part in ("Read 3 brokers", "Unclean el", "D06 No", "3 invariants: 1 hold", "Losses: 700", "Open t")
     ]
     assert places == sorted(places)
 
@@ -74,6 +91,24 @@ def test_a_breach_is_argued_line_by_line_and_ends_with_the_command(report):
     at = lines.index("  Broker 1 holds offsets 800..1499.")
     assert lines[at - 1].startswith("D06 NoCommittedTruncation  orders-0, follower 1  critical")
     assert lines[at + 1 : at + 3] == ["  Broker 1 will truncate to 800.", "  Next: keep broker 1 down"]
+
+
+def test_an_incident_is_a_sentence_then_what_not_to_do_then_its_worst_breach_and_the_others_named(report):
+    lines = said(report).splitlines()
+    at = next(n for n, line in enumerate(lines) if line.startswith("Unclean election, broker 1 -> 2"))
+    assert lines[at + 1] == "  Keep broker 1 down.  critical  [incident-0123456789]"
+    assert lines[at + 2].startswith("D06 NoCommittedTruncation")
+    folded = lines.index("  Folded into it: 1 more breach.")
+    assert lines[folded + 1] == "    K07 NoCommittedTruncation  orders-0, follower 1  [K07-1]"
+    # Of severity info nothing is printed but how many there are.
+    assert "\n".join(lines).count("Unclean election") == 1
+
+
+def test_incidents_beyond_what_anybody_reads_are_counted(report):
+    report["incidents"] *= 60
+    text = said(report)
+    assert text.count("[incident-0123456789]") == present.INCIDENTS_SHOWN
+    assert "… and 40 more incidents, in the report." in text
 
 
 def test_consequences_are_folded_under_their_root(report):
@@ -125,7 +160,7 @@ def test_a_report_that_somebody_else_wrote_cannot_write_to_the_terminal(report):
 
 
 def test_a_breach_of_a_report_that_somebody_else_wrote_is_explained_plainly(report, tmp_path):
-    first, second, _ = report["breaches"]
+    first, _, second, _ = report["breaches"]
     hostile = {**first, "breach_id": "D06-1", **{n: everywhere(v) for n, v in first.items() if n in WRITTEN}}
     hostile |= {"implied_by": "\x1b]0;owned\x07", "severity": "critical", "evidence": {"a\x1b[31m": "b\x1b[31m"}}
     report["breaches"] = [hostile, everywhere(second) | {"breach_id": "D02-1\x1b[2K\n", "implied_by": "D06-1"}]

@@ -1,4 +1,4 @@
-"""A report on a terminal: coverage, what does not hold, each breach as an argument, losses, where to look on.
+"""A report on a terminal: coverage, incidents and their breaches, what does not hold, losses, where to look on.
 
 In: the report (report.json's object). Out: text. The rule that must hold: what the snapshot contains (topic names above
 all) is data, and cannot write to the terminal as anything else.
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from tidegauge.expectations.causes import CAUSES
+from tidegauge.expectations.incidents.model import ToldIncident
 from tidegauge.terminal import plain, plain_values
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 
 _COLOURS: Final = {"critical": "red", "warning": "yellow", "info": "cyan", "unknown": "magenta"}
 _WIDTH: Final = 118
+INCIDENTS_SHOWN: Final = 20
 BREACHES_SHOWN: Final = 20
-"""Breaches below warning are counted, not printed; the rest up to this many, roots first."""
+"""Of each incident so many breaches are named. Those below warning are counted only."""
 
 _TELLING: Final = frozenset({"C10", "D06", "D18", "H03", "J02", "K07"})
 """Invariants whose breaches are losses."""
@@ -57,9 +59,9 @@ def lines(report: Report) -> Iterator[str]:
         yield f"The same cluster, by its cluster.id, is published as {plain(', '.join(others))} too."
     yield from _missing(report)
     yield from _coverage(report)
+    yield from _incidents(report)
     yield ""
     yield from _table(report)
-    yield from _breaches(report)
     yield from _losses(report)
     yield from _risks(report)
     yield from _open_transactions(report)
@@ -138,20 +140,47 @@ def _rank(severity: str) -> int:
     return ("critical", "warning", "info").index(severity)
 
 
-def _breaches(report: Report) -> Iterator[str]:
+def _incidents(report: Report) -> Iterator[str]:
+    """Each incident, a sentence first, and beneath it its breaches: the worst one argued, the others named."""
     worth = [b for b in report["breaches"] if b["severity"] != "info"]
-    roots = [b for b in worth if not b["implied_by"]]
-    for breach in roots[:BREACHES_SHOWN]:
+    roots = {b["breach_id"]: b for b in worth if not b["implied_by"]}
+    incidents: Sequence[ToldIncident] = report["incidents"]
+    shown = [i for i in incidents if i["severity"] != "info"]
+    for incident in shown[:INCIDENTS_SHOWN]:
         yield ""
-        yield from breach_lines(breach)
-        implied = sorted({b["code"] for b in worth if b["implied_by"] == breach["breach_id"]})
-        if implied:
-            yield f"  Follows from it: {', '.join(implied)}."
-    if len(roots) > BREACHES_SHOWN:
-        yield f"\n… and {len(roots) - BREACHES_SHOWN} more breaches, in the report."
-    infos = len(report["breaches"]) - len(worth)
+        severity = click.style(incident["severity"], fg=_COLOURS[incident["severity"]])
+        yield from _headline(incident, severity)
+        members = {m["breach_id"] for m in incident["members"]}
+        own = [breach for breach_id, breach in roots.items() if breach_id in members]
+        for breach in own[:1]:
+            yield from breach_lines(breach)
+            implied = sorted({b["code"] for b in worth if b["implied_by"] == breach["breach_id"]})
+            if implied:
+                yield f"  Follows from it: {', '.join(implied)}."
+        yield from _folded(own[1:])
+    if len(shown) > INCIDENTS_SHOWN:
+        yield f"\n… and {len(shown) - INCIDENTS_SHOWN} more incidents, in the report."
+    infos = sum(b["severity"] == "info" for b in report["breaches"])
     if infos:
         yield f"\n{infos} further finding{'s' if infos > 1 else ''} of severity info, in the report."
+
+
+def _headline(incident: ToldIncident, severity: str) -> Iterator[str]:
+    first, *more = textwrap.wrap(f"{incident['headline']}.", _WIDTH, subsequent_indent="  ")
+    yield click.style(first, bold=True)
+    yield from (click.style(line, bold=True) for line in more)
+    yield f"  {incident['avoid']}  {severity}  [{incident['incident_id']}]"
+
+
+def _folded(breaches: Sequence[Mapping[str, object]]) -> Iterator[str]:
+    """The other breaches of an incident, a line each."""
+    if breaches:
+        yield f"  Folded into it: {len(breaches)} more breach{'es' if len(breaches) > 1 else ''}."
+    for breach in breaches[:BREACHES_SHOWN]:
+        about = subject_line(cast(Mapping[str, object], breach["subject"]))
+        yield f"    {breach['code']} {breach['name']}  {about}  [{breach['breach_id']}]"
+    if len(breaches) > BREACHES_SHOWN:
+        yield f"    … and {len(breaches) - BREACHES_SHOWN} more, in the report."
 
 
 def breach_lines(breach: Mapping[str, Any]) -> Iterator[str]:
@@ -186,7 +215,7 @@ def _diagnosis(breach: Mapping[str, Any]) -> Iterator[str]:
     yield from textwrap.wrap(line, _WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
-def subject_line(subject: Mapping[str, Any]) -> str:
+def subject_line(subject: Mapping[str, object]) -> str:
     """What a breach is about, in a few words: the partition first."""
     told = dict(subject)
     topic, partition = told.pop("topic", None), told.pop("partition", None)
