@@ -447,6 +447,7 @@ def _publish(snapshot: AuditedSnapshot, run: Run, run_id: str, url: str) -> None
             invariants=report["invariants"],
             breaches=report["breaches"],
             losses=report["losses"],
+            incidents=report["incidents"],
             coverage=report["coverage"],
         ),
     )

@@ -8,7 +8,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,12 +26,18 @@ Row = Mapping[str, Any]
 _BREACH: Final = """
 SELECT b.breach_id, b.code, b.name, b.severity, b.subject, b.start_offset, b.end_offset, b.records, b.explanation,
        b.evidence, b.implied_by, b.next, b.points_to, coalesce(b.believe, '{}') AS believe, b.diagnosis,
-       b.last_seen_run
+       b.last_seen_run, b.cluster
 FROM tidegauge.v_breach b WHERE b.breach_id = %s ORDER BY b.last_seen_at DESC LIMIT 1
 """
 _CONSEQUENCES: Final = """
 SELECT breach_id, code, name, subject FROM tidegauge.finding
 WHERE run_id = %s AND implied_by = %s
+"""
+
+
+_INCIDENT: Final = """
+SELECT i.*, m.because FROM tidegauge.v_incident_member m JOIN tidegauge.v_incident i USING (incident_id)
+WHERE m.cluster = %s AND m.kind = 'breach' AND m.member = %s
 """
 
 
@@ -52,11 +58,22 @@ _ANCHORS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OfIncident:
+    """The incident that a breach belongs to, and why."""
+
+    incident_id: str
+    headline: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
     """A breach with a report's keys, what follows from it, the metadata log on its partition and its brokers."""
 
     breach: Row
     consequences: Sequence[Row]
+    incident: OfIncident | None = None
+    """None in a report of before there were incidents."""
     partition_changes: Sequence[Row] = ()
     broker_changes: Sequence[Row] = ()
 
@@ -67,18 +84,18 @@ def from_report(breach_id: str, directory: Location) -> Explained:
     if not reports:
         raise SnapshotError(f"{directory} holds no report.json. Name the --out directory of an audit.")
     for path in reports:
-        breaches = _breaches_of(path)
+        breaches, incidents = _told_in(path)
         for breach in breaches:
             if breach["breach_id"] == breach_id:
-                return _with_facts(breach, breaches, path.parent / "facts")
+                return _with_facts(breach, breaches, incidents.get(breach_id), path.parent / "facts")
     raise SnapshotError(
         f"{directory} holds no breach {breach_id}. Breach ids stand in brackets in what an audit prints, "
         "and as breach_id in report.json."
     )
 
 
-def _breaches_of(path: Location) -> Sequence[Row]:
-    """The breaches of a report. Raises `SnapshotError` for a file that is no report of ours."""
+def _told_in(path: Location) -> tuple[Sequence[Row], Mapping[str, OfIncident]]:
+    """The breaches of a report, and the incident of each. Raises `SnapshotError` for what is no report of ours."""
     try:
         whole = local(path.parent) / path.name if isinstance(path, Path) else path
         report = json.loads(whole.read_text(encoding="utf-8"))
@@ -87,12 +104,21 @@ def _breaches_of(path: Location) -> Sequence[Row]:
             raise TypeError("breaches must be a list")
         for breach in breaches:
             _check(breach)
-    except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
+        incidents = {
+            str(member["breach_id"]): OfIncident(
+                incident_id=str(incident["incident_id"]),
+                headline=str(incident["headline"]),
+                because=str(member["because"]),
+            )
+            for incident in report.get("incidents", ())
+            for member in incident["members"]
+        }
+    except (OSError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise SnapshotError(
             f"{path} is not a report that can be used ({type(error).__name__}: {error}). Name the --out directory of "
             "an audit that went to its end, or audit the snapshot again."
         ) from error
-    return breaches
+    return breaches, incidents
 
 
 def _reports_below(directory: Location) -> Iterator[Location]:
@@ -132,17 +158,23 @@ def in_order(consequences: Iterable[Row]) -> list[Row]:
     return sorted(consequences, key=lambda b: (b["code"], b["breach_id"]))
 
 
-def _with_facts(breach: Row, breaches: Sequence[Row], facts: Location) -> Explained:
+def _with_facts(breach: Row, breaches: Sequence[Row], incident: OfIncident | None, facts: Location) -> Explained:
     consequences = in_order(b for b in breaches if b["implied_by"] == breach["breach_id"])
     place = _partition(breach["subject"])
     if place is None:
-        return Explained(breach=breach, consequences=consequences, broker_changes=_of_brokers(facts, _brokers(breach)))
+        return Explained(
+            breach=breach,
+            consequences=consequences,
+            incident=incident,
+            broker_changes=_of_brokers(facts, _brokers(breach)),
+        )
     of_partition = (pc.field("topic") == place[0]) & (pc.field("partition") == place[1])
     changes = _facts(facts, "partition_changes", of_partition)
     concerned = {b for c in changes for b in c["replicas"]} | _brokers(breach)
     return Explained(
         breach=breach,
         consequences=consequences,
+        incident=incident,
         partition_changes=changes,
         broker_changes=_of_brokers(facts, concerned),
     )
@@ -167,6 +199,7 @@ def _facts(facts: Location, relation: str, condition: pc.Expression) -> list[Row
 def from_store(breach_id: str, url: str) -> Explained:
     """The breach as the last run that saw it put it. Raises `SnapshotError` if no run has, `StoreError`."""
     from tidegauge.store import by_column, connect, migrate
+    from tidegauge.store.incident_reading import IncidentRow, headline
 
     migrate(url)
     with connect(url, f"explain {breach_id}") as connection, connection.cursor() as cursor:
@@ -193,6 +226,17 @@ def from_store(breach_id: str, url: str) -> Explained:
         return Explained(
             breach=breach,
             consequences=in_order(rows(_CONSEQUENCES, run, breach_id)),
+            incident=next(
+                (
+                    OfIncident(
+                        incident_id=row["incident_id"],
+                        headline=headline(cast(IncidentRow, row)),
+                        because=row["because"],
+                    )
+                    for row in rows(_INCIDENT, breach["cluster"], breach_id)
+                ),
+                None,
+            ),
             partition_changes=changes,
             broker_changes=rows(
                 "SELECT * FROM tidegauge.broker_changes WHERE run_id = %s AND broker_id = ANY(%s)",

@@ -33,7 +33,7 @@ WHERE c.table_schema = 'tidegauge' AND c.column_name = 'cluster' AND t.table_typ
 ORDER BY c.table_name = 'audit_run', c.table_name
 """
 """Runs last: what they hold goes with them."""
-_NOT_BY_NAME: Final = frozenset({"acknowledgement_event", "loss_decision", *RELATIONS})
+_NOT_BY_NAME: Final = frozenset({"acknowledgement_event", "incident_event", "loss_decision", *RELATIONS})
 """The trail, which stays, and facts, which go with their runs."""
 
 

@@ -137,6 +137,13 @@ def carry_losses(cursor: Any, cluster: str, run_id: str | None) -> None:
     cursor.execute(_CARRIED, ([moment.run_id for moment in new],))
 
 
+def loss_ids(cursor: Any, cluster: str, run_id: str) -> Mapping[tuple[str, int, int | None], str]:
+    """The ids of the losses that a run tells of, by topic, partition and leader epoch."""
+    cursor.execute(_TOLD, {"cluster": cluster, "run_id": run_id})
+    keys = (_key(cluster, row) for row in list(by_column(cursor)))
+    return {(key.topic, key.partition, key.leader_epoch): key.loss_id for key in keys}
+
+
 def carry_all_losses(cursor: Any) -> None:
     """The same for every cluster: a store of before has no ledger, and runs that tell of losses."""
     cursor.execute(

@@ -2,7 +2,8 @@
 
 The rule that must hold: one transaction, and the status last. Before it ends nobody sees anything of the run, after it
 everything; of one key there is one published run, and if the new one says what the old one said, the old one stays.
-What a run tells of losses goes into their ledger with it, and never out of it again.
+What a run tells of losses goes into their ledger with it, and never out of it again. Its breaches and losses get their
+incidents with it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,11 +14,13 @@ from typing import Any, Final
 
 from psycopg2.extras import execute_values
 
+from tidegauge.expectations.incidents.model import ToldIncident
 from tidegauge.relations import COMMON, RELATIONS
 from tidegauge.runs.errors import StoreError
 from tidegauge.runs.store_address import normalised, shown
 from tidegauge.store.connection import connect
 from tidegauge.store.identity import LOCK, reason_to_refuse
+from tidegauge.store.incident_life import carry_incidents
 from tidegauge.store.lifecycle import carry_on_breaches, renew_breaches, renew_summaries
 from tidegauge.store.loss_ledger import carry_losses
 from tidegauge.store.rows import json_text, text_value
@@ -38,6 +41,7 @@ class Report:
     invariants: Sequence[Row]
     breaches: Sequence[Row] = ()
     losses: Sequence[Row] = ()
+    incidents: Sequence[ToldIncident] = ()
     coverage: Row = field(default_factory=dict)
     undecided: Collection[str] | None = None
 
@@ -134,6 +138,7 @@ def _publish(cursor: Any, cluster: str, run_id: str, report: Report, store: str)
         if earlier_digest == digest:
             give_up(cursor, run_id)  # its line stays, so that a second attempt to publish it finds this answer again
             cursor.execute("UPDATE tidegauge.audit_run SET content_digest = %s WHERE run_id = %s", (digest, run_id))
+            carry_incidents(cursor, cluster, str(earlier), report.incidents)
             return str(earlier)
         _remove(cursor, earlier)
     _insert(cursor, "invariant_result", run_id, _RESULT_COLUMNS, report.invariants)
@@ -153,6 +158,7 @@ def _publish(cursor: Any, cluster: str, run_id: str, report: Report, store: str)
         carry_on_breaches(cursor, cluster, run_id)
     renew_summaries(cursor, cluster, run_id)
     carry_losses(cursor, cluster, run_id)
+    carry_incidents(cursor, cluster, run_id, report.incidents)
     cursor.execute(_SWITCH, (run_id,))
     return run_id
 

@@ -20,6 +20,7 @@ from typing import Any, Final
 from tidegauge.relations import RELATIONS
 from tidegauge.store.connection import connect
 from tidegauge.store.identity import LOCK
+from tidegauge.store.incident_life import tidy_incidents
 from tidegauge.store.lifecycle import LIFE, renew_breaches, renew_summaries
 from tidegauge.store.runs import LEASE_IS_FREE, give_up, remove_facts
 
@@ -141,6 +142,7 @@ def _retain(cursor: Any, cluster: str, runs_before: datetime, facts_before: date
     cursor.execute("DELETE FROM tidegauge.audit_run WHERE run_id = ANY(%s)", (gone,))
     if gone or kept:
         renew_breaches(cursor, cluster, None)
+        tidy_incidents(cursor, cluster)
     if gone or kept or facts_of:
         renew_summaries(cursor, cluster, None)
     return Removed(runs=tuple(gone), facts_of=tuple(facts_of), failed=failed, kept=tuple(kept))

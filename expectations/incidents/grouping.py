@@ -153,7 +153,8 @@ def _with_breaches(
     first_of: Mapping[Election, Anchor],
 ) -> dict[Anchor, Group]:
     groups: dict[Anchor, Group] = {}
-    for breach in sorted(breaches, key=lambda b: (b.implied_by is not None, b.code, b.breach_id)):
+    once = {breach.breach_id: breach for breach in breaches}  # One subject may be told of by two rows.
+    for breach in sorted(once.values(), key=lambda b: (b.implied_by is not None, b.code, b.breach_id)):
         root = breach.implied_by or breach.breach_id
         # A root that is not among the breaches is not there: what follows from it then stands for itself.
         anchor = anchors.get(root) or anchor_of_breach(breach)

@@ -128,6 +128,19 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One line of the checklist."""
+
+    step: str
+    """Its name, the same in each run for the same thing to do."""
+    sentence: str
+    command: str | None = None
+    """What a shell accepts as it stands."""
+    to_complete: str | None = None
+    """What has to be filled in first, and where from; None where nothing has to be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
     """Breaches, losses and risks of one cause and time: an element of the report's `incidents`."""
 
@@ -139,6 +152,8 @@ class Incident:
     anchor: Mapping[str, str | int]
     """What its id is made of, besides cluster, kind and cause."""
     severity: str
+    what: str
+    """The beginning of its sentence: what went wrong, when, on which broker."""
     headline: str
     avoid: str
     """The one thing not to do."""
@@ -157,6 +172,8 @@ class Incident:
     """How many of these groups had read, at most; None where nothing tells."""
     believe: tuple[int, ...]
     members: tuple[Member, ...]
+    steps: tuple[Step, ...] = ()
+    """The checklist (`plan`)."""
 
 
 class ToldMember(TypedDict):
@@ -171,6 +188,15 @@ class ToldMember(TypedDict):
     because: str
 
 
+class ToldStep(TypedDict):
+    """A `Step` as a report has it."""
+
+    step: str
+    sentence: str
+    command: str | None
+    to_complete: str | None
+
+
 class ToldIncident(TypedDict):
     """An `Incident` as a report has it."""
 
@@ -179,6 +205,7 @@ class ToldIncident(TypedDict):
     cause: str | None
     anchor: dict[str, str | int]
     severity: str
+    what: str
     headline: str
     avoid: str
     began_at_ms: int | None
@@ -192,3 +219,4 @@ class ToldIncident(TypedDict):
     records_read: int | None
     believe: list[int]
     members: list[ToldMember]
+    steps: list[ToldStep]

@@ -64,22 +64,35 @@ def told(group: Group, incident_id: str, committed_offsets: Iterable[CommittedOf
     brokers = _brokers(group)
     believe = _believed(group.breaches)
     partitions = _partitions(group)
+    what = _what(group, brokers)
+    lost, at_risk, possible = (_records(group.losses, state) for state in ("lost", "at_risk", "possible"))
     return Incident(
         incident_id=incident_id,
         kind=group.anchor.kind,
         cause=group.anchor.cause,
         anchor=dict(group.anchor.place),
         severity=_severity(group),
-        headline=_headline(group, partitions, brokers, believe, groups, read),
+        what=what,
+        headline=sentence(
+            what,
+            [f"{topic}-{partition}" for topic, numbers in partitions.items() for partition in numbers],
+            list(partitions),
+            lost=lost,
+            at_risk=at_risk,
+            possible=possible,
+            believe=believe,
+            groups=groups,
+            read=read,
+        ),
         avoid=_avoid(group, brokers),
         began_at_ms=min(times, default=None),
         ended_at_ms=max(times, default=None),
         brokers=brokers,
         partitions=partitions,
         groups=groups,
-        records_lost=_records(group.losses, "lost"),
-        records_at_risk=_records(group.losses, "at_risk"),
-        records_possible=_records(group.losses, "possible"),
+        records_lost=lost,
+        records_at_risk=at_risk,
+        records_possible=possible,
         records_read=read,
         believe=believe,
         members=tuple(group.members),
@@ -183,34 +196,30 @@ def _covered(stretches: Iterable[tuple[int, int]]) -> int:
     return offsets
 
 
-def _headline(
-    group: Group,
-    partitions: Mapping[str, Sequence[int]],
-    brokers: Sequence[int],
+def sentence(
+    what: str,
+    partitions: Sequence[str],
+    topics: Sequence[str],
+    *,
+    lost: int,
+    at_risk: int,
+    possible: int,
     believe: Sequence[int],
     groups: Sequence[str],
     read: int | None,
 ) -> str:
-    lost, at_risk, possible = (_records(group.losses, state) for state in ("lost", "at_risk", "possible"))
-    where = _where(partitions)
+    """An incident in one sentence, the same wherever it is shown. `partitions`: as `orders-0`; where there are none the
+    topics are named.
+    """
     records = records_told(lost, at_risk, possible)
-    parts = [f"{_what(group, brokers)}: {where}, {records}" if where else f"{_what(group, brokers)}: {records}"]
+    where = _where(partitions, topics)
+    parts = [f"{what}: {where}, {records}" if where else f"{what}: {records}"]
     if believe:
         parts.append(f"believe {_numbered(believe)}")
-    if groups and group.losses:
-        who = _names(groups, "group", "groups")
-        has = "had read past the first of them"
-        if read is not None:
-            has = f"had read {'up to ' if _is_bound(group.losses) else ''}{read:,} of them"
-        parts.append(f"{who} {has}")
-    elif groups:
-        parts.append(_names(groups, "group", "groups"))
+    if groups:
+        had = "had read past the first of them" if read is None else f"had read up to {read:,} of them"
+        parts.append(f"{_names(groups)} {had}" if lost or at_risk or possible else _names(groups))
     return "; ".join(parts)
-
-
-def _is_bound(losses: Iterable[LossRow]) -> bool:
-    """Offsets hold fewer records than they could: of those that were read the number is a bound."""
-    return any(loss["records"] != loss["end_offset"] - loss["start_offset"] for loss in losses)
 
 
 def _what(group: Group, brokers: Sequence[int]) -> str:
@@ -242,18 +251,17 @@ def _election(group: Group) -> str:
     return f"{title}{when}{moved}"
 
 
-def _where(partitions: Mapping[str, Sequence[int]]) -> str:
-    named = [f"{topic}-{partition}" for topic, of in partitions.items() for partition in of]
-    if not named:
-        return next(iter(partitions), "")
-    return ", ".join(named) if len(named) <= _NAMED - 1 else f"{len(named)} partitions"
+def _where(partitions: Sequence[str], topics: Sequence[str]) -> str:
+    if not partitions:
+        return ", ".join(topics) if len(topics) < _NAMED else f"{len(topics)} topics"
+    return ", ".join(partitions) if len(partitions) < _NAMED else f"{len(partitions)} partitions"
 
 
-def _names(names: Sequence[str], one: str, many: str) -> str:
-    if len(names) == 1:
-        return f"{one} {names[0]}"
-    shown_ones = names if len(names) <= _NAMED else (*names[: _NAMED - 1], f"{len(names) - _NAMED + 1} more")
-    return f"{many} {', '.join(shown_ones[:-1])} and {shown_ones[-1]}"
+def _names(groups: Sequence[str]) -> str:
+    if len(groups) == 1:
+        return f"group {groups[0]}"
+    named = groups if len(groups) <= _NAMED else (*groups[: _NAMED - 1], f"{len(groups) - _NAMED + 1} more")
+    return f"groups {', '.join(named[:-1])} and {named[-1]}"
 
 
 def _numbered(brokers: Sequence[int]) -> str:

@@ -12,3 +12,7 @@ GRANT tidegauge_reader TO tidegauge_console;
 GRANT EXECUTE ON FUNCTION tidegauge.acknowledge(text, text, text, timestamptz, text, text, inet) TO tidegauge_console;
 GRANT EXECUTE ON FUNCTION tidegauge.withdraw_acknowledgement(text, text, text, text, inet) TO tidegauge_console;
 GRANT EXECUTE ON FUNCTION tidegauge.decide_loss(text, text, text, text, numeric, text, inet) TO tidegauge_console;
+GRANT EXECUTE ON FUNCTION tidegauge.split_incident(text, text[], text, text, text, inet) TO tidegauge_console;
+GRANT EXECUTE ON FUNCTION tidegauge.merge_incidents(text, text, text, text, text, inet) TO tidegauge_console;
+GRANT EXECUTE ON FUNCTION tidegauge.acknowledge_incident(text, text, timestamptz, text, text, inet) TO tidegauge_console;
+GRANT EXECUTE ON FUNCTION tidegauge.note_incident_step(text, text, boolean, text, text, text, inet) TO tidegauge_console;

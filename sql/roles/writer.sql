@@ -18,8 +18,8 @@ DECLARE
 BEGIN
     FOR table_name IN SELECT tablename FROM pg_tables
         WHERE schemaname = 'tidegauge' AND tablename NOT IN
-            ('alembic_version', 'view_version', 'acknowledgement', 'acknowledgement_event', 'loss_decision',
-             'loss_ledger') LOOP
+            ('alembic_version', 'view_version', 'acknowledgement', 'acknowledgement_event', 'incident_event',
+             'loss_decision', 'loss_ledger') LOOP
         EXECUTE format('GRANT INSERT, UPDATE, DELETE ON tidegauge.%I TO tidegauge_writer', table_name);
     END LOOP;
 END

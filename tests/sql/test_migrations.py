@@ -113,8 +113,9 @@ def test_nobody_calls_what_acts_with_the_owner_s_rights_unless_it_is_granted(mig
         "WHERE pronamespace = 'tidegauge'::regnamespace AND prosecdef ORDER BY 1"
     )
     assert rows(migrated, of_owners) == [
-        ("acknowledge", False), ("count_breaches", False), ("decide_loss", False), ("empty_partitions", False),
-        ("make_partitions", False), ("withdraw_acknowledgement", False),
+        ("acknowledge", False), ("acknowledge_incident", False), ("count_breaches", False), ("decide_loss", False),
+        ("empty_partitions", False), ("make_partitions", False), ("merge_incidents", False),
+        ("note_incident_step", False), ("split_incident", False), ("withdraw_acknowledgement", False),
     ]  # fmt: skip
 
 

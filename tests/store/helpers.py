@@ -2,13 +2,17 @@
 
 import multiprocessing
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
 from tidegauge import store
-from tidegauge.relations import RELATIONS
+from tidegauge.expectations.incidents.grouping import incidents_of
+from tidegauge.expectations.incidents.model import Found, ToldIncident
+from tidegauge.expectations.verdicts import Breach
+from tidegauge.relations import RELATIONS, LossRow
 
 START = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 SPAWN = multiprocessing.get_context("spawn")
@@ -99,6 +103,16 @@ def report(
     return store.Report(invariants=invariants, breaches=breaches, losses=losses, **values)
 
 
+def grouped(
+    cluster: str, breaches: Sequence[Mapping[str, Any]], losses: Sequence[Mapping[str, Any]] = (), **found: Any
+) -> list[ToldIncident]:
+    """The incidents that an audit would put together of these."""
+    known = {field.name for field in fields(Breach)}
+    as_found = [Breach(**{name: value for name, value in b.items() if name in known}) for b in breaches]
+    of = Found(cluster=cluster, breaches=as_found, losses=cast(list[LossRow], losses), **found)
+    return [cast(ToldIncident, asdict(incident)) for incident in incidents_of(of)]
+
+
 def audit(
     url: str,
     cluster: str,
@@ -112,6 +126,7 @@ def audit(
     captured_at = START + timedelta(days=day)
     run_id = opened(url, key(cluster, snapshot_id, ruleset_version), captured_at=captured_at)
     store.stage(url, run_id, "brokers", table("brokers", *brokers))
+    values.setdefault("incidents", grouped(cluster, breaches, values.get("losses", ())))
     return store.publish(url, run_id, report(*breaches, **values))
 
 

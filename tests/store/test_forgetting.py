@@ -5,12 +5,13 @@ import pytest
 from tests.store.helpers import LOSS, audit, breach, key, opened, rows
 from tidegauge import store
 from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.store.incident_word import Speaker, split
 
 TABLES = """
 SELECT c.table_name FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
 WHERE c.table_schema = 'tidegauge' AND c.column_name = 'cluster' AND t.table_type = 'BASE TABLE'
 """
-TRAIL = {"acknowledgement_event", "loss_decision"}
+TRAIL = {"acknowledgement_event", "incident_event", "loss_decision"}
 
 
 def left_of(url: str, cluster: str) -> set[str]:
@@ -25,6 +26,9 @@ def filled(url: str, cluster: str) -> None:
     audit(url, cluster, "s2", breach("b1"), day=1)
     ((loss_id,),) = rows(url, "SELECT loss_id FROM tidegauge.loss_ledger WHERE cluster = %s", cluster)
     store.decide(url, loss_id, "accepted", by="ada", note="seen")
+    ((incident_id,),) = rows(url, "SELECT incident_id FROM tidegauge.v_incident WHERE cluster = %s", cluster)
+    speaker = Speaker(by="ada")
+    assert split(url, incident_id, ["b2"], speaker=speaker, note="another cause").outcome == "split"
     with store.connect(url, "tell") as connection, connection.cursor() as cursor:
         cursor.execute("INSERT INTO tidegauge.alert_told VALUES ('mail', %s, 'b1', '1', 'firing', now())", (cluster,))
 
@@ -37,9 +41,10 @@ def test_all_of_it_goes_and_nothing_of_another(url: str, cluster: str) -> None:
     runs = [run_id for (run_id,) in rows(url, "SELECT run_id FROM tidegauge.audit_run WHERE cluster = %s", cluster)]
     told = store.forget(url, cluster, dry_run=True)
     assert (told.runs, told.open_breaches, told.undecided_losses) == (2, 1, 0)
-    assert left_of(url, cluster) >= {"audit_run", "breach", "loss_ledger", "alert_told", "cluster_summary"}
+    assert left_of(url, cluster) >= {"audit_run", "breach", "incident", "loss_ledger", "alert_told"}
     assert store.forget(url, cluster, dry_run=False) == told
     assert left_of(url, cluster) <= TRAIL
+    assert rows(url, "SELECT said_by FROM tidegauge.incident_event WHERE cluster = %s", cluster) == [("ada",)]
     assert rows(url, "SELECT decided_by FROM tidegauge.loss_decision WHERE cluster = %s", cluster) == [("ada",)]
     assert rows(url, "SELECT 1 FROM tidegauge.finding WHERE run_id = ANY(%s)", runs) == []
     assert left_of(url, other) == before

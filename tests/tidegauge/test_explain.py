@@ -13,6 +13,7 @@ from tidegauge.audit.explained import Explained, from_store
 from tidegauge.audit.steps import audit
 from tidegauge.cli.explain import explain, lines
 from tidegauge.cli.main import main
+from tidegauge.store.incident_reading import headline, incidents
 
 BREACH = {
     "breach_id": "D06-1", "code": "D06", "name": "NoCommittedTruncation", "severity": "critical",
@@ -72,6 +73,9 @@ def test_a_report_and_a_store_tell_the_same(golden: Golden, tmp_path: Path, stor
         text = list(explain(breach["breach_id"], out))
         assert text == list(lines(from_store(breach["breach_id"], store_url)))
         assert any("> offset" in line and "unclean election: broker" in line for line in text)
+        assert any(line.startswith(f"  Part of {report['incidents'][0]['incident_id']}: Unclean elec") for line in text)
+    told = [(incident["incident_id"], incident["headline"]) for incident in report["incidents"]]
+    assert [(row["incident_id"], headline(row)) for row in incidents(store_url) or ()] == told
     risks = {(r["topic"], tuple(r["brokers"])): r for r in report["risks"]}
     assert risks["orders", (2, 3)]["losing_partitions"] == [0]
     assert report["risks"][0]["losing"]

@@ -34,7 +34,7 @@ def incident(*breach_ids: str, severity: str = "critical", topic: str = HOSTILE)
         "severity": severity,
         "headline": f"Unclean election, broker 1 -> 2: {topic}-0, 700 records at risk; believe broker 1",
         "avoid": "Keep broker 1 down.",
-        "members": [{"kind": "breach", "breach_id": breach_id} for breach_id in breach_ids],
+        "members": [{"kind": "breach", "breach_id": b, "because": "it names it"} for b in breach_ids],
     }
 
 

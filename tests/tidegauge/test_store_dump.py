@@ -13,6 +13,7 @@ from tidegauge.cli import store_dump
 from tidegauge.embedded import postgres
 from tidegauge.embedded.postgres import EmbeddedPostgres
 from tidegauge.runs.errors import StoreError
+from tidegauge.store.incident_word import Speaker, split
 
 pytestmark = pytest.mark.slow
 
@@ -43,6 +44,8 @@ def filled(own_server: EmbeddedPostgres) -> Iterator[str]:
     store.acknowledge(url, "c", "b1", by="ada", until=TOMORROW, note='a "name"; DROP')
     ((loss,),) = rows(url, "SELECT loss_id FROM tidegauge.loss_ledger")
     store.decide(url, loss, "accepted", by="ada", note='a "name"; DROP')
+    ((incident_id,),) = rows(url, "SELECT incident_id FROM tidegauge.v_incident")
+    assert split(url, incident_id, ["b2"], speaker=Speaker(by="ada"), note='a "name"; DROP').outcome == "split"
     unfinished = opened(url, key("c", "s3"))
     yield url
     store.discard(url, unfinished)
@@ -73,6 +76,7 @@ def test_every_view_says_the_same_afterwards(filled: str, restored: str) -> None
     assert len(before["v_breach"]) == 2
     assert len(before["v_loss"]) == 0, "the loss is of the first snapshot, and the second no longer has it"
     assert (len(before["v_loss_ledger"]), len(before["v_loss_decision"])) == (1, 1), "the ledger still has it"
+    assert (len(before["v_incident"]), len(before["v_incident_event"])) == (2, 1)
     assert seen(restored) == before
 
 

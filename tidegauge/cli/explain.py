@@ -33,6 +33,11 @@ def lines(found: Explained) -> Iterator[str]:
     """A breach, wherever it was found."""
     breach = shown_plainly(found.breach)
     yield from breach_lines({**breach, "next": ""})
+    if found.incident is not None:
+        part = (
+            f"Part of {found.incident.incident_id}: {found.incident.headline}. Here because: {found.incident.because}."
+        )
+        yield from textwrap.wrap(plain(part), _WIDTH, initial_indent="  ", subsequent_indent="    ")
     yield "  Evidence:"
     for name in _evidence_names(breach):
         value = breach["evidence"][name]

@@ -25,7 +25,7 @@ HEADLINES = {
     ],
     "quorum-changed-unclean": [
         "Unclean election 2026-11-22 13:54:13 UTC, broker 1 -> 2: accounts-0, orders-0, 150 records at risk; "
-        "believe broker 1; group billing had read 150 of them"
+        "believe broker 1; group billing had read up to 150 of them"
     ],
     "one-controller-unclean": [
         "Unclean election 2026-11-22 13:55:59 UTC, broker 1 -> 2: orders-0, payments-0, 124 records at risk; "
@@ -33,19 +33,19 @@ HEADLINES = {
     ],
     "one-controller-rejoined": [
         "Unclean election 2026-11-22 13:55:59 UTC, broker 1 -> 2: orders-0, payments-0, 80 records lost; "
-        "group billing had read 80 of them"
+        "group billing had read up to 80 of them"
     ],
     "forgotten-unclean": [
         "An unclean election, a lost flush or a stale disk, broker 1: 3 partitions, 128 records at risk; "
-        "believe broker 1; group billing had read 108 of them",
+        "believe broker 1; group billing had read up to 108 of them",
         "Unclean election 2026-11-22 13:58:43 UTC, broker 2 -> 3: orders-1, 50 records at risk; believe broker 2",
         "Brokers that are away, brokers 1, 2: 8 partitions, no loss known",
     ],
     "racks-unclean": [
         "Unclean election 2026-11-22 13:59:52 UTC, broker 1 -> 2: orders-0, payments-0, 85 records at risk; "
-        "believe broker 1; group billing had read 60 of them",
+        "believe broker 1; group billing had read up to 60 of them",
         "Unclean election 2026-11-22 14:00:07 UTC, broker 2 -> 4: orders-0, 40 records at risk; believe broker 2; "
-        "group billing had read 30 of them",
+        "group billing had read up to 30 of them",
         "Brokers that are away, brokers 1, 2: __transaction_state-1, no loss known",
     ],
     "failed-disk": [FAILED_DISK],
@@ -73,21 +73,21 @@ HEADLINES = {
     ],
     "migrated-unclean": [
         "Unclean election 2026-11-22 18:15:53 UTC, broker 1 -> 2: orders-0, payments-0, 100 records at risk; "
-        "believe broker 1; group billing had read 80 of them"
+        "believe broker 1; group billing had read up to 80 of them"
     ],
     "zookeeper-unclean": [
         "An unclean election, a lost flush or a stale disk, broker 1: orders-0, payments-0, 100 records at risk; "
-        "believe broker 1; group billing had read 80 of them"
+        "believe broker 1; group billing had read up to 80 of them"
     ],
     "format-1-unclean": [
         "A tail that may have been committed, brokers 1, 2, 3: orders-0, 60 records at risk and 30 records possibly "
-        "lost; group billing had read 60 of them",
+        "lost; group billing had read up to 60 of them",
         "Other bytes under the same epochs, brokers 1, 2, 3: ancient-0, 20 records at risk and 30 records possibly "
         "lost; believe brokers 2, 3",
     ],
     "format-upgraded": [
         "Other bytes under the same epochs, brokers 1, 2, 3: ancient-0, orders-0, 42 records at risk; "
-        "believe brokers 2, 3; group billing had read 1 of them"
+        "believe brokers 2, 3; group billing had read up to 1 of them"
     ],
 }
 """Of each cluster that something happened to, what its incidents say. Of the others there is none."""

@@ -179,7 +179,11 @@ def test_a_group_that_had_read_lost_records_belongs_to_what_lost_them() -> None:
 
 @pytest.mark.parametrize(
     ("committed", "read_end", "told"),
-    [(140, None, "had read 40 of them"), (500, 130, "had read 30 of them"), (None, None, "had read past the first")],
+    [
+        (140, None, "had read up to 40 of them"),
+        (500, 130, "had read up to 30 of them"),
+        (None, None, "had read past the first"),
+    ],
 )
 def test_how_many_of_the_records_groups_had_read(committed: int | None, read_end: int | None, told: str) -> None:
     row = {"group": "billing", "topic": "orders", "partition": 0, "committed_offset": committed} | {
