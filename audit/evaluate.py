@@ -34,6 +34,7 @@ from tidegauge.expectations.agreement import Validation, confirm
 from tidegauge.expectations.data_docs import pages_of
 from tidegauge.expectations.diagnosis import Copies, PartitionKey, diagnose
 from tidegauge.expectations.evidence import Evidence
+from tidegauge.expectations.incidents.plan import Scene
 from tidegauge.expectations.model import Invariant, Severity
 from tidegauge.expectations.registry import CATALOGUE, RULESET_VERSION, by_relation
 from tidegauge.expectations.verdicts import (
@@ -358,13 +359,18 @@ def _report(snapshot: AuditedSnapshot, run: Run, run_id: str, judged: Judged) ->
         },
         "coverage": told_coverage(_coverage(snapshot), judged.verdicts),
         "invariants": [asdict(v) for v in judged.verdicts],
-        "incidents": incidents_told(manifest.cluster, judged.breaches, facts),
+        "incidents": incidents_told(manifest.cluster, judged.breaches, facts, _scene(snapshot)),
         "breaches": [asdict(b) for b in judged.breaches],
         "losses": _told(facts, LOSSES.name),
         "open_transactions": _open_transactions(facts),
         "postures": _told(facts, "postures"),
         "risks": _risks(facts),
     }
+
+
+def _scene(snapshot: AuditedSnapshot) -> Scene:
+    previous = snapshot.previous
+    return Scene(snapshot=absolute(snapshot.root), previous=absolute(previous.root) if previous is not None else None)
 
 
 def _restricted_to(restriction: Restriction) -> dict[str, Any]:

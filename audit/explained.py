@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegauge.derivation.fact_files import relation_at
+from tidegauge.expectations.incidents.model import ToldIncident
 from tidegauge.expectations.model import Severity
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.runs import report_file
@@ -78,6 +79,18 @@ class Explained:
     broker_changes: Sequence[Row] = ()
 
 
+def incident_in_report(incident_id: str, directory: Location) -> ToldIncident:
+    """The incident of that id in any report below the directory. Raises `SnapshotError` if there is none."""
+    for path in sorted(_reports_below(directory), key=str) if directory.is_dir() else []:
+        for incident in _told_in(path)[1]:
+            if incident["incident_id"] == incident_id:
+                return incident
+    raise SnapshotError(
+        f"{directory} holds no report with an incident {incident_id}. Name the --out directory of an audit: incident "
+        "ids stand in brackets in what it prints."
+    )
+
+
 def from_report(breach_id: str, directory: Location) -> Explained:
     """The breach of that id in any report below the directory. Raises `SnapshotError` if there is none."""
     reports = sorted(_reports_below(directory), key=str) if directory.is_dir() else []
@@ -87,38 +100,54 @@ def from_report(breach_id: str, directory: Location) -> Explained:
         breaches, incidents = _told_in(path)
         for breach in breaches:
             if breach["breach_id"] == breach_id:
-                return _with_facts(breach, breaches, incidents.get(breach_id), path.parent / "facts")
+                return _with_facts(breach, breaches, _of_incident(breach_id, incidents), path.parent / "facts")
     raise SnapshotError(
         f"{directory} holds no breach {breach_id}. Breach ids stand in brackets in what an audit prints, "
         "and as breach_id in report.json."
     )
 
 
-def _told_in(path: Location) -> tuple[Sequence[Row], Mapping[str, OfIncident]]:
-    """The breaches of a report, and the incident of each. Raises `SnapshotError` for what is no report of ours."""
+def _told_in(path: Location) -> tuple[Sequence[Row], Sequence[ToldIncident]]:
+    """The breaches and the incidents of a report. Raises `SnapshotError` for what is no report of ours."""
     try:
         whole = local(path.parent) / path.name if isinstance(path, Path) else path
         report = json.loads(whole.read_text(encoding="utf-8"))
-        breaches = report["breaches"]
-        if not isinstance(breaches, list):
-            raise TypeError("breaches must be a list")
+        breaches, incidents = report["breaches"], report.get("incidents", [])
+        if not isinstance(breaches, list) or not isinstance(incidents, list):
+            raise TypeError("breaches and incidents must be lists")
         for breach in breaches:
             _check(breach)
-        incidents = {
-            str(member["breach_id"]): OfIncident(
-                incident_id=str(incident["incident_id"]),
-                headline=str(incident["headline"]),
-                because=str(member["because"]),
-            )
-            for incident in report.get("incidents", ())
-            for member in incident["members"]
-        }
-    except (OSError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        for incident in incidents:
+            _check_incident(incident)
+    except (OSError, KeyError, TypeError, ValueError, RecursionError, AttributeError) as error:
         raise SnapshotError(
             f"{path} is not a report that can be used ({type(error).__name__}: {error}). Name the --out directory of "
             "an audit that went to its end, or audit the snapshot again."
         ) from error
     return breaches, incidents
+
+
+def _check_incident(incident: ToldIncident) -> None:
+    """Raises `KeyError` or `TypeError` for what is no incident as a report has it."""
+    told: list[object] = [incident["incident_id"], incident["headline"]]
+    told += [text for member in incident["members"] for text in (member["breach_id"] or "", member["because"])]
+    for step in incident["steps"]:
+        told += [step["step"], step["sentence"], step["command"] or "", step["to_complete"] or ""]
+    for text in told:
+        if not isinstance(text, str):
+            raise TypeError(f"an incident is told of in text, not by a {type(text).__name__}")
+
+
+def _of_incident(breach_id: str, incidents: Iterable[ToldIncident]) -> OfIncident | None:
+    return next(
+        (
+            OfIncident(incident_id=incident["incident_id"], headline=incident["headline"], because=member["because"])
+            for incident in incidents
+            for member in incident["members"]
+            if member["breach_id"] == breach_id
+        ),
+        None,
+    )
 
 
 def _reports_below(directory: Location) -> Iterator[Location]:

@@ -4,17 +4,22 @@ In: a store's URL and the directory of a capture. Out: the id of a published run
 own queries give them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tests.derivation.pipeline import Derived, derived_once
 from tidegauge import store
 from tidegauge.derivation.fact_files import relation_table
+from tidegauge.expectations.diagnosis import Copies, diagnose
+from tidegauge.expectations.incidents.elections import elections_on_record
+from tidegauge.expectations.incidents.grouping import incidents_of
+from tidegauge.expectations.incidents.model import Found, ToldIncident
+from tidegauge.expectations.incidents.plan import Scene, planned
 from tidegauge.expectations.registry import CATALOGUE, RULESET_VERSION, by_relation
-from tidegauge.expectations.verdicts import breach_query, count_query, explain, fold, results
+from tidegauge.expectations.verdicts import Breach, breach_query, count_query, explain, fold, results
 from tidegauge.relations import LOSSES, RELATIONS
 
 
@@ -40,7 +45,7 @@ def publish_capture(
     for name in RELATIONS:
         table = relation_table(name, _unnamed(facts, name), cluster=cluster, snapshot_id=snapshot_id)
         store.stage(url, run_id, name, table)
-    return store.publish(url, run_id, _report(url, run_id, facts, without))
+    return store.publish(url, run_id, _report(url, run_id, facts, cluster, without))
 
 
 def _unnamed(facts: Derived, relation: str) -> list[dict[str, Any]]:
@@ -48,7 +53,7 @@ def _unnamed(facts: Derived, relation: str) -> list[dict[str, Any]]:
     return [{k: v for k, v in row.items() if k not in common} for row in facts.rows.get(relation, [])]
 
 
-def _report(url: str, run_id: str, facts: Derived, without: frozenset[str]) -> store.Report:
+def _report(url: str, run_id: str, facts: Derived, cluster: str, without: frozenset[str]) -> store.Report:
     invariants = []
     breaches = []
     with store.connect(url, "judge") as connection, connection.cursor() as cursor:
@@ -73,10 +78,29 @@ def _report(url: str, run_id: str, facts: Derived, without: frozenset[str]) -> s
         "bytes": sum(row["size_bytes"] or 0 for row in facts.all("replicas")),
         "unread": [{"path": path, "reason": reason} for path, reason in facts.unread().items()],
     }
+    folded = fold(breaches, CATALOGUE)
     return store.Report(
         finished_at=datetime.now(UTC),
         invariants=invariants,
-        breaches=[asdict(b) for b in fold(breaches, CATALOGUE)],
+        breaches=[asdict(b) for b in folded],
         losses=_unnamed(facts, LOSSES.name),
+        incidents=_incidents(facts, cluster, folded),
         coverage=coverage,
     )
+
+
+def _incidents(facts: Derived, cluster: str, breaches: Sequence[Breach]) -> list[ToldIncident]:
+    copies = {
+        (row["topic"], row["partition"]): Copies(captured=frozenset(row["captured_replicas"] or ()))
+        for row in facts.rows["partitions"]
+    }
+    found = Found(
+        cluster=cluster,
+        breaches=diagnose(breaches, copies),
+        losses=facts.rows["losses"],
+        risks=facts.rows["risks"],
+        elections=elections_on_record(facts.rows["partition_changes"]),
+        committed_offsets=[r for r in facts.rows["committed_offsets"] if r["lost_from_offset"] is not None],
+    )
+    scene = Scene(snapshot=str(facts.root))
+    return [cast(ToldIncident, asdict(planned(incident, found, scene))) for incident in incidents_of(found)]

@@ -35,6 +35,7 @@ def incident(*breach_ids: str, severity: str = "critical", topic: str = HOSTILE)
         "headline": f"Unclean election, broker 1 -> 2: {topic}-0, 700 records at risk; believe broker 1",
         "avoid": "Keep broker 1 down.",
         "members": [{"kind": "breach", "breach_id": b, "because": "it names it"} for b in breach_ids],
+        "steps": [],
     }
 
 

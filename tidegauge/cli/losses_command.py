@@ -1,6 +1,5 @@
 """`tidegauge losses`: what is lost or at risk until somebody decides it, and the decision."""
 
-import getpass
 import json
 import sys
 from collections.abc import Iterator, Mapping
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from tidegauge.cli.by_hand import BY, NOTE, STORE, Lists, user
 from tidegauge.endings import EXIT_BREACHES, told
 from tidegauge.terminal import plain
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from tidegauge.store.loss_decision import Action, Decision
     from tidegauge.store.loss_reading import Losses
 
-_STORE = click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL, else the embedded one.")
-_NOTE = click.option("--note", required=True, help="Why, for those who ask later.")
-_BY = click.option("--by", metavar="NAME", help="Who decides. Default: this machine's user.")
 _WAYS: Final[Mapping[str, "Action"]] = {"salvaged": "salvaged", "produced-again": "produced_again"}
 
 _LOSS_KEYS: Final = (
@@ -40,17 +37,7 @@ _TOTAL_KEYS: Final = (
 )  # fmt: skip
 
 
-class _Lists(click.Group):
-    """A group that lists where no command of it is named."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Options of the list follow `losses` at once."""
-        asks_help = bool(args) and args[0] in ctx.help_option_names
-        named = bool(args) and not args[0].startswith("-")
-        return super().parse_args(ctx, args if named or asks_help else ["list", *args])
-
-
-@click.group("losses", cls=_Lists)
+@click.group("losses", cls=Lists)
 def losses_group() -> None:
     """Records that are lost or at risk, until somebody decides it or they are proven to be back.
 
@@ -62,7 +49,7 @@ def losses_group() -> None:
 @click.option("--cluster", help="Only this cluster's.")
 @click.option("--all", "with_decided", is_flag=True, help="Those that are over, too.")
 @click.option("--json", "as_json", is_flag=True, help="One object on standard output.")
-@_STORE
+@STORE
 @told
 def list_command(cluster: str | None, with_decided: bool, as_json: bool, store: str | None) -> None:
     """List the losses that nobody has decided, the worst first. Exit 1 if there is one."""
@@ -87,9 +74,9 @@ def list_command(cluster: str | None, with_decided: bool, as_json: bool, store: 
 
 @losses_group.command("accept")
 @click.argument("loss_id", metavar="ID")
-@_NOTE
-@_BY
-@_STORE
+@NOTE
+@BY
+@STORE
 @told
 def accept_command(loss_id: str, note: str, by: str | None, store: str | None) -> None:
     """Accept the loss ID: its records are given up."""
@@ -102,9 +89,9 @@ def accept_command(loss_id: str, note: str, by: str | None, store: str | None) -
     "--as", "way", required=True, type=click.Choice(list(_WAYS)),
     help="salvaged: saved from a disk; produced-again: written anew by whoever had written them.",
 )  # fmt: skip
-@_NOTE
-@_BY
-@_STORE
+@NOTE
+@BY
+@STORE
 @told
 def close_command(loss_id: str, way: str, note: str, by: str | None, store: str | None) -> None:
     """Close the loss ID: its records are there again, though not in their old place."""
@@ -113,9 +100,9 @@ def close_command(loss_id: str, way: str, note: str, by: str | None, store: str 
 
 @losses_group.command("reopen")
 @click.argument("loss_id", metavar="ID")
-@_NOTE
-@_BY
-@_STORE
+@NOTE
+@BY
+@STORE
 @told
 def reopen_command(loss_id: str, note: str, by: str | None, store: str | None) -> None:
     """Open the loss ID again: what was decided of it does not hold. The trail keeps both."""
@@ -132,21 +119,11 @@ def _decide(loss_id: str, action: "Action", note: str, by: str | None, store: st
         raise click.UsageError(f"The note has {len(note):,} characters; {LONGEST_NOTE:,} fit.")
     with store_at(store or settings.store_url()) as url:
         migrate(url)
-        decision = decide(url, loss_id, action, by=this_user() if by is None else by, note=note)
+        decision = decide(url, loss_id, action, by=user() if by is None else by, note=note)
     if decision.outcome in ("decided", "reopened", "already"):
         click.echo(decision_words(loss_id, decision))
         return
     raise click.UsageError(refusal_words(loss_id, decision))
-
-
-def this_user() -> str:
-    """Whoever this process runs as, by number where the system has no name for that."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        from os import getuid
-
-        return f"user {getuid()}"
 
 
 def decision_words(loss_id: str, decision: "Decision") -> str:

@@ -22,6 +22,7 @@ from tidegauge.cli.audit_commands import VERIFY_KEY, audit_command, job_command
 from tidegauge.cli.breach_commands import explain_command, salvage_command
 from tidegauge.cli.console_command import console_command, up_command
 from tidegauge.cli.gx_commands import gx_group
+from tidegauge.cli.incidents_command import incidents_group, plan_command
 from tidegauge.cli.losses_command import losses_group
 from tidegauge.cli.metadata_command import metadata_command
 from tidegauge.cli.replay_command import replay_command
@@ -70,6 +71,8 @@ main.add_command(dev_group)
 main.add_command(explain_command)
 main.add_command(gx_group)
 main.add_command(job_command)
+main.add_command(incidents_group)
+main.add_command(plan_command)
 main.add_command(losses_group)
 main.add_command(metadata_command)
 main.add_command(replay_command)

@@ -12,7 +12,8 @@ from typing import Final
 import click
 
 from tidegauge import settings
-from tidegauge.cli.losses_command import decision_words, refusal_words, this_user
+from tidegauge.cli.by_hand import user
+from tidegauge.cli.losses_command import decision_words, refusal_words
 from tidegauge.embedded.store_in_use import store_at
 from tidegauge.recovery.replay import Plan, Replayed
 from tidegauge.recovery.replay_plan import GO_WITHOUT, UNFIT, LeftOut, unfit_words
@@ -148,9 +149,7 @@ def close_loss(loss_id: str, salvage: Salvage, plan: Plan, done: Replayed, *, by
     )
     with store_at(store or settings.store_url()) as url:
         migrate(url)
-        decision = decide(
-            url, loss_id, "produced_again", by=this_user() if by is None else by, note=note[:LONGEST_NOTE]
-        )
+        decision = decide(url, loss_id, "produced_again", by=user() if by is None else by, note=note[:LONGEST_NOTE])
     if decision.outcome not in ("decided", "already"):
         raise click.UsageError(f"All is produced, but the loss is not closed. {refusal_words(loss_id, decision)}")
     return decision_words(loss_id, decision)

@@ -27,7 +27,7 @@ FIND_PRODUCER: Final = line("""
 READ_REMOTE_METADATA: Final = line("""
     bin/kafka-console-consumer.sh --bootstrap-server <host:port> --topic __remote_log_metadata --from-beginning
     --formatter
-    org.apache.kafka.server.log.remote.metadata.storage.serialization.RemoteLogMetadataSerde$RemoteLogMetadataFormatter
+    'org.apache.kafka.server.log.remote.metadata.storage.serialization.RemoteLogMetadataSerde$RemoteLogMetadataFormatter'
     | grep {segment_id}
 """)
 DUMP_LOG_OF_BROKER: Final = (
