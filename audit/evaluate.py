@@ -1,8 +1,8 @@
-"""The evaluate and publish steps: facts into the store, verdicts out of it, a report, and one switch at the end.
+"""The evaluate step: facts into the store, verdicts out of it, and a report.
 
-In: `facts/` and `coverage.json` of each snapshot of a run directory. Out: a `report.json`, `data_docs/` and a published
-run of each. The rule that must hold: nobody sees a run before `publish`; Great Expectations and the counting queries
-must agree on every run, or there is no verdict.
+In: `facts/` and `coverage.json` of each snapshot of a run directory. Out: a `report.json`, `data_docs/` and a run of
+each that nobody sees before the step publish. The rule that must hold: Great Expectations and the counting queries must
+agree on every run, or there is no verdict.
 
 Snapshots are judged together: one counting query a relation and one validation, over the rows of all their runs. Of a
 small snapshot what takes time is asking, not counting.
@@ -14,7 +14,7 @@ besides: it has to find all the breached ones.
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -26,6 +26,7 @@ from psycopg2.errors import NumericValueOutOfRange
 
 from tidegauge import store
 from tidegauge.audit.found_incidents import incidents_told
+from tidegauge.audit.publication import STAGED, Progress, instant_text, not_its_own, staged_run
 from tidegauge.audit.validate_apart import Validate
 from tidegauge.derivation.fact_files import batches_of, read_relation, relation_at
 from tidegauge.derivation.judged_files import JudgedRelation, judged_of, rows_to_look_at
@@ -58,7 +59,6 @@ from tidegauge.runs.run_places import COVERAGE_FILE
 from tidegauge.runs.survivors import going_on
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.location import Location
-from tidegauge.snapshots.manifest import Source
 from tidegauge.snapshots.places import absolute, made
 from tidegauge.snapshots.whole_files import write_whole
 
@@ -66,11 +66,8 @@ SCHEMA_VERSION: Final = 1
 JUDGED_TOGETHER: Final = 2500
 """Runs that are counted and validated at once. Each holds a lock, and a store has room for some 7,000."""
 
-Progress = Callable[[str], None]
-
 NOTHING_MISSING: Final[Mapping[str, Mapping[Evidence, int]]] = {}
 NOWHERE_ELSE: Final[Mapping[str, Mapping[str, JudgedRelation]]] = {}
-_STAGED: Final = "staged.json"
 _OPEN_TRANSACTIONS_TOLD: Final = 1000
 _RISKS_TOLD: Final = 2000
 _OPEN_TRANSACTION: Final = (
@@ -143,7 +140,7 @@ def _evaluate(snapshots: Sequence[AuditedSnapshot], run: Run, url: str, validate
             report_file.keep_judged(snapshot.target, report)
             if run.data_docs:
                 _write_pages(snapshot.target / "data_docs", pages_of(report, judged[run_id].validations))
-            report_file.write(snapshot.target / _STAGED, {"run_id": run_id})
+            report_file.write(snapshot.target / STAGED, {"run_id": run_id})
         store.mark_judged(url, *run_ids)
     except BaseException:
         try:
@@ -168,15 +165,8 @@ def _its_own(batches: Iterable[pa.RecordBatch], snapshot: AuditedSnapshot) -> It
     named = {"cluster": snapshot.manifest.cluster, "snapshot_id": snapshot.manifest.snapshot_id}
     for batch in batches:
         if not all(pc.all(pc.equal(batch.column(c), name), min_count=0).as_py() for c, name in named.items()):
-            raise SnapshotError(_not_its_own(f"{snapshot.target / 'facts'} holds facts", snapshot))
+            raise SnapshotError(not_its_own(f"{snapshot.target / 'facts'} holds facts", snapshot))
         yield batch
-
-
-def _not_its_own(what: str, snapshot: AuditedSnapshot) -> str:
-    return (
-        f"{what} of another audit than this one of {snapshot.key}: two wrote to one run directory. Nothing of it was "
-        "published. Audit it again, with a run directory of its own (--out, or --run for `tidegauge job`)."
-    )
 
 
 def _write_pages(folder: Location, pages: Iterable[tuple[str, str]]) -> None:
@@ -186,10 +176,10 @@ def _write_pages(folder: Location, pages: Iterable[tuple[str, str]]) -> None:
 
 def _forget_earlier_try(snapshots: Sequence[AuditedSnapshot], url: str) -> None:
     """Gives up what this very step left when it ran here before: nobody would ever publish it."""
-    left = [snapshot for snapshot in snapshots if (snapshot.target / _STAGED).exists()]
-    store.discard(url, *(_staged_run(snapshot) for snapshot in left))
+    left = [snapshot for snapshot in snapshots if (snapshot.target / STAGED).exists()]
+    store.discard(url, *(staged_run(snapshot) for snapshot in left))
     for snapshot in left:
-        (snapshot.target / _STAGED).unlink()
+        (snapshot.target / STAGED).unlink()
     for snapshot in snapshots:
         report_file.forget(snapshot.target)
 
@@ -351,8 +341,8 @@ def _report(snapshot: AuditedSnapshot, run: Run, run_id: str, judged: Judged) ->
             "snapshot_id": manifest.snapshot_id,
             "previous_snapshot_id": _previous_id(snapshot),
             "ruleset_version": RULESET_VERSION,
-            "started_at": _instant(run.started_at_ms),
-            "finished_at": _instant(time.time_ns() // 1_000_000),
+            "started_at": instant_text(run.started_at_ms),
+            "finished_at": instant_text(time.time_ns() // 1_000_000),
             "consistency": manifest.consistency.value,
             "source": manifest.source.value,
             **_restricted_to(run.restriction),
@@ -416,83 +406,6 @@ def _open_transactions(facts: Location) -> list[dict[str, Any]]:
     rows = transactions.to_table(columns=list(_OPEN_TRANSACTION), filter=ds.field("outcome") == "open")
     found = sorted(rows.to_pylist(), key=lambda r: (not r["hanging"], r["first_timestamp_ms"] or 0))
     return found[:_OPEN_TRANSACTIONS_TOLD]
-
-
-def _instant(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def publish(run: Run, url: str, *, progress: Progress = lambda _: None) -> None:
-    """Makes the evaluated runs visible, one by one. Each report then names the run that is: an equal one published
-    before stays.
-    """
-    run.failures.begin("publish")
-    staged = [(snapshot, _staged_run(snapshot)) for snapshot in going_on(run).snapshots]
-    store.keep(url, *(run_id for _, run_id in staged))
-    for snapshot, run_id in staged:
-        progress(f"publish: {snapshot.key}")
-        try:
-            _publish(snapshot, run, run_id, url)
-        except store.UnidentifiedError as error:
-            progress(f"not published: {error}")
-            report_file.keep_with(snapshot.target, "not_published", str(error))
-        except Exception as error:
-            run.failures.take("publish", snapshot.key, error)
-            store.discard(url, run_id)
-    _tell_other_names(going_on(run), url, progress)
-
-
-def _publish(snapshot: AuditedSnapshot, run: Run, run_id: str, url: str) -> None:
-    report = report_file.read(report_file.at(snapshot.target))
-    _must_be_of(run, snapshot, report["run"])
-    visible = store.publish(
-        url,
-        run_id,
-        store.Report(
-            finished_at=datetime.fromisoformat(report["run"]["finished_at"]),
-            invariants=report["invariants"],
-            breaches=report["breaches"],
-            losses=report["losses"],
-            incidents=report["incidents"],
-            coverage=report["coverage"],
-        ),
-    )
-    report["run"]["run_id"] = visible
-    report_file.keep(snapshot.target, report)
-
-
-def _must_be_of(run: Run, snapshot: AuditedSnapshot, told: Mapping[str, object]) -> None:
-    """Raises `SnapshotError` where what a report says of its run is another's, which has written over it since."""
-    named = [told.get(name) for name in ("cluster", "snapshot_id", "started_at")]
-    if named != [snapshot.manifest.cluster, snapshot.manifest.snapshot_id, _instant(run.started_at_ms)]:
-        raise SnapshotError(_not_its_own(f"{report_file.at(snapshot.target)} is the report", snapshot))
-
-
-def _tell_other_names(run: Run, url: str, progress: Progress) -> None:
-    """A test copy may have a name of its own; whoever looks for all that is known of a cluster must know of both."""
-    captured = [s for s in run.snapshots if s.manifest.source is Source.CAPTURED]  # a seed's worlds share a cluster.id
-    others = store.shared_names(url, {s.manifest.cluster for s in captured})
-    for snapshot in captured:
-        if names := others.get(snapshot.manifest.cluster):
-            progress(f"publish: Warning: {snapshot.key} is of a cluster that is published as {', '.join(names)} too")
-            report_file.keep_with(snapshot.target, "same_cluster_as", list(names))
-
-
-def discard(run: Run, url: str) -> None:
-    """Gives up the staged runs, where nothing is to be published: the reports are all there is."""
-    left = going_on(run).snapshots
-    store.discard(url, *(_staged_run(snapshot) for snapshot in left))
-    for snapshot in left:
-        _must_be_of(run, snapshot, report_file.read(report_file.at(snapshot.target))["run"])
-        report_file.keep_as_judged(snapshot.target)
-
-
-def _staged_run(snapshot: AuditedSnapshot) -> str:
-    path = snapshot.target / _STAGED
-    try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["run_id"])
-    except (OSError, ValueError, KeyError) as error:
-        raise SnapshotError(f"{path} is not there or not whole ({error}). Run the step evaluate first.") from error
 
 
 def worst_at_or_above(report: Mapping[str, Any], fail_on: str) -> bool:

@@ -39,5 +39,5 @@ def incidents_told(cluster: str, breaches: Sequence[Breach], facts: Location, sc
 def _elections(facts: Location) -> list[Election]:
     changes = relation_at(facts, "partition_changes")
     topics = changes.to_table(columns=["topic"], filter=pc.field("election").isin(GAVE_RECORDS_UP))["topic"]
-    of_them = changes.to_table(filter=pc.field("topic").isin(topics.unique().to_pylist()))
+    of_them = changes.to_table(filter=pc.field("topic").isin(topics.unique()))
     return elections_on_record(cast(list[PartitionChangeRow], of_them.to_pylist()))

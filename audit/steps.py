@@ -295,7 +295,7 @@ def _evaluate(run: Run, url: str, validate: Validate | None, progress: Progress)
 
 
 def _publish(run: Run, url: str, progress: Progress) -> AuditResult:
-    from tidegauge.audit.evaluate import discard, publish
+    from tidegauge.audit.publication import discard, publish
 
     if run.restriction.is_restricted:
         progress("not published: a look at some partitions or invariants is no verdict on the cluster")

@@ -103,7 +103,8 @@ def _breached(relation: str, sound: pa.Table) -> pa.Table:
 
 def one(way: str, run: Run) -> None:
     """Judges the facts of a run and publishes it; called in a process of its own."""
-    from tidegauge.audit.evaluate import evaluate, publish
+    from tidegauge.audit.evaluate import evaluate
+    from tidegauge.audit.publication import publish
     from tidegauge.audit.validate_apart import validating
     from tidegauge.embedded.store_in_use import store_at
     from tidegauge.runs.survivors import going_on

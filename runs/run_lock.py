@@ -5,7 +5,7 @@ directory would read each other's facts, and the clean cluster's would be publis
 
 The lock is the directory's own (flock): it leaves no file, and it goes with the process, however that dies. A place in
 an object store has none, nor has a file system that locks files only (NFS): there, whose facts and verdicts they are is
-all that tells two audits apart (`audit.evaluate`).
+all that tells two audits apart (`audit.evaluate`, `audit.publication`).
 """
 
 import errno

@@ -16,7 +16,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from benchmarks.faults.faults import LOST, PHASES, Calm, Fault, Met
-from benchmarks.faults.place import CLUSTER, Ended, Place, new_place
+from benchmarks.faults.place import CLUSTER, ROOT, Ended, Place, new_place
 
 _STORED: Final = "import runpy; runpy.run_module('benchmarks.faults.stored', run_name='__main__', alter_sys=True)"
 
@@ -88,7 +88,10 @@ def attempt(fault: Fault, seed: str, number: int, expected: Calm, parent: Path, 
         wrong += [*store_wrong, *(f"left for good: {what}" for what in sorted(left_for_good))]
         told = "\n".join([*(f"--- {e.code}\n{e.said}" for e in met.ended), f"--- again {again.code}\n{again.said}"])
         root = str(place.root)
-        said, *wrong = (text.replace(root, "PLACE").replace(quote(root, safe=""), "PLACE") for text in (told, *wrong))
+        said, *wrong = (
+            text.replace(root, "PLACE").replace(quote(root, safe=""), "PLACE").replace(str(ROOT), "REPOSITORY")
+            for text in (told, *wrong)
+        )
     return Attempt(
         fault=fault.name, seed=seed, number=number, how=met.how, codes=tuple(e.code for e in met.ended),
         left=tuple(sorted(left)), left_for_good=tuple(sorted(left_for_good)), store_right=not store_wrong,

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.derivation.small_cluster import small_world, taken, written
-from tidegauge.audit import evaluate
+from tidegauge.audit import evaluate, publication
 from tidegauge.cli.main import main
 from tidegauge.derivation.in_process import derive_run
 from tidegauge.runs import report_file
@@ -81,7 +81,7 @@ def test_what_another_audit_derived_is_not_judged_as_this_one_s(
         evaluate.evaluate(later, store_url)
     derive_run(later)
     evaluate.evaluate(later, store_url)
-    evaluate.discard(later, store_url)
+    publication.discard(later, store_url)
     assert codes(tmp_path / "run" / "report.json") != set()
 
 
@@ -97,7 +97,7 @@ def test_no_row_of_another_snapshot_is_judged(tmp_path: Path, sound: Path, broke
     assert not (tmp_path / "run" / "report.json").exists()
 
 
-@pytest.mark.parametrize("ends", [evaluate.publish, evaluate.discard])
+@pytest.mark.parametrize("ends", [publication.publish, publication.discard])
 def test_a_report_that_another_audit_wrote_is_neither_published_nor_kept_as_this_one_s(
     tmp_path: Path, sound: Path, broken: Path, store_url: str, ends: Any
 ) -> None:
@@ -109,4 +109,4 @@ def test_a_report_that_another_audit_wrote_is_neither_published_nor_kept_as_this
     with pytest.raises(SnapshotError, match="the report of another audit"):
         ends(ours, store_url)
     assert not (tmp_path / "b" / "report.json").exists()
-    evaluate.discard(theirs, store_url)
+    publication.discard(theirs, store_url)

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from sqlalchemy import create_engine, text
 
 from tests.derivation.damage import copy_of
-from tidegauge.audit import evaluate
+from tidegauge.audit import evaluate, publication
 from tidegauge.audit import steps as audit
 from tidegauge.cli.main import main
 from tidegauge.derivation import derive as derivation
@@ -255,7 +255,7 @@ def test_a_snapshot_that_cannot_be_judged_is_not_published_and_the_others_are(ag
     for snapshot in again.snapshots:
         (snapshot.target / "report.json").unlink(missing_ok=True)
     evaluate.evaluate(again, empty_store)
-    evaluate.publish(again, empty_store)
+    publication.publish(again, empty_store)
     assert left(again) == {"one", "other"}
     assert published(empty_store) == {"one", "other"}
     assert staged(empty_store) == 0
@@ -281,14 +281,14 @@ def test_rows_that_the_store_refuses_are_one_snapshots_matter(again, empty_store
     evaluate.evaluate(again, empty_store)
     assert left(again) == {"one", "other"}
     assert "invalid input syntax for type json" in again.failures.all()[0].text
-    evaluate.discard(again, empty_store)
+    publication.discard(again, empty_store)
 
 
 @pytest.mark.slow
 def test_a_snapshot_that_cannot_be_published_is_given_up_and_the_others_are_published(again, empty_store, monkeypatch):
     evaluate.evaluate(again, empty_store)
     fails_for(monkeypatch, evaluate, "_publish", lambda snapshot, *_: snapshot.key.endswith(BROKEN))
-    evaluate.publish(again, empty_store)
+    publication.publish(again, empty_store)
     assert [(f.snapshot, f.step) for f in again.failures.all()] == [(f"alone/{BROKEN}", "publish")]
     assert published(empty_store) == {"one", "other"}
     assert staged(empty_store) == 0
@@ -327,17 +327,17 @@ def test_a_report_stands_where_the_store_has_its_run_and_nowhere_else(again, mon
     with monkeypatch.context() as full:
         full.setattr(evaluate.store, "publish", lambda *_: (_ for _ in ()).throw(StoreError("No space left on device")))
         with pytest.raises(StoreError, match="No space"):
-            evaluate.publish(again, empty_store)
+            publication.publish(again, empty_store)
     assert reports() == []
-    evaluate.publish(again, empty_store)
+    publication.publish(again, empty_store)
     assert set(reports()) == {"one", BROKEN, "other"} <= published(empty_store)
     with monkeypatch.context() as full:  # the disk is full behind the store's commit: the step is tried again
         full.setattr(report_file, "keep", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
         evaluate.evaluate(again, empty_store)
         with pytest.raises(OSError, match="No space"):
-            evaluate.publish(again, empty_store)
+            publication.publish(again, empty_store)
     assert reports() == [], "those of the first run are not this one's"
-    evaluate.publish(again, empty_store)
+    publication.publish(again, empty_store)
     assert set(reports()) == {"one", BROKEN, "other"}
 
 

@@ -19,7 +19,8 @@ import pytest
 from tests.conftest import Golden
 from tests.resources import starts
 from tests.store.helpers import rows
-from tidegauge.audit.evaluate import discard, evaluate
+from tidegauge.audit.evaluate import evaluate
+from tidegauge.audit.publication import discard
 from tidegauge.derivation.fact_files import rows_in
 from tidegauge.derivation.in_process import derive_run
 from tidegauge.derivation.judged_files import forget_judged, judged_of, keep_judged, rows_to_look_at

@@ -15,7 +15,8 @@ from sqlalchemy import create_engine, text
 
 from tests.kafka_log.captures import CAPTURES
 from tidegauge import store
-from tidegauge.audit.evaluate import evaluate, publish
+from tidegauge.audit.evaluate import evaluate
+from tidegauge.audit.publication import publish
 from tidegauge.derivation.fact_files import read_relation
 from tidegauge.relations import RELATIONS
 from tidegauge.runs.run import load

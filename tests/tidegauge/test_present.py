@@ -58,7 +58,7 @@ def report() -> dict:
         "incidents": [incident("D06-1", "D02-1", "K07-1"), incident("D05-1", severity="info")],
         "breaches": [
             breach("D06-1"),
-            breach("K07-1") | {"code": "K07"},
+            breach("K07-1") | {"code": "K07", "name": "ElectionsAreClean"},
             breach("D02-1", implied_by="D06-1"),
             breach("D05-1", severity="info"),
         ],
@@ -100,7 +100,7 @@ def test_an_incident_is_a_sentence_then_what_not_to_do_then_its_worst_breach_and
     assert lines[at + 1] == "  Keep broker 1 down.  critical  [incident-0123456789]"
     assert lines[at + 2].startswith("D06 NoCommittedTruncation")
     folded = lines.index("  Folded into it: 1 more breach.")
-    assert lines[folded + 1] == "    K07 NoCommittedTruncation  orders-0, follower 1  [K07-1]"
+    assert lines[folded + 1] == "    K07 ElectionsAreClean  orders-0, follower 1  [K07-1]"
     # Of severity info nothing is printed but how many there are.
     assert "\n".join(lines).count("Unclean election") == 1
 
