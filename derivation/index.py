@@ -113,10 +113,13 @@ def _index_segment(task: SegmentTask) -> IndexRow:
         return {**identity(task), "error": source.broken, "bytes_read": 0, "reused": False}
     folds.finish()
     indexes = check.finish(sealed=not preallocated)
+    coordinator_records, of_file = _coordinator_records(task) if task.with_records else (None, source.sha256())
     as_told = task.digests is not None and task.digests.sha256 == (
         source.sha256(),
         *("" if file is None else file.sha256() for file in found),
     )
+    # Who wrote the snapshot may exchange the file between the two readings.
+    is_kept = as_told and of_file == source.sha256()
     return {
         **identity(task),
         "valid_bytes": folds.break_position if folds.break_position is not None else source.log_bytes,
@@ -133,8 +136,8 @@ def _index_segment(task: SegmentTask) -> IndexRow:
         ],
         "records": records.found if source.has_records else None,
         "index_spacing": check.spacing(),
-        "coordinator_records": _coordinator_records(task) if task.with_records else None,
-        "content": content(task) if as_told else None,
+        "coordinator_records": coordinator_records,
+        "content": content(task) if is_kept else None,
         "reused": False,
         "error": None,
     }
@@ -257,9 +260,12 @@ def _index_file(root: Location, path: str | None, *, zeros_behind: int, may_have
         return None
 
 
-def _coordinator_records(task: SegmentTask) -> CoordinatorTable:
-    """Newest value per key in this segment of a coordinator's topic."""
+def _coordinator_records(task: SegmentTask) -> tuple[CoordinatorTable, str | None]:
+    """Newest value per key in this segment of a coordinator's topic, and the digest of the file that they were read
+    from.
+    """
     with open_bytes(location(task.root) / task.stored_path) as file:
         allowance = of_internal_topic()
-        batches = SegmentFile(task.stored_path, file, task.stored_bytes).records(allowance)
-        return latest_records(task.topic, batches, allowance)
+        source = SegmentFile(task.stored_path, file, task.stored_bytes, digested=task.digests is not None)
+        table = latest_records(task.topic, source.records(allowance), allowance)
+        return table, source.sha256()

@@ -56,8 +56,8 @@ class SegmentFile:
         return self._headers is None
 
     def sha256(self) -> str | None:
-        """The digest of the file as it was read, once `blocks` is at its end; None where nobody asked for it, or where
-        there were more zeros to pass than are hashed.
+        """The digest of the file as it was read, once `blocks` or `records` is at its end; None where nobody asked for
+        it, or where there were more zeros to pass than are hashed.
         """
         return self._digest.hexdigest() if self._digest is not None else None
 
