@@ -24,10 +24,10 @@ _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('tidegauge:inciden
 _PLACED: Final = """
 SELECT m.kind, m.member, m.incident_id FROM tidegauge.incident_member m
 LEFT JOIN tidegauge.breach b ON m.kind = 'breach' AND b.cluster = m.cluster AND b.breach_id = m.member
-WHERE m.cluster = %(cluster)s AND m.member = ANY(%(members)s)
+WHERE m.cluster = %(cluster)s AND m.member = ANY(%(members)s) AND m.rule <> 'alone'
   AND (m.rule = 'by_hand' OR b.breach_id IS NULL OR b.times_opened = 1 OR b.opened_run <> %(run_id)s)
 """
-"""Members that stay where they are: all but breaches that this run opened again."""
+"""Members that stay where they are: all but what nobody put together yet, and breaches that this run opened again."""
 _HEAD: Final = """
 WITH RECURSIVE head AS (
     SELECT incident_id, merged_into FROM tidegauge.incident WHERE incident_id = %s

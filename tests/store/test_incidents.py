@@ -139,6 +139,18 @@ def test_a_breach_that_newer_rules_no_longer_find_leaves_no_empty_incident(url: 
     assert states(url, cluster) == [("broker", "open", 1)]
 
 
+def test_what_was_found_before_there_were_incidents_is_put_together_by_the_next_audit(url: str, cluster: str) -> None:
+    follows = cut("b5", implied_by="b1")
+    audit(url, cluster, "s1", cut("b1"), cut("b2", "safe"), follows, losses=[LOSS], incidents=[])
+    assert states(url, cluster) == []
+    script = (Path(sql.__file__).parent / "migrations" / "versions" / "r0029_what_is_left.sql").read_text("utf-8")
+    with store.connect(url, "migrate") as connection, connection.cursor() as cursor:
+        cursor.execute(script)
+    assert states(url, cluster) == [("records", "open", 1), ("records", "open", 1), ("records", "open", 2)]
+    audit(url, cluster, "s2", cut("b1"), cut("b2", "safe"), follows, day=1, losses=[LOSS])
+    assert states(url, cluster) == [("broker", "open", 4)]
+
+
 # ----------------------------------------------------------------------------------------------------------- by hand
 
 

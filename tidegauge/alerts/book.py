@@ -11,29 +11,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from tidegauge import store
-from tidegauge.alerts import contradictions, losses, risks
+from tidegauge.alerts import contradictions, incidents, risks
 from tidegauge.alerts.config import Alerting
-from tidegauge.alerts.model import NO_FRESH_AUDIT, Alert, AlertKey, Told, Word
+from tidegauge.alerts.model import INCIDENT, NO_FRESH_AUDIT, Alert, AlertKey, Told, Word
 
 _ONE_AT_A_TIME: Final = "SELECT pg_advisory_lock(hashtextextended('tidegauge:alerts', 0))"
 _TOLD: Final = "SELECT channel, cluster, name, opening, word FROM tidegauge.alert_told"
-_BREACHES: Final = """
-SELECT b.cluster, b.breach_id, b.times_opened, b.state, b.code, b.name, b.severity, b.subject, b.explanation, b.records,
-       b.next, b.implied_by, b.opened_at, b.resolved_at,
-       ARRAY(SELECT DISTINCT c.code FROM tidegauge.v_breach_open c
-             WHERE c.cluster = b.cluster AND c.implied_by = b.breach_id ORDER BY 1) AS consequences,
-       lost.records_lost, lost.loss_ids
-FROM tidegauge.v_breach b
-LEFT JOIN LATERAL (SELECT sum(x.records_lost) AS records_lost,
-                          string_agg(x.loss_id, ', ' ORDER BY x.loss_id) AS loss_ids
-                   FROM tidegauge.v_breach_loss x
-                   WHERE b.state = 'resolved' AND x.cluster = b.cluster AND x.breach_id = b.breach_id) lost ON true
-WHERE (b.state <> 'resolved' AND b.implied_by IS NULL) OR (b.cluster, b.breach_id) IN (
-    SELECT t.cluster, t.name FROM tidegauge.alert_told t WHERE t.word = 'firing' AND NOT EXISTS (
-        SELECT FROM tidegauge.alert_told o
-        WHERE (o.channel, o.cluster, o.name, o.opening, o.word)
-            = (t.channel, t.cluster, t.name, t.opening, 'resolved')))
-"""
 _FRESHNESS: Final = "SELECT cluster, captured_at FROM tidegauge.v_run_latest"
 _SIMULATED: Final = "SELECT cluster FROM tidegauge.v_run GROUP BY cluster HAVING bool_and(source = 'simulated')"
 """Of which nothing real was ever audited: one simulated snapshot among real ones silences nothing."""
@@ -58,12 +41,9 @@ class Book:
 
     def alerts(self, alerting: Alerting, told: Iterable[Told], now: datetime) -> tuple[Alert, ...]:
         """What fires now, and what was told and is over."""
-        breaches = list(self._rows(_BREACHES))
         simulated = {row["cluster"] for row in self._rows(_SIMULATED)}
         newest = {r["cluster"]: r["captured_at"] for r in self._rows(_FRESHNESS) if r["cluster"] not in simulated}
-        found = [_of_breach(row) for row in breaches]
-        found += risks.alerts(self._rows)
-        found += losses.alerts(self._rows)
+        found = [*incidents.alerts(self._rows), *risks.alerts(self._rows)]
         # Nobody is paged for a simulated cluster, unless one of that name is expected and nothing real comes.
         found = [alert for alert in found if alert.key.cluster not in simulated]
         found += _stale(newest, alerting, now)
@@ -99,26 +79,6 @@ def opened(url: str) -> Iterator[Book]:
         yield Book(connection)
 
 
-def _of_breach(row: Mapping[str, Any]) -> Alert:
-    over = row["state"] == "resolved"
-    explanation = row["explanation"]
-    return Alert(
-        key=AlertKey(row["cluster"], row["breach_id"], str(row["times_opened"])),
-        severity=row["severity"],
-        code=row["code"],
-        name=row["name"],
-        subject={name: str(value) for name, value in row["subject"].items() if value is not None},
-        explanation=tuple(explanation.splitlines() if isinstance(explanation, str) else explanation),
-        records=row["records"],
-        consequences=tuple(row["consequences"]),
-        next=row["next"] or "",
-        began_at=row["opened_at"],
-        resolved_at=row["resolved_at"] if over else None,
-        acknowledged=row["state"] == "acknowledged",
-        lost=f"its records were lost, {int(row['records_lost'])} of them: {row['loss_ids']}" if row["loss_ids"] else "",
-    )
-
-
 def _how_long(time: timedelta) -> str:
     minutes = time // timedelta(minutes=1)
     return f"{minutes / 60:.0f} hours" if minutes >= 120 else f"{minutes} minutes"
@@ -140,7 +100,6 @@ def _stale(newest: Mapping[str, datetime], alerting: Alerting, now: datetime) ->
         yield Alert(
             key=AlertKey(cluster, NO_FRESH_AUDIT, _opening(captured_at)),
             severity="critical",
-            code="",
             name=NO_FRESH_AUDIT,
             subject={},
             explanation=(
@@ -159,8 +118,9 @@ def _opening(captured_at: datetime | None) -> str:
 def _gone(
     found: Iterable[Alert], told: Iterable[Told], newest: Mapping[str, datetime], now: datetime
 ) -> Iterator[Alert]:
-    """Alerts that were told and are not there any more: a cluster is fresh again, a breach was withdrawn by an audit
-    of the same snapshot under newer rules. One whose breach came back since lives on in the new opening.
+    """Alerts that were told and are not there any more: a cluster is fresh again, somebody merged an incident, or its
+    breaches were withdrawn by an audit of the same snapshot under newer rules. One that came back since lives on in
+    the new opening.
     """
     told = list(told)
     present = {alert.key for alert in found}
@@ -175,10 +135,10 @@ def _gone(
         yield Alert(
             key=key,
             severity="critical",
-            code="" if is_stale else key.name.split("-")[0],
-            name=NO_FRESH_AUDIT if is_stale else key.name,
+            name=NO_FRESH_AUDIT if is_stale else INCIDENT,
             subject={},
-            explanation=(),
+            explanation=("what it was made of belongs to another incident now, or newer rules no longer find it",),
+            headline="" if is_stale else key.name,
             began_at=now,
             resolved_at=newest.get(key.cluster, now) if is_stale else now,
         )

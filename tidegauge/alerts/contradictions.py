@@ -36,7 +36,6 @@ def _of_another_cluster(row: Mapping[str, Any]) -> Alert:
             row["cluster"], "cluster-" + sha256(row["cluster_id"].encode()).hexdigest()[:16], str(row["opening"])
         ),
         severity="critical",
-        code="",
         name=OTHER_CLUSTER,
         subject={"cluster_id": row["cluster_id"]},
         explanation=(
@@ -57,7 +56,6 @@ def _dated_ahead(row: Mapping[str, Any]) -> Alert:
     return Alert(
         key=AlertKey(row["cluster"], "dated-ahead", str(row["opening"])),
         severity="critical",
-        code="",
         name=DATED_AHEAD,
         subject={},
         explanation=(

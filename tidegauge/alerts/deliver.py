@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from tidegauge.alerts.config import Alerting, Channel
 from tidegauge.alerts.message import LONGEST_BODY, LONGEST_TITLE, digest, page, runbook, text, title
-from tidegauge.alerts.model import LOSS, Alert, Word
+from tidegauge.alerts.model import INCIDENT, Alert, Word
 from tidegauge.terminal import plain
 
 TIMEOUT_SECONDS: Final = 15
@@ -49,7 +49,7 @@ def deliver(channel: Channel, alerts: Sequence[Alert], alerting: Alerting, now: 
         room = _room(channel.address)
         for alert in alerts:
             body_text = text(alert, alerting.console, room)
-            yield Delivery((alert,), _notified(_incident(channel.address, alert), title(alert), body_text, alert))
+            yield Delivery((alert,), _notified(_with_identity(channel.address, alert), title(alert), body_text, alert))
     else:
         room = _room(channel.address)
         for _, several in groupby(sorted(alerts, key=_message), key=_message):
@@ -58,9 +58,9 @@ def deliver(channel: Channel, alerts: Sequence[Alert], alerting: Alerting, now: 
             yield Delivery(together, _notified(channel.address, heading, body_text, together[0]))
 
 
-def _message(alert: Alert) -> tuple[str, bool, bool]:
-    """What is told together: a cluster's losses, its breaches, and its risks, each apart from the others."""
-    return alert.key.cluster, alert.name != LOSS, bool(alert.risk)
+def _message(alert: Alert) -> tuple[str, bool]:
+    """What is told together: a cluster's risks apart from all else."""
+    return alert.key.cluster, bool(alert.risk)
 
 
 def test_message(channel: Channel, now: datetime) -> str | None:
@@ -87,8 +87,7 @@ def labelled(alert: Alert, console: str | None, now: datetime) -> dict[str, Any]
         "alertname": alert.name,
         "severity": alert.severity,
         "cluster": alert.key.cluster,
-        "breach_id": alert.key.name,
-        **({"code": alert.code} if alert.code else {}),
+        ("incident_id" if alert.name == INCIDENT else "alert_id"): alert.key.name,
         **alert.subject,
     }
     ends = alert.resolved_at or now + ALERTMANAGER_HOLDS
@@ -100,7 +99,6 @@ def labelled(alert: Alert, console: str | None, now: datetime) -> dict[str, Any]
             "next": plain(alert.next),
             "runbook_url": runbook(alert, console),
             **({"records": str(alert.records)} if alert.records is not None else {}),
-            **({"implies": ", ".join(alert.consequences)} if alert.consequences else {}),
         },
         "startsAt": _instant(alert.began_at),
         "endsAt": _instant(ends),
@@ -108,12 +106,12 @@ def labelled(alert: Alert, console: str | None, now: datetime) -> dict[str, Any]
     }
 
 
-def _incident(address: str, alert: Alert) -> str:
+def _with_identity(address: str, alert: Alert) -> str:
     """One incident for each alert, which the same service closes when it is over."""
     action = "resolve" if alert.word is Word.RESOLVED else "trigger"
     severity = {"critical": "critical", "warning": "warning"}.get(alert.severity, "info")
     joint = "&" if "?" in address else "?"
-    # The opening is no part of it: a breach that comes back before anybody closed the incident belongs to it.
+    # The opening is no part of it: one that comes back before anybody closed it belongs to it.
     identity = re.sub(r"[^A-Za-z0-9_.-]", "_", f"tidegauge-{alert.key.cluster}-{alert.key.name}")
     return f"{address}{joint}action={action}&dedup={identity}&severity={severity}"
 

@@ -42,4 +42,4 @@ def _is_repeated(alert: Alert, channel: Channel) -> bool:
 
 def _order(alert: Alert) -> tuple[bool, int, str, str, str]:
     over = alert.word is Word.RESOLVED
-    return over, SEVERITIES.index(alert.severity), alert.key.cluster, alert.code, alert.where
+    return over, SEVERITIES.index(alert.severity), alert.key.cluster, alert.headline or alert.name, alert.where

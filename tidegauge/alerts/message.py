@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tidegauge.addresses import Links
-from tidegauge.alerts.model import DATED_AHEAD, LOSS, NO_FRESH_AUDIT, OTHER_CLUSTER, REFUSALS, RISK, Alert, Word
-from tidegauge.expectations.data_docs import runbook_path
-from tidegauge.expectations.registry import CATALOGUE
+from tidegauge.alerts.model import DATED_AHEAD, INCIDENT, NO_FRESH_AUDIT, OTHER_CLUSTER, REFUSALS, RISK, Alert, Word
 from tidegauge.terminal import unlinked
 
 MOST_IN_A_DIGEST: Final = 10
@@ -26,59 +24,41 @@ _LINES_OF_AN_ARGUMENT: Final = 6
 _OF_NAMES: Final = "docs/guides/store.md#which-cluster-a-name-stands-for"
 _OF_DATES: Final = "docs/guides/store.md#snapshots-of-the-future"
 _OF_RISKS: Final = "docs/guides/alerts.md#risks"
-_OF_LOSSES: Final = "docs/guides/losses.md"
-_INVARIANTS: Final = "expectations/invariants/README.md"
+_OF_INCIDENTS: Final = "docs/guides/incidents.md"
 
 
 def title(alert: Alert) -> str:
     """What, where, in which cluster, and whether it is over."""
-    state = alert.severity
-    if alert.word is Word.RESOLVED:
-        state = "lost" if alert.lost else "decided" if alert.name == LOSS else "resolved"
+    state = "resolved" if alert.word is Word.RESOLVED else alert.severity
     return _cut(unlinked(f"[{state}] {alert.title}"), LONGEST_TITLE)
 
 
 def runbook(alert: Alert, console: str | None) -> str:
-    """Where what to do is written: the console's page, else the path of a file in Tidegauge's repository."""
+    """Where what to do is written: a page of the console, else the path of a file in Tidegauge's repository."""
     if alert.name == NO_FRESH_AUDIT:
         return f"{console}/runs" if console else "docs/guides/schedule.md"
     if alert.name == RISK:
         return _OF_RISKS
-    if alert.name == LOSS:
-        return _OF_LOSSES
     if alert.name == OTHER_CLUSTER:
         return _OF_NAMES
-    if alert.name == DATED_AHEAD:
-        return _OF_DATES
-    if console:
-        return Links(console).invariant(alert.code)
-    # By the code: an alert whose breach the store no longer holds has lost the invariant's name.
-    invariant = CATALOGUE.get(alert.code)
-    return _INVARIANTS if invariant is None else runbook_path(invariant)
+    return _OF_DATES if alert.name == DATED_AHEAD else _OF_INCIDENTS
 
 
 def page(alert: Alert, console: str | None) -> str | None:
-    """The alert's own page in the console."""
+    """The page of its cluster in the console."""
     if console is None:
         return None
-    links = Links(console)
-    if alert.name in (NO_FRESH_AUDIT, RISK) or alert.name in REFUSALS:
-        return links.cluster(alert.key.cluster)
-    if alert.name == LOSS:
-        return links.loss(alert.key.cluster, alert.key.name)
-    return links.breach(alert.key.cluster, alert.key.name)
+    return Links(console).cluster(alert.key.cluster)
 
 
 def text(alert: Alert, console: str | None, longest: int = LONGEST_BODY) -> str:
-    """The argument, what follows, what to run next, where to read on. Of what is too long the argument goes first."""
+    """The argument, what to run next, where to read on. Of what is too long the argument goes first."""
     lines = [unlinked(line) for line in alert.explanation[:_LINES_OF_AN_ARGUMENT]]
     if alert.word is Word.RESOLVED:
         assert alert.resolved_at is not None
         lines = [unlinked(f"Over since {alert.resolved_at:%Y-%m-%d %H:%M} UTC: {_why_over(alert)}.")]
     elif alert.records:
         lines.append(f"Records {'at risk' if alert.risk else 'concerned'}: {alert.records}.")
-    if alert.consequences and alert.word is Word.FIRING:
-        lines.append(f"Follows from it: {', '.join(alert.consequences)}.")
     if alert.next and alert.word is Word.FIRING:
         lines.append(f"Next: {unlinked(alert.next)}")
     lines.append(f"Runbook: {runbook(alert, console)}")
@@ -95,16 +75,14 @@ def _cut(told: str, longest: int) -> str:
 
 
 def _why_over(alert: Alert) -> str:
-    if alert.name == LOSS:
+    if alert.name == INCIDENT:
         return alert.explanation[0]
-    if alert.name in REFUSALS:
-        return "somebody settled it"
-    return alert.lost or "the audit of that instant no longer finds it"
+    return "somebody settled it" if alert.name in REFUSALS else "the audit of that instant no longer finds it"
 
 
 def digest(alerts: Sequence[Alert], console: str | None, longest: int = LONGEST_BODY) -> tuple[str, str]:
-    """Title and text of one message about breaches, about risks, or about losses, of one cluster; the first ones in
-    full, as many as `longest` characters take, the rest counted.
+    """Title and text of one message about incidents, or about risks, of one cluster; the first ones in full, as many as
+    `longest` characters take, the rest counted.
     """
     if len(alerts) == 1:
         return title(alerts[0]), text(alerts[0], console, longest)
@@ -125,6 +103,4 @@ def digest(alerts: Sequence[Alert], console: str | None, longest: int = LONGEST_
     body = "\n\n".join(shown)
     if len(alerts) > len(shown):
         body += f"\n\nand {len(alerts) - len(shown)} more{where}"
-    total = next((alert.cluster_headline for alert in alerts if alert.cluster_headline), "")
-    told = total or ", ".join(parts)
-    return _cut(unlinked(f"[{worst}] {alerts[0].key.cluster}: {told}"), LONGEST_TITLE), _cut(body, longest)
+    return _cut(unlinked(f"[{worst}] {alerts[0].key.cluster}: {', '.join(parts)}"), LONGEST_TITLE), _cut(body, longest)

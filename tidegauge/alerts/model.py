@@ -1,7 +1,7 @@
 """What an alert is, and what has been told of it.
 
-In: nothing. Out: `Alert`, one breach that is a root, one cluster without a fresh audit, one whose name snapshots of
-another one bear, one with snapshots of the future, one risk, or one loss; and `Told`. The rule that must hold: an alert
+In: nothing. Out: `Alert`, one incident, one cluster without a fresh audit, one whose name snapshots of another one
+bear, one with snapshots of the future, or one risk; and `Told`. The rule that must hold: an alert
 has one identity for as long as it lasts, whatever the runs that see it say anew.
 """
 
@@ -17,7 +17,7 @@ DATED_AHEAD: Final = "SnapshotDatedAhead"
 REFUSALS: Final = frozenset({OTHER_CLUSTER, DATED_AHEAD})
 """Snapshots that were refused: such an alert lasts until somebody settles it."""
 RISK: Final = "Risk"
-LOSS: Final = "Loss"
+INCIDENT: Final = "Incident"
 
 
 class Word(StrEnum):
@@ -29,14 +29,14 @@ class Word(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class AlertKey:
-    """Its identity: the cluster, the breach, and which of its openings; a breach that comes back is a new alert."""
+    """Its identity: the cluster, the incident, and which of its openings; one that comes back is a new alert."""
 
     cluster: str
     name: str
-    """The breach's id, the risk's, the loss's, the other cluster's, `dated-ahead`, or `NO_FRESH_AUDIT`."""
+    """The incident's id, the risk's, the other cluster's, `dated-ahead`, or `NO_FRESH_AUDIT`."""
     opening: str
-    """The number of the opening; for a stale cluster the instant of its newest snapshot; for a loss when it last grew
-    or got worse, and how often it was opened again.
+    """The number of the opening; for a stale cluster the instant of its newest snapshot; for an incident with losses
+    also when one last grew or got worse, and how often one was opened again.
     """
 
 
@@ -46,15 +46,12 @@ class Alert:
 
     key: AlertKey
     severity: str
-    code: str
     name: str
-    """The invariant's name, `NO_FRESH_AUDIT`, one of `REFUSALS`, `RISK`, or `LOSS`."""
+    """`INCIDENT`, `NO_FRESH_AUDIT`, one of `REFUSALS`, or `RISK`."""
     subject: Mapping[str, str]
     explanation: tuple[str, ...]
     """The argument, a line each."""
     records: int | None = None
-    consequences: tuple[str, ...] = ()
-    """Codes of the breaches that follow from this one."""
     next: str = ""
     began_at: datetime
     resolved_at: datetime | None = None
@@ -62,11 +59,7 @@ class Alert:
     risk: str = ""
     """Of a risk: `now`, or how much has to fail for it, `single` or `double`."""
     headline: str = ""
-    """Of a loss: how many records, since when."""
-    cluster_headline: str = ""
-    """The same of all losses of its cluster."""
-    lost: str = ""
-    """Of a breach that no audit finds any more: that its records were lost."""
+    """Of an incident: its sentence."""
 
     @property
     def word(self) -> Word:
@@ -85,7 +78,7 @@ class Alert:
     @property
     def title(self) -> str:
         """One line: what, where, in which cluster."""
-        what = self.headline or (f"{self.code} {self.name}" if self.code else self.name)
+        what = self.headline or self.name
         where = f" {self.where}" if self.where else ""
         return f"{what}{where} ({self.key.cluster})"
 

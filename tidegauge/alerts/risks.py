@@ -86,7 +86,6 @@ def _alert(
     return Alert(
         key=AlertKey(cluster, name, str(opening)),
         severity="warning",
-        code="",
         name=RISK,
         subject=subject,
         risk=failures,

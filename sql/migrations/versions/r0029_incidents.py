@@ -15,9 +15,10 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """A breach that is open already gets its incident from the next audit that sees it."""
-    statements = Path(__file__).with_name("r0029_incidents.sql").read_text(encoding="utf-8")
-    op.get_bind().exec_driver_sql(statements, execution_options={"no_parameters": True})
+    """What is open already is put together by the next audit that sees it."""
+    for name in ("r0029_incidents.sql", "r0029_what_is_left.sql"):
+        statements = Path(__file__).with_name(name).read_text(encoding="utf-8")
+        op.get_bind().exec_driver_sql(statements, execution_options={"no_parameters": True})
 
 
 def downgrade() -> None:

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from tests.store.helpers import grouped
 from tests.tidegauge.alerts.receivers import Web, web
 from tests.tidegauge.alerts.test_send import NOW, alerting, told
 from tidegauge import store
@@ -54,7 +55,10 @@ def audited(url: str, request: pytest.FixtureRequest) -> Audit:
             "code": "D06", "name": "NoCommittedTruncation", "severity": "critical", "checked": 1, "unknown": 0,
             "verdict": "breached" if breaches else "holds", "breached": len(breaches), "reasons": {},
         }  # fmt: skip
-        store.publish(url, run_id, store.Report(finished_at=at, invariants=[invariant], breaches=breaches))
+        found = store.Report(
+            finished_at=at, invariants=[invariant], breaches=breaches, incidents=grouped(name, breaches)
+        )
+        store.publish(url, run_id, found)
         return at
 
     return publish
@@ -97,14 +101,15 @@ def test_it_is_not_over_where_no_audit_could_judge_it_and_over_with_its_topic(ur
     assert "[resolved]" in texts(receiver)[-1][0]
 
 
-def test_risks_and_breaches_go_in_messages_of_their_own_each_by_its_switch(url, audited, receiver, request) -> None:
+def test_risks_and_incidents_go_in_messages_of_their_own_each_by_its_switch(url, audited, receiver, request) -> None:
     breach = {
         "breach_id": "D06-1", "code": "D06", "name": "NoCommittedTruncation", "severity": "critical",
-        "subject": {"topic": "orders"}, "explanation": "lost", "evidence": {},
+        "subject": {"topic": "orders"}, "explanation": "lost", "evidence": {}, "start_offset": None, "end_offset": None,
+        "records": None, "implied_by": None, "next": "", "points_to": "unclean_loss",
     }  # fmt: skip
     at = audited(0, ("orders", "broker"), ("orders", "brokers"), breaches=[breach])
     assert told(hook(receiver, request, ", risks: []"), url, at) == 1
-    assert [("Risk" in title, "D06" in title) for title, _ in texts(receiver)] == [(False, True)]
+    assert [("Risk" in title, "unclean election" in title) for title, _ in texts(receiver)] == [(False, True)]
     assert told(hook(receiver, request), url, at) == 1
     assert "Risk orders, failure broker 1" in texts(receiver)[1][0]
     assert told(hook(receiver, request, ", risks: [double]"), url, at) == 1
