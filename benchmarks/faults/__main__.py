@@ -57,7 +57,7 @@ def run(chosen: list[Fault], every: tuple[Fault, ...], asked: argparse.Namespace
     impossible = {fault.name: why for fault in every if (why := fault.impossible()) is not None}
     for name, why in impossible.items():
         print(f"{name}: not possible here: {why}", flush=True)
-    expected = {spark: calm(parent, spark=spark) for spark in (False, True)}
+    expected = calm(parent)
     for spark, of_audits in expected.items():
         phases = ", ".join(f"{s:.1f}" for s in of_audits.seconds)
         print(f"an undisturbed audit {'on Spark' if spark else 'without Spark'}: {phases} s a phase", flush=True)

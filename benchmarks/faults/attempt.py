@@ -7,8 +7,8 @@ process and no temporary file is left.
 
 import json
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -40,14 +40,15 @@ class Attempt:
     spark: bool = True
 
 
-def calm(parent: Path, *, spark: bool) -> Calm:
-    """Two undisturbed audits, on Spark or without, to compare with and to know how long their phases take at least: an
-    instant that is drawn from these comes before a phase is over. Raises `RuntimeError` if one fails.
+def calm(parent: Path) -> Mapping[bool, Calm]:
+    """Whether on Spark -> an undisturbed audit there, to compare with and to know how long its phases take. Both find
+    the same. Raises `RuntimeError` if one fails or they differ.
     """
-    first, second = _undisturbed(parent, spark=spark), _undisturbed(parent, spark=spark)
-    if (first.code, first.found, first.opened) != (second.code, second.found, second.opened):
-        raise RuntimeError("two undisturbed audits differ")
-    return replace(second, seconds=tuple(map(min, first.seconds, second.seconds)))
+    found = {spark: _undisturbed(parent, spark=spark) for spark in (False, True)}
+    without, on_spark = found.values()
+    if (without.code, without.found, without.opened) != (on_spark.code, on_spark.found, on_spark.opened):
+        raise RuntimeError("an undisturbed audit on Spark differs from one without")
+    return found
 
 
 def _undisturbed(parent: Path, *, spark: bool) -> Calm:

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,9 +36,9 @@ def parent() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(parent: Path) -> dict[bool, Calm]:
+def undisturbed(parent: Path) -> Mapping[bool, Calm]:
     """On Spark, and without."""
-    return {spark: calm(parent, spark=spark) for spark in (False, True)}
+    return calm(parent)
 
 
 @pytest.mark.slow
@@ -54,7 +54,7 @@ def undisturbed(parent: Path) -> dict[bool, Calm]:
     ],
 )
 def test_the_same_command_again_makes_it_right(
-    name: str, number: int, spark: bool, code: int, undisturbed: dict[bool, Calm], parent: Path
+    name: str, number: int, spark: bool, code: int, undisturbed: Mapping[bool, Calm], parent: Path
 ) -> None:
     """The numbers are of instants in the middle."""
     made = attempt(FAULTS[name], SEED, number, undisturbed[spark], parent, spark=spark)
