@@ -22,6 +22,8 @@ DURING: Final = 2
 """Captures while a fault lasts, once each kind had one; one more follows each second fault."""
 ONE_ROUND: Final = len(FAULTS) + len(FAULTS) // 2
 """So many captures fall into faults of every kind."""
+AFTER: Final = "after "
+"""How the fault of a capture is named that is over, when every broker answers again."""
 HEADERS_EVERY: Final = 8
 """One in so many captures holds headers only."""
 
@@ -51,7 +53,8 @@ def soak(
         name = f"{len(found.taken):03}"
         mode = "headers" if len(found.taken) % HEADERS_EVERY == HEADERS_EVERY - 1 else "full"
         lives = ledger.lives()
-        copy = take(cluster, ledger, root, name, ask=during in ANSWERING, mode=mode)
+        ask = during in ANSWERING or during.startswith(AFTER)
+        copy = take(cluster, ledger, root, name, ask=ask, mode=mode)
         # A topic whose end began meanwhile may be there or not.
         lives_after = ledger.lives()
         still = {
@@ -79,7 +82,7 @@ def soak(
             lived += 1
             if lived % 2 == 0 and len(found.taken) < captures:
                 time.sleep(dice.uniform(0, 1))
-                capture(f"after {fault.__name__}")
+                capture(f"{AFTER}{fault.__name__}")
             cluster.wait_all_in_sync()
             traffic.check()
     return found

@@ -1,8 +1,10 @@
-"""A real cluster is captured with its own answers: they are what the files say, and whoever lies is found."""
+"""A real cluster is captured with its own answers: they are what the files say, and whoever lies is found.
+
+It stands still here; that a busy one never contradicts itself is `test_soak`'s.
+"""
 
 import json
 import shutil
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,13 +13,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import KafkaException
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from tests.derivation.judging import Judge
 from tests.derivation.pipeline import Derived, derived
-from tests.real_kafka.background import Background
-from tests.real_kafka.clients import ClientError, GroupReader, JavaTransactionalProducer, LedgerProducer, commit_offsets
+from tests.real_kafka.clients import GroupReader, JavaTransactionalProducer, LedgerProducer, commit_offsets
 from tests.real_kafka.cluster import KafkaCluster
 from tests.real_kafka.ledger import Ledger, ProducerKind
 from tests.real_kafka.patience import until_taken, wait_until
@@ -29,7 +29,6 @@ from tidegauge.snapshots.cluster_answers import TopicAnswer
 pytestmark = pytest.mark.slow
 
 FAMILY = "L"
-CODES = [f"L{number:02d}" for number in range(1, 12)]
 SETTLED_S = 7
 """What changed within five seconds of the first answer counts as changed while copying."""
 IN_MOTION = {"leader or ISR changed", "changed while copying", "metadata log ends before the answer", "no answer"}
@@ -335,67 +334,6 @@ def test_answers_that_cannot_be_read_do_not_stop_the_audit(quiet: Quiet, judge: 
     assert "cluster-answers.json" in facts.unread()
     verdicts, _ = judge.verdicts(facts, FAMILY)
     assert {v.verdict for v in verdicts.values()} == {"unknown"}
-
-
-# --------------------------------------------------------------------------------------------------------------- busy
-
-
-class Writing(Background):
-    """Three producers in a thread, writing until they are stopped."""
-
-    def __init__(self, bootstrap: str, ledger: Ledger) -> None:
-        super().__init__(self._write, name="writing")
-        self._bootstrap, self._ledger = bootstrap, ledger
-        self._plain = LedgerProducer(bootstrap, ledger, tag="busy-p", kind=ProducerKind.PLAIN)
-        self._idempotent = LedgerProducer(bootstrap, ledger, tag="busy-i", kind=ProducerKind.IDEMPOTENT)
-        self._lives = 0
-
-    def _write(self, ended: threading.Event) -> None:
-        turn = 0
-        transactional = self._transactional()
-        while not ended.is_set():
-            turn += 1
-            self._plain.send_many("plain", turn % 2, 20)
-            self._idempotent.send_many("idempotent", 0, 20)
-            try:
-                transactional.begin()
-                transactional.send_many("txn2", 0, 10)
-                (transactional.abort if turn % 3 == 0 else transactional.commit)()
-            except (ClientError, KafkaException):
-                transactional = self._transactional()  # A coordinator went away: the brokers end what was left open.
-            self._plain.flush()
-            self._idempotent.flush()
-
-    def _transactional(self) -> LedgerProducer:
-        self._lives += 1
-        return LedgerProducer(
-            self._bootstrap, self._ledger, tag=f"busy-t{self._lives}", kind=ProducerKind.TRANSACTIONAL_V1,
-            settings={"transaction.timeout.ms": 60_000},
-        )  # fmt: skip
-
-
-def test_a_busy_cluster_never_contradicts_itself(
-    cluster: KafkaCluster, open_transaction: LedgerProducer, ledger: Ledger, judge: Judge, tmp_path: Path
-) -> None:
-    bootstrap = cluster.bootstrap
-    reader = GroupReader(bootstrap, "busy", ["plain", "txn", "idempotent"])
-    writing = Writing(bootstrap, ledger)
-    writing.start()
-    said: dict[str, int] = {}
-    try:
-        for number in range(9):
-            if number in (3, 6):
-                cluster.restart(number // 3)
-            writing.still_well()
-            facts = derived(capture(cluster, tmp_path, f"busy-{number}"))
-            verdicts, breaches = judge.verdicts(facts, FAMILY)
-            assert [b.explanation for b in breaches] == [], number
-            for code, verdict in verdicts.items():
-                said[code] = said.get(code, 0) + verdict.checked
-    finally:
-        writing.stop()
-        reader.close()
-    assert {code for code in CODES if not said.get(code)} == set(), said
 
 
 def test_a_broker_that_is_down_leaves_its_reason_and_the_others_their_answers(

@@ -19,10 +19,13 @@ from tests.real_kafka.judging import REPETITION, Audited, Taken, audit, judge_re
 from tests.real_kafka.ledger import Ledger
 from tests.real_kafka.rolling import FAULTS, MOVING
 from tests.real_kafka.traffic import SHORT_LIVED
+from tidegauge.expectations.registry import CATALOGUE
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgres]
 
 CAPTURES: Final = int(os.environ.get("TIDEGAUGE_SOAK_CAPTURES", str(soaking.ONE_ROUND)))
+ANSWERS: Final = "L"
+"""The family of invariants that hold what a cluster answers against its files."""
 SEED: Final = int(os.environ.get("TIDEGAUGE_SOAK_SEED", "4"))
 
 
@@ -60,6 +63,17 @@ def test_no_capture_of_a_sound_cluster_reports_a_loss(soak: Soak) -> None:
     assert {name: audited.losses() for name, audited in soak.audited.items() if audited.losses()} == {}
 
 
+def test_the_answers_of_a_busy_cluster_never_contradict_its_files(soak: Soak) -> None:
+    compared: dict[str, int] = {}
+    for name, audited in soak.audited.items():
+        answers = [line for line in audited.report["invariants"] if line["code"][0] == ANSWERS]
+        assert [line["code"] for line in answers if line["breached"]] == [], f"{name} ({soak.faults[name]})"
+        for line in answers:
+            compared[line["code"]] = compared.get(line["code"], 0) + line["checked"]
+    assert compared.keys() == {code for code in CATALOGUE if code[0] == ANSWERS}
+    assert {code for code, checked in compared.items() if not checked} == set()
+
+
 def test_only_what_kafka_deleted_or_has_just_created_is_missing_in_a_copy(soak: Soak) -> None:
     # Kafka's own doing: topics that come and go, partitions and internal topics that it was about to create, segments
     # that retention, a cleaner or DeleteRecords took, files that it was about to rename, or to remove.
@@ -85,7 +99,7 @@ def test_the_ledger_finds_every_acknowledged_record(soak: Soak) -> None:
 
 
 def test_the_captures_fell_into_faults_of_every_kind(soak: Soak) -> None:
-    during = {fault for fault in soak.faults.values() if not fault.startswith("after")}
+    during = {fault for fault in soak.faults.values() if not fault.startswith(soaking.AFTER)}
     assert during == {fault.__name__ for fault in FAULTS}
     assert len(soak.ledger.records()) > 100 * CAPTURES
 
