@@ -80,7 +80,7 @@ requirements: $(STAMP)  ## compile the pins and hashes of requirements*.txt anew
 	echo 'uv>=0.9,<1' | $(COMPILE) $(if $(UPGRADE),--upgrade) - --output-file requirements-uv.txt
 
 .PHONY: clean
-clean:  ## remove the environment, the demo's state and every cache
+clean:  ## remove the environment and every cache
 	rm -rf $(VENV) .tidegauge build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -62,7 +62,7 @@ def resolve(snapshot: str, cluster: str | None, *, as_of: str | None = None, now
 
 def newest(directory: Location, *, now: datetime, pass_over: PassOver) -> Location | None:
     """The newest snapshot in a cluster's directory, by when it was written; None if it has none."""
-    written = sorted(_manifests(directory), reverse=True)
+    written = sorted(manifests(directory), reverse=True)
     dated = ((_captured(directory / name, at), directory / name) for at, name in written)
     _, found = next(until(now, dated, pass_over), (None, None))
     return found
@@ -175,7 +175,7 @@ def captured(
     """
     is_dated = not isinstance(directory, Path)
     waiting: list[tuple[float, str]] = []
-    for written, name in sorted(_manifests(directory), reverse=True):
+    for written, name in sorted(manifests(directory), reverse=True):
         if is_dated and since is not None and written < since.timestamp():
             break
         while is_dated and waiting and -waiting[0][0] >= written:
@@ -204,7 +204,7 @@ def _captured(place: Location, written: float) -> datetime:
     return datetime.fromtimestamp(min(written, LAST_INSTANT_MS / 1000), UTC) if at is None else at
 
 
-def _manifests(root: Location) -> Iterator[tuple[float, str]]:
+def manifests(root: Location) -> Iterator[tuple[float, str]]:
     """When each snapshot below was finished, and its directory's name."""
     try:
         if not root.is_dir():

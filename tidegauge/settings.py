@@ -28,7 +28,8 @@ VARIABLES: Final = (
     Variable(
         name="TIDEGAUGE_HOME",
         default="the user's data directory",
-        meaning="Where state is kept: the embedded Postgres, runs started by Airflow, unpacked captures.",
+        meaning="Where all commands keep their state: the embedded Postgres, runs started by Airflow, unpacked "
+        "captures. `tidegauge status` shows it.",
     ),
     Variable(
         name="TIDEGAUGE_STORE_URL",

@@ -1,5 +1,6 @@
 """`tidegauge up` and `tidegauge console` as processes: what they start answers, and Ctrl-C stops all of it."""
 
+import json
 import os
 import re
 import signal
@@ -73,6 +74,13 @@ def test_everything_to_look_at_starts_and_stops(home: Path) -> None:
         assert "production" in httpx.get(console, trust_env=False, timeout=60).text
         assert httpx.get(f"{console}data-docs", trust_env=False, timeout=60).status_code == 200
         assert httpx.get(f"{airflow}api/v2/version", trust_env=False, timeout=60).status_code == 200
+        status = subprocess.run(
+            [sys.executable, "-m", "tidegauge", "status", "--json"], capture_output=True, text=True, check=True,
+            env=os.environ | {"TIDEGAUGE_HOME": str(home), "TIDEGAUGE_STORE_URL": ""},
+        )  # fmt: skip
+        running = {process["name"]: process["address"] for process in json.loads(status.stdout)["processes"]}
+        assert running.keys() >= {"postgres", "console", "airflow-scheduler", "airflow-api-server"}
+        assert (running["console"], running["airflow-api-server"]) == (console, airflow)
         user, password = re.findall(r"(?:user|password) ([^ ,]+)", said["airflow"])
         login = {"username": user, "password": password}
         token = httpx.post(f"{airflow}auth/token", json=login, trust_env=False, timeout=60).json()["access_token"]

@@ -30,9 +30,10 @@ def send_command(config: Path | None, store: str | None, dry_run: bool) -> None:
     """Send each channel what is new for it: each breach once when it is found, and once when it is over."""
     from tidegauge.alerts.config import read
     from tidegauge.alerts.send import send
-    from tidegauge.embedded.store_in_use import store_at
+    from tidegauge.embedded.store_in_use import store_at, store_words
 
     alerting = read(_config(config))
+    progress(f"store      {store_words(store or settings.store_url())}")
     with store_at(store or settings.store_url()) as url:
         count = send(alerting, url, say=progress, dry=dry_run)
     click.echo(f"{count} to tell." if dry_run else f"{count} told.")

@@ -26,7 +26,8 @@ def console_command(store: str | None, host: str, port: int, docs: tuple[Path, .
     """
     from tidegauge import settings
     from tidegauge.console.server import serve
-    from tidegauge.embedded import postgres
+    from tidegauge.embedded.store_in_use import store_at, store_words
+    from tidegauge.store import migrate
 
     url = store or settings.store_url()
     if url == "none":
@@ -34,17 +35,11 @@ def console_command(store: str | None, host: str, port: int, docs: tuple[Path, .
     roots = docs or (settings.home() / "runs",)
     framed_by = settings.console_framed_by()
 
-    def serve_from(where: str) -> None:
+    progress(f"store      {store_words(url)}")
+    with store_at(url) as where:
+        if url is None:
+            migrate(where)
         serve(where, host=host, port=port, docs=roots, framed_by=framed_by, root_path=root_path, say=progress)
-
-    if url is not None:
-        serve_from(url)
-        return
-    from tidegauge.store import migrate
-
-    with postgres.store(settings.home() / "postgres") as embedded:
-        migrate(embedded)
-        serve_from(embedded)
 
 
 @click.command("up")

@@ -2,8 +2,9 @@
 
     unpack the capture -> embedded Postgres -> Airflow, which runs the DAG `replication_audit` -> the report
 
-Everything it makes is under one directory (`<checkout>/.tidegauge`), everything it starts it stops. A second run does
-no work that the first one finished, and its report is the same.
+Everything it makes is in the home that every command has (TIDEGAUGE_HOME), so the console shows what it found beside
+the audits of one's own; everything it starts it stops. A second run does no work that the first one finished, and its
+report is the same.
 """
 
 import importlib.metadata
@@ -19,6 +20,7 @@ from typing import Final
 from tidegauge import settings
 from tidegauge.embedded import airflow, postgres
 from tidegauge.embedded.archive import unpack
+from tidegauge.embedded.store_in_use import store_words
 from tidegauge.runs.errors import UnavailableError
 from tidegauge.spark_jobs import session
 
@@ -36,7 +38,7 @@ def demo() -> int:
     """
     from tidegauge.cli.present import print_report
 
-    run = run_dag(home(), lambda line: print(line, file=sys.stderr, flush=True))
+    run = run_dag(settings.home(), lambda line: print(line, file=sys.stderr, flush=True))
     print_report(run / "report.json", run / "data_docs" / "index.html")
     print(f"Console    {Path(sys.executable).with_name('tidegauge')} up")
     return 0
@@ -54,6 +56,7 @@ def run_dag(state: Path, say: Say) -> Path:
 
 
 def _run_dag(state: Path, say: Say) -> Path:
+    say(f"store      {store_words(settings.store_url())}")
     with postgres.running(state / "postgres") as server:
         environ = task_environment(state, store_url=server.ensure_database("tidegauge"))
         with airflow_of(server, state, environ, say) as scheduler:
@@ -102,14 +105,6 @@ def audit_shipped(scheduler: airflow.Airflow, state: Path, say: Say) -> Path:
         lines = [line for task in failed for line in scheduler.log_of(DAG, task).splitlines()[-5:]]
         raise UnavailableError(f"The DAG {DAG} failed in {', '.join(failed)}: " + " / ".join(lines))
     return state / "runs" / result.run_id / CLUSTER
-
-
-def home() -> Path:
-    """Where the demonstration keeps its state: the checkout's `.tidegauge`; TIDEGAUGE_HOME wins."""
-    if given := os.environ.get("TIDEGAUGE_HOME"):
-        return Path(given).absolute()
-    checkout = _checkout()
-    return checkout / ".tidegauge" if checkout else settings.home() / "demo"
 
 
 def shipped(name: str) -> Path:

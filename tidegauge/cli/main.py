@@ -27,6 +27,7 @@ from tidegauge.cli.losses_command import losses_group
 from tidegauge.cli.metadata_command import metadata_command
 from tidegauge.cli.replay_command import replay_command
 from tidegauge.cli.restart_command import restart_check_command
+from tidegauge.cli.status_command import status_command
 from tidegauge.cli.store_commands import store_group
 from tidegauge.cli.visibility_command import visibility_command
 from tidegauge.dev.command import dev_group
@@ -78,6 +79,7 @@ main.add_command(metadata_command)
 main.add_command(replay_command)
 main.add_command(restart_check_command)
 main.add_command(salvage_command)
+main.add_command(status_command)
 main.add_command(store_group)
 main.add_command(up_command)
 main.add_command(visibility_command)

@@ -2,14 +2,15 @@
 
     embedded Postgres -> console (with the data docs of every run) -> Airflow -> where the store is empty, one audit
 
-It works in the demonstration's directory (`demo.home`), so what `tidegauge demo` found is there already. What is
-started here is stopped here, however it ends.
+It works in the home that every command has, so what `tidegauge demo` and `tidegauge audit` found is there already. What
+is started here is stopped here, however it ends.
 """
 
+import os
 import secrets
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -20,6 +21,9 @@ from tidegauge.cli import demo
 from tidegauge.console import server as console
 from tidegauge.console.callers import trust_of_settings
 from tidegauge.embedded import postgres
+from tidegauge.embedded.airflow import Airflow
+from tidegauge.embedded.announced import RunningProcess, announced
+from tidegauge.embedded.store_in_use import store_words
 
 _HOST: Final = "127.0.0.1"
 _CHECK_S: Final = 1.0
@@ -31,12 +35,13 @@ def up(port: int, say: Callable[[str], None]) -> None:
     """
     previous = signal.signal(signal.SIGTERM, _as_interrupt)
     try:
-        _up(demo.home(), port, say)
+        _up(settings.home(), port, say)
     finally:
         signal.signal(signal.SIGTERM, previous)
 
 
 def _up(state: Path, port: int, say: Callable[[str], None]) -> None:
+    say(f"store      {store_words(settings.store_url())}")
     with postgres.running(state / "postgres") as server:
         url = settings.store_url() or server.ensure_database("tidegauge")
         store.migrate(url)
@@ -54,7 +59,10 @@ def _up(state: Path, port: int, say: Callable[[str], None]) -> None:
                 "TIDEGAUGE_CONSOLE_URL": address,
                 "TIDEGAUGE_CONSOLE_AIRFLOW_TOKEN": token,
             }
-            with demo.airflow_of(server, state, environ, say) as scheduler:
+            with (
+                demo.airflow_of(server, state, environ, say) as scheduler,
+                announced(state, list(_processes(address, scheduler))),
+            ):
                 scheduler.wait_for(demo.DAG)
                 user, password = scheduler.login
                 say(f"airflow    {scheduler.url}/  user {user}, password {password}")
@@ -65,6 +73,13 @@ def _up(state: Path, port: int, say: Callable[[str], None]) -> None:
                 while True:
                     scheduler.check_alive()
                     time.sleep(_CHECK_S)
+
+
+def _processes(console_address: str, scheduler: Airflow) -> Iterator[RunningProcess]:
+    """What `tidegauge status` tells of."""
+    yield RunningProcess(name="console", pid=os.getpid(), address=f"{console_address}/")
+    for name, pid in scheduler.pids.items():
+        yield RunningProcess(name=f"airflow-{name}", pid=pid, address=f"{scheduler.url}/")
 
 
 def _is_empty(url: str) -> bool:

@@ -4,6 +4,7 @@ A signal ends the command once the server has stopped, outside of its event loop
 loop comes out of it as tracebacks.
 """
 
+import os
 import signal
 import socket
 import threading
@@ -18,6 +19,7 @@ import uvicorn
 from tidegauge import settings
 from tidegauge.console.callers import Trust, trust_of_settings
 from tidegauge.console.connections import Connection
+from tidegauge.embedded.announced import RunningProcess, announced
 from tidegauge.runs.errors import UnavailableError
 
 STOP_PATIENCE_S: Final = 5
@@ -38,8 +40,10 @@ def serve(
     server, listening = _server(url, host, port, docs, framed_by, root_path, None)
     with listening:
         try:
-            with _told_by_signals(server):
-                say(f"console    {_address(host, listening)}{root_path}/  Ctrl-C stops it")
+            address = f"{_address(host, listening)}{root_path}/"
+            own = RunningProcess(name="console", pid=os.getpid(), address=address)
+            with _told_by_signals(server), announced(settings.home(), [own]):
+                say(f"console    {address}  Ctrl-C stops it")
                 server.run(sockets=[listening])
         except KeyboardInterrupt:
             say("stopped")

@@ -73,6 +73,11 @@ class Airflow:
         """The user and the password that it takes."""
         return "admin", self._password
 
+    @property
+    def pids(self) -> Mapping[str, int]:
+        """Its processes, by what Airflow calls them."""
+        return {name: process.pid for name, process in self._processes.items()}
+
     def check_alive(self) -> None:
         """Raises `AirflowError` if one of its processes has ended."""
         self._check_alive()

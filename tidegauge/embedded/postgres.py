@@ -18,7 +18,6 @@ import platform
 import pwd
 import shlex
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -31,13 +30,13 @@ from typing import Any, Final
 from tidegauge.embedded.postgres_directory import made, state_file
 from tidegauge.embedded.postgres_place import (
     PREFIX,
-    SOCKET_NAME,
     SOCKET_PORT,
     PostgresPlace,
     known_place,
     open_place,
     removed,
 )
+from tidegauge.embedded.postmaster import is_beginning, postmaster
 from tidegauge.runs.errors import StoreError
 from tidegauge.runs.signals import held_back
 from tidegauge.snapshots.local_path import LocalPath
@@ -46,8 +45,6 @@ _A_STORE_FOR_ONE_MACHINE: Final = ("max_connections=64", "jit=off")
 _WHO_MAY: Final = "local all all peer map=owner\n"
 _PATIENCE_S: Final = 90
 _LONGEST_NOTE: Final = 64
-_PID_FILE_LINES: Final = 8
-"""Of postmaster.pid (Postgres's pidfile.h): the first is the process, the fifth the socket's directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +215,7 @@ def _half_made_emptied(directory: Path, place: PostgresPlace) -> None:
 
 def _started(place: PostgresPlace) -> Path:
     """The directory of the socket of a server that has just begun to answer."""
-    died = _postmaster(place.data)
+    died = postmaster(place.data)
     if died is not None:
         _without_socket(died.socket_directory)
     # Anew each time: an earlier version trusted whoever reached the socket.
@@ -248,9 +245,9 @@ def _answers(data: Path) -> Path | None:
     One that is starting up is waited for: a process that was killed may have left it so. Raises `StoreError`.
     """
     last = time.monotonic() + _PATIENCE_S
-    while _is_beginning(data) and time.monotonic() < last:
+    while is_beginning(data) and time.monotonic() < last:
         time.sleep(0.1)
-    told = _postmaster(data)
+    told = postmaster(data)
     if told is None:
         return None
     import psycopg2
@@ -274,62 +271,10 @@ def _connected(sockets: Path) -> Any:
     return psycopg2.connect(host=str(sockets), port=SOCKET_PORT, user="postgres", dbname="postgres")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Postmaster:
-    """What a server says of itself in postmaster.pid."""
-
-    pid: int
-    socket_directory: Path
-
-    @property
-    def listens(self) -> bool:
-        """Whether a server is behind the socket; one that was killed leaves the file."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-            try:
-                asking.connect(str(self.socket_directory / SOCKET_NAME))
-            except OSError:
-                return False
-            return True
-
-    @property
-    def is_alive(self) -> bool:
-        return _is_alive(self.pid)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _postmaster(data: Path) -> _Postmaster | None:
-    lines = _pid_file(data)
-    if len(lines) < _PID_FILE_LINES or not lines[0].isdecimal():
-        return None  # It died before it had begun.
-    return _Postmaster(pid=int(lines[0]), socket_directory=Path(lines[4]))
-
-
-def _is_beginning(data: Path) -> bool:
-    """Whether a server has only just begun: whoever called it was killed, and another one would be refused."""
-    lines = _pid_file(data)
-    return 0 < len(lines) < _PID_FILE_LINES and lines[0].isdecimal() and _is_alive(int(lines[0]))
-
-
-def _pid_file(data: Path) -> list[str]:
-    try:
-        return LocalPath(data / "postmaster.pid").read_text(errors="replace").splitlines()
-    except FileNotFoundError:
-        return []
-
-
 def _stop(directory: Path) -> None:
     try:
         place = known_place(directory)
-        told = _postmaster(place.data) if place is not None else None
+        told = postmaster(place.data) if place is not None else None
     except (OSError, KeyError, ImportError) as error:
         raise StoreError(f"The embedded Postgres in {directory} cannot be stopped: {error}") from error
     if place is None or told is None:
