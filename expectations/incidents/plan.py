@@ -92,6 +92,7 @@ def _steps(
         )
     yield from looked.values()
     yield from _looks(roots, scene, set(looked))
+    yield from _replays(losses, scene)
     if losses:
         yield Step(
             step="decide-losses",
@@ -124,13 +125,35 @@ def _salvages(losses: Iterable[LossRow], scene: Scene) -> Iterator[Step]:
             continue
         ranges = ("--topic", topic, "--partition", partition, "--from", start, "--to", end)
         whose = () if holder is None else ("--broker", holder)
-        out = _NAME.sub("_", f"salvaged-{topic}-{partition}-{start}" + (f"-broker{holder}" if holder else ""))
         yield Step(
             step=name,
             sentence=f"Save {loss['records']:,} records of {where}"
             + (f" from broker {holder}'s disk." if holder is not None else " from the earlier snapshot."),
-            command=_command("tidegauge", "salvage", source, *ranges, *whose, "--out", out),
+            command=_command("tidegauge", "salvage", source, *ranges, *whose, "--out", _salvaged(loss)),
         )
+
+
+def _replays(losses: Iterable[LossRow], scene: Scene) -> Iterator[Step]:
+    """What was saved goes back: of records that may yet be cut or not, nothing does before that is known."""
+    for loss in list(losses)[:_MOST_SAVED]:
+        topic, partition = loss["topic"], int(loss["partition"])
+        kept = loss["state"] == "at_risk" and loss["held_by"]
+        if not (kept or (loss["state"] == "lost" and scene.previous is not None)):
+            continue
+        yield Step(
+            step=_name("replay", topic, partition, loss["start_offset"], loss["end_offset"]),
+            sentence=f"See what would be produced again to {topic}-{partition}; with --produce the same command does "
+            "it, each record once.",
+            command=_command("tidegauge", "replay", _salvaged(loss), "--bootstrap", BOOTSTRAP),
+            to_complete=_NEEDS_BOOTSTRAP,
+        )
+
+
+def _salvaged(loss: LossRow) -> str:
+    """Where a loss's records are saved."""
+    holder = loss["held_by"][0] if loss["held_by"] and loss["state"] != "lost" else None
+    whose = "" if holder is None else f"-broker{holder}"
+    return _NAME.sub("_", f"salvaged-{loss['topic']}-{int(loss['partition'])}-{loss['start_offset']}{whose}")
 
 
 def _looks(roots: Sequence[Breach], scene: Scene, looked: set[str]) -> Iterator[Step]:

@@ -34,14 +34,22 @@ def found(**values: Any) -> Found:
 def test_it_begins_with_what_not_to_do_and_saves_before_it_looks_and_decides() -> None:
     steps = steps_of(found(groups_affected=["billing"]))
     assert list(steps) == [
-        "avoid", "verify-snapshot", "salvage-orders-0-100-150-broker1", "group-billing", "decide-losses", "audit-again",
+        "avoid", "verify-snapshot", "salvage-orders-0-100-150-broker1", "group-billing",
+        "replay-orders-0-100-150", "decide-losses", "audit-again",
     ]  # fmt: skip
     assert shlex.split(steps["salvage-orders-0-100-150-broker1"].command or "") == [
         "tidegauge", "salvage", SCENE.snapshot, "--topic", "orders", "--partition", "0", "--from", "100", "--to", "150",
         "--broker", "1", "--out", "salvaged-orders-0-100-broker1",
     ]  # fmt: skip
     assert steps["decide-losses"].command == "tidegauge losses list --cluster payments"
-    assert [s.step for s in steps.values() if s.to_complete] == ["group-billing", "audit-again"]
+    assert [s.step for s in steps.values() if s.to_complete] == [
+        "group-billing", "replay-orders-0-100-150", "audit-again",
+    ]  # fmt: skip
+    replay = steps["replay-orders-0-100-150"]
+    assert replay.command == "tidegauge replay salvaged-orders-0-100-broker1 --bootstrap HOST:PORT"
+    assert with_bootstrap(replay.command, "b1:9092", replay.to_complete) == (
+        "tidegauge replay salvaged-orders-0-100-broker1 --bootstrap b1:9092", None,
+    )  # fmt: skip
 
 
 def test_what_no_disk_has_is_saved_from_the_earlier_snapshot_or_said_to_be_looked_for() -> None:
@@ -50,6 +58,11 @@ def test_what_no_disk_has_is_saved_from_the_earlier_snapshot_or_said_to_be_looke
     assert (earlier.command or "").startswith("tidegauge salvage /s1 --topic orders")
     without = steps_of(lost)["salvage-orders-0-100-150"]
     assert (without.command, without.sentence[:8]) == (None, "Look for")
+
+
+def test_what_may_or_may_not_be_cut_is_not_produced_again_and_what_nothing_has_cannot_be() -> None:
+    assert not [name for name in steps_of(found(state="possible")) if name.startswith("replay-")]
+    assert not [name for name in steps_of(found(state="lost", held_by=[])) if name.startswith("replay-")]
 
 
 def test_a_copy_without_a_manifest_is_not_verified() -> None:
