@@ -72,6 +72,14 @@ class Links:
         """Breaches, worst first, by the filters given."""
         return self.to("/breaches", **query)
 
+    def incident(self, cluster: str, incident_id: str, **query: object) -> str:
+        """An incident's page."""
+        return self.to(f"/clusters/{segment(cluster)}/incidents/{segment(incident_id)}", **query)
+
+    def incidents(self, **query: object) -> str:
+        """Incidents, the worst first, of all clusters or of one."""
+        return self.to("/incidents", **query)
+
     def loss(self, cluster: str, loss_id: str, **query: object) -> str:
         """A loss's page."""
         return self.to(f"/clusters/{segment(cluster)}/losses/{segment(loss_id)}", **query)

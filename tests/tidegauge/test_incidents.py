@@ -1,19 +1,23 @@
 """Incidents from the command line, on a real cluster's files: told, planned, ticked off, split and merged."""
 
+import html
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import httpx
 import pytest
 from click.testing import CliRunner, Result
 
 from tests.console.filling import publish_capture
 from tidegauge.cli.main import main
+from tidegauge.console import server
 from tidegauge.snapshots.adopt import adopt
 from tidegauge.snapshots.manifest import Consistency
 
@@ -123,6 +127,66 @@ def test_to_acknowledge_one_is_to_acknowledge_its_breaches(url: str, listed: dic
     assert "critical, acknowledged" in said(incidents(url, "--cluster", "orders"))
     again = incidents(url, "acknowledge", other, "--note", "on it", "--by", "ada")
     assert (again.exit_code, "nothing was changed" in again.output) == (0, True)
+
+
+@pytest.fixture(scope="module")
+def console(url: str) -> Iterator[httpx.Client]:
+    with (
+        server.running(url, host="127.0.0.1", port=0, docs=[]) as address,
+        httpx.Client(base_url=address, timeout=60, trust_env=False) as client,
+    ):
+        yield client
+
+
+def posted(console: httpx.Client, path: str, **form: str) -> httpx.Response:
+    found = re.search(r'name="form_token" value="([^"]*)"', console.get(path).text)
+    assert found is not None
+    return console.post(
+        path, data={"form_token": found[1], **form}, headers={"Origin": str(console.base_url).rstrip("/")}
+    )
+
+
+def text(console: httpx.Client, path: str) -> str:
+    answer = console.get(path)
+    assert answer.status_code == 200, answer.text
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", answer.text)).split())
+
+
+def test_the_console_shows_the_same_sentence_the_checklist_and_takes_words(
+    url: str, listed: dict[str, list[str]], console: httpx.Client
+) -> None:
+    (other,) = listed["orders"]
+    told = json.loads(incidents(url, "show", other, "--json").output)["incident"]["headline"]
+    path = f"/clusters/orders/incidents/{other}"
+    assert told in text(console, "/incidents")
+    assert told in text(console, "/incidents?cluster=orders&state=all")
+    assert "None." in text(console, "/incidents?cluster=nobody")
+    page = text(console, path)
+    assert page.index(told) < page.index("Keep broker 1 down") < page.index("What to do")
+    assert "tidegauge salvage" in page
+    assert "Records at risk 150" in page
+    done = posted(console, path, action="done", step="avoid", who="bo")
+    assert (done.status_code, done.headers["location"]) == (303, f"{path}?said=done")
+    assert "done Keep broker 1 down" in text(console, path)
+    assert "by bo unverified" in text(console, path)
+    for form, status, word in (
+        ({"action": "burn", "who": "bo"}, 400, "Choose one of"),
+        ({"action": "done", "step": "avoid"}, 400, "Say who says so"),
+        ({"action": "done", "step": "dance", "who": "bo"}, 409, "no such step"),
+        ({"action": "merge", "into": other, "who": "bo", "note": "x"}, 400, "into itself"),
+        ({"action": "merge", "into": listed["payments"][0], "who": "bo", "note": "x"}, 409, "of two clusters"),
+        ({"action": "merge", "into": "incident-none", "who": "bo", "note": "x"}, 404, "no incident incident-none"),
+        ({"action": "split", "members": "D06-none", "who": "bo", "note": "x"}, 409, "is no member"),
+        ({"action": "split", "members": "D06-none", "who": "bo", "note": ""}, 400, "Say why"),
+        ({"action": "acknowledge", "who": "bo", "hours": "0"}, 400, "how many hours"),
+    ):
+        refused = posted(console, path, **form)
+        assert (refused.status_code, word in html.unescape(refused.text)) == (status, True), form
+    assert posted(console, path, action="acknowledge", who="bo", note="on it").status_code == 303
+    assert "acknowledged" in text(console, path)
+    assert console.get(f"{path}0").status_code == 404
+    moved = console.get(f"/clusters/payments/incidents/{listed['payments'][1]}")
+    assert (moved.status_code, "was merged into" in html.unescape(moved.text)) == (404, True)
 
 
 @pytest.mark.slow

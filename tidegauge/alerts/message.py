@@ -45,10 +45,13 @@ def runbook(alert: Alert, console: str | None) -> str:
 
 
 def page(alert: Alert, console: str | None) -> str | None:
-    """The page of its cluster in the console."""
+    """The alert's own page in the console, or its cluster's."""
     if console is None:
         return None
-    return Links(console).cluster(alert.key.cluster)
+    links = Links(console)
+    if alert.name == INCIDENT:
+        return links.incident(alert.key.cluster, alert.key.name)
+    return links.cluster(alert.key.cluster)
 
 
 def text(alert: Alert, console: str | None, longest: int = LONGEST_BODY) -> str:

@@ -26,7 +26,17 @@ from tidegauge.console.database import Store
 from tidegauge.console.docs import Docs
 from tidegauge.console.limits import Limit
 from tidegauge.console.mounted import Mounted
-from tidegauge.console.pages import acknowledgements, breaches, cluster, fleet, invariants, losses, partition, runs
+from tidegauge.console.pages import (
+    acknowledgements,
+    breaches,
+    cluster,
+    fleet,
+    incidents,
+    invariants,
+    losses,
+    partition,
+    runs,
+)
 from tidegauge.console.refusal import RefusalError, not_found
 from tidegauge.console.web import Page, asking, html_of
 from tidegauge.runs.errors import StoreError
@@ -83,10 +93,11 @@ def create_app(
     app.add_exception_handler(Exception, _our_fault)
     app.mount("/static", StaticFiles(directory=str(files("tidegauge.console") / "static")), name="static")
     router = APIRouter()
-    for kind in (fleet, cluster, partition, breaches, losses, acknowledgements, invariants, runs):
+    for kind in (fleet, incidents, cluster, partition, breaches, losses, acknowledgements, invariants, runs):
         kind.add(router)
     router.add_api_route("/clusters/{cluster}/breaches/{breach}", _acknowledge, methods=["POST"])
     router.add_api_route("/clusters/{cluster}/losses/{loss}", _decide, methods=["POST"])
+    router.add_api_route("/clusters/{cluster}/incidents/{incident}", _say, methods=["POST"])
     router.add_api_route("/data-docs/{cluster}/{date}/{run}/{file}", _docs_file, methods=["GET", "HEAD"])
     router.add_api_route("/data-docs/of/{folder}", _docs_of, methods=["GET", "HEAD"])
     router.add_api_route("/metrics", _metrics, methods=["GET"])
@@ -104,6 +115,11 @@ async def _acknowledge(request: Request) -> Response:
 async def _decide(request: Request) -> Response:
     """A form of the loss's page."""
     return await _written(request, _decided)
+
+
+async def _say(request: Request) -> Response:
+    """A form of the incident's page."""
+    return await _written(request, _said_of_incident)
 
 
 async def _written(request: Request, write: Callable[[Request, dict[str, str], Caller], str]) -> Response:
@@ -148,6 +164,13 @@ def _decided(request: Request, form: dict[str, str], caller: Caller) -> str:
     with asking(request) as asked:
         said = losses.decide(asked, request.app.state.store, form, caller)
         return asked.links.loss(asked.path["cluster"], asked.path["loss"], said=said) + "#decision"
+
+
+def _said_of_incident(request: Request, form: dict[str, str], caller: Caller) -> str:
+    with asking(request) as asked:
+        said = incidents.say(asked, request.app.state.store, form, caller)
+        incident_id = form.get("into", "").strip() if said == "merged" else asked.path["incident"]
+        return asked.links.incident(asked.path["cluster"], incident_id, said=said)
 
 
 def _docs_file(request: Request) -> Response:

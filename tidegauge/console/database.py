@@ -14,7 +14,9 @@ from sqlalchemy.engine import URL, Connection, Engine
 
 from tidegauge import store
 from tidegauge.runs.store_address import normalised
+from tidegauge.store import incident_word
 from tidegauge.store.connection import CONNECT_TIMEOUT_SECONDS, store_errors
+from tidegauge.store.incident_word import Speaker, Word
 from tidegauge.store.loss_decision import Action
 
 Row = Mapping[str, Any]
@@ -134,6 +136,22 @@ class Store:
             verification=verification,
             address=address,
         )
+
+    def split_incident(self, incident_id: str, members: Sequence[str], speaker: Speaker, note: str) -> Word:
+        """Makes another incident of some of its members. Raises `StoreError`."""
+        return incident_word.split(self._url, incident_id, members, speaker=speaker, note=note)
+
+    def merge_incident(self, incident_id: str, into: str, speaker: Speaker, note: str) -> Word:
+        """Puts all of one into another one. Raises `StoreError`."""
+        return incident_word.merge(self._url, incident_id, into, speaker=speaker, note=note)
+
+    def acknowledge_incident(self, incident_id: str, speaker: Speaker, until: datetime | None, note: str) -> Word:
+        """Acknowledges all its open breaches. Raises `StoreError`."""
+        return incident_word.acknowledge_incident(self._url, incident_id, speaker=speaker, until=until, note=note)
+
+    def note_step(self, incident_id: str, step: str, is_done: bool, speaker: Speaker, note: str) -> Word:
+        """Ticks a step off, or takes that back. Raises `StoreError`."""
+        return incident_word.note_step(self._url, incident_id, step, is_done=is_done, speaker=speaker, note=note)
 
     def close(self) -> None:
         """Lets go of every connection."""

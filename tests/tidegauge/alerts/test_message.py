@@ -32,4 +32,7 @@ def test_the_title_is_the_incident_s_sentence_and_the_text_begins_with_what_not_
 def test_the_runbook_is_a_file_that_is_there_and_the_page_the_console_s() -> None:
     assert (ROOT / runbook(FOUND, None)).is_file()
     assert page(FOUND, None) is None
-    assert page(FOUND, "https://gauge.example.com") == "https://gauge.example.com/clusters/payments"
+    assert (
+        page(FOUND, "https://gauge.example.com")
+        == "https://gauge.example.com/clusters/payments/incidents/incident-7b7f9305dc"
+    )
