@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tidegauge.expectations.agreement import Validation
 from tidegauge.expectations.causes import CAUSES
+from tidegauge.expectations.incidents.model import ToldIncident
 from tidegauge.expectations.model import Invariant
 from tidegauge.expectations.registry import CATALOGUE, folder_name
 from tidegauge.expectations.verdicts import shown
@@ -62,8 +63,11 @@ def pages_of(report: Mapping[str, Any], validations: Mapping[str, Validation]) -
     roots = [b for b in report["breaches"] if b["implied_by"] is None]
     # A report of before this was told has none.
     missing = [piece for piece in report["coverage"].get("missing_evidence", ()) if piece["blinds"]]
+    incidents: Sequence[ToldIncident] = report.get("incidents", ())  # of which such a report has none, either
     index = templates.get_template("index.html.j2").render(
         **common,
+        incidents=incidents[:_MOST_BREACHES],
+        incidents_left_out=max(0, len(incidents) - _MOST_BREACHES),
         families=_by_family(lines),
         verdicts=Counter(line["verdict"] for line in lines),
         severities=Counter(b["severity"] for b in report["breaches"]),

@@ -30,6 +30,9 @@ def breach(code: str, number: int = 0, **values: Any) -> dict[str, Any]:
     } | values
 
 
+STEP = ("step", "sentence", "command", "to_complete")
+
+
 def report(**values: Any) -> dict[str, Any]:
     lines = [
         {
@@ -137,6 +140,7 @@ def test_names_that_others_chose_are_text() -> None:
             )
         ],
         losses=[loss(topic=HOSTILE, cause=HOSTILE, groups_affected=[HOSTILE])],
+        incidents=[incident(headline=HOSTILE, avoid=HOSTILE, steps=[dict.fromkeys(STEP, HOSTILE)])],
     )
     hostile["run"] |= {"cluster": HOSTILE, "snapshot_id": HOSTILE, "source": HOSTILE}
     hostile["coverage"]["unread"] = [{"path": HOSTILE, "reason": HOSTILE}]
@@ -174,6 +178,26 @@ def test_the_index_tells_losses_breaches_and_what_was_not_read() -> None:
     assert "1 further breach follows from this one" in text
     assert "broker-1/orders-0/0.log Permission denied" in text
     assert "F08 NoHangingTransaction ? unknown warning 0 0 3 too young to tell (3)" in text
+
+
+def incident(**values: Any) -> dict[str, Any]:
+    step = {"step": "avoid", "sentence": "Keep it down.", "command": "tidegauge salvage s", "to_complete": None}
+    return {
+        "incident_id": "incident-0123456789",
+        "severity": "critical",
+        "headline": "Unclean election, broker 1 -> 2: orders-0, 700 records at risk",
+        "avoid": "Keep broker 1 down.",
+        "steps": [step],
+    } | values
+
+
+def test_the_index_begins_with_the_incidents_and_what_to_do() -> None:
+    text = pages(report(incidents=[incident()], losses=[loss()]))["index.html"].text
+    told = "critical Unclean election, broker 1 -> 2: orders-0, 700 records at risk Keep broker 1 down."
+    assert text.index(told) < text.index("tidegauge salvage s") < text.index("at risk [800, 1500) 700")
+    many = pages(report(incidents=[incident()] * 250))["index.html"].text
+    assert many.count("incident-0123456789") == 200
+    assert "50 more are in report.json" in many
 
 
 def test_a_verdict_is_told_in_words() -> None:
