@@ -21,7 +21,7 @@ from tidegauge.expectations.incidents.anchors import (
 )
 from tidegauge.expectations.incidents.elections import elections_by_place, place_of, series
 from tidegauge.expectations.incidents.model import Anchor, Election, Found, Group, Incident, Kind, Member, Place, Rule
-from tidegauge.expectations.incidents.wording import told
+from tidegauge.expectations.incidents.wording import read_up_to, told
 from tidegauge.expectations.verdicts import Breach
 from tidegauge.relations import LossRow
 
@@ -54,7 +54,8 @@ _TELL_OF_LOSSES: Final = (
 def incidents_of(found: Found) -> tuple[Incident, ...]:
     """The incidents of one snapshot, the worst first."""
     groups = _gathered(found)
-    incidents = (told(group, incident_id(found.cluster, group.anchor), found.committed_offsets) for group in groups)
+    up_to = read_up_to(found.committed_offsets)
+    incidents = (told(group, incident_id(found.cluster, group.anchor), up_to) for group in groups)
     return tuple(sorted(incidents, key=_rank))
 
 

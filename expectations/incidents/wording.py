@@ -5,6 +5,7 @@ argue, and nobody where they contradict each other; what is not known is not sai
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Final
 
 from tidegauge.expectations.causes import CAUSES
@@ -13,6 +14,9 @@ from tidegauge.expectations.incidents.elections import place_of
 from tidegauge.expectations.incidents.model import Group, Incident, Kind
 from tidegauge.expectations.verdicts import Breach, shown
 from tidegauge.relations import CommittedOffsetRow, LossRow
+
+ReadUpTo = Mapping[tuple[str, int, str], int]
+"""By topic, partition and group."""
 
 _NAMED: Final = 3
 """So many partitions or groups are named in a sentence; of more it says how many."""
@@ -56,11 +60,11 @@ _AVOID: Final[Mapping[str, str]] = {
 _WITHOUT_CAUSE: Final = "Do not delete this snapshot, nor what the brokers hold: it is what is left to look at."
 
 
-def told(group: Group, incident_id: str, committed_offsets: Iterable[CommittedOffsetRow]) -> Incident:
+def told(group: Group, incident_id: str, up_to: ReadUpTo) -> Incident:
     """The incident that a group is."""
     times = [e.at_ms for e in group.elections if e.at_ms is not None]
     groups = _groups(group)
-    read = _read(group.losses, committed_offsets)
+    read = _read(group.losses, up_to)
     brokers = _brokers(group)
     believe = _believed(group.breaches)
     partitions = _partitions(group)
@@ -139,8 +143,10 @@ def _partitions(group: Group) -> Mapping[str, tuple[int, ...]]:
     for risk in group.risks:
         for name in ("losing_partitions", "unavailable_partitions", "unclean_partitions", "refusing_partitions"):
             places |= {(risk["topic"], int(partition)) for partition in risk[name] or ()}
-    topics = sorted({topic for topic, _ in places})
-    return {topic: tuple(sorted(p for t, p in places if t == topic)) for topic in topics}
+    found: dict[str, tuple[int, ...]] = {}
+    for topic, several in groupby(sorted(places), key=lambda place: place[0]):
+        found[topic] = tuple(partition for _, partition in several)
+    return found
 
 
 def _groups(group: Group) -> tuple[str, ...]:
@@ -149,30 +155,25 @@ def _groups(group: Group) -> tuple[str, ...]:
 
 
 def _believed(breaches: Iterable[Breach]) -> tuple[int, ...]:
-    """Whom all that say anything on a partition agree on; nobody where one accuses whom another believes."""
-    roots = [b for b in breaches if b.implied_by is None]
-    believed = {broker for b in roots for broker in b.believe}
-    doubted = {
-        broker for b in roots if b.believe for name in _BROKERS if (broker := b.subject.get(name)) is not None
-    } - believed
-    contradicted = {
-        broker
-        for b in roots
-        if b.believe
-        for other in roots
-        if other.believe and place_of(other) == place_of(b) and other is not b
-        for broker in set(b.believe) - set(other.believe)
-        if broker in (other.subject.get(name) for name in _BROKERS)
-    }
-    return tuple(sorted(believed - doubted - contradicted))
+    """Whom its breaches believe; nobody of whom one believes the opposite."""
+    arguing = [b for b in breaches if b.implied_by is None and b.believe]
+    believed = {broker for b in arguing for broker in b.believe}
+    named = ((b, b.subject.get(name)) for b in arguing for name in _BROKERS)
+    doubted = {broker for b, broker in named if broker is not None and broker not in b.believe}
+    return tuple(sorted(believed - doubted))
 
 
-def _read(losses: Sequence[LossRow], committed_offsets: Iterable[CommittedOffsetRow]) -> int | None:
-    """How many of the records groups had read, at most: on each partition what the group that went furthest had."""
+def read_up_to(committed_offsets: Iterable[CommittedOffsetRow]) -> ReadUpTo:
+    """How far each group had read, of those that had read what is lost."""
     up_to: dict[tuple[str, int, str], int] = {}
     for row in committed_offsets:
         read = row["read_end_offset"]
         up_to[row["topic"], int(row["partition"]), row["group"]] = row["committed_offset"] if read is None else read
+    return up_to
+
+
+def _read(losses: Sequence[LossRow], up_to: ReadUpTo) -> int | None:
+    """How many of the records groups had read, at most: on each partition what the group that went furthest had."""
     stretches: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for loss in losses:
         place = loss["topic"], int(loss["partition"])
