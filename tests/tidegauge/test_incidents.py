@@ -158,7 +158,8 @@ def test_the_console_shows_the_same_sentence_the_checklist_and_takes_words(
     (other,) = listed["orders"]
     told = json.loads(incidents(url, "show", other, "--json").output)["incident"]["headline"]
     path = f"/clusters/orders/incidents/{other}"
-    assert told in text(console, "/incidents")
+    for listing in ("/", "/clusters/orders", "/incidents"):
+        assert told in text(console, listing)
     assert told in text(console, "/incidents?cluster=orders&state=all")
     assert "None." in text(console, "/incidents?cluster=nobody")
     page = text(console, path)

@@ -7,7 +7,7 @@ from tidegauge.console.figures import figure
 from tidegauge.console.pages.breaches import BREACH_COLUMNS
 from tidegauge.console.pages.charts import SEVERITY_SERIES, over_time
 from tidegauge.console.pages.fleet import AHEAD_COLUMNS, REFUSED_COLUMNS, TREND_COLUMNS
-from tidegauge.console.reading import breaches, clusters, partitions
+from tidegauge.console.reading import breaches, clusters, incidents, partitions
 from tidegauge.console.reading import losses as ledger
 from tidegauge.console.refusal import not_found
 from tidegauge.console.web import Asked, Page, add_page
@@ -83,6 +83,7 @@ def cluster(asked: Asked) -> Page:
             "topics": topics,
             "prefix": prefix,
             "brokers": brokers,
+            "incidents": incidents.listed(asked.store, cluster=name, limit=_WORST_SHOWN),
             "worst": worst.rows,
             "more": worst.after is not None,
             "losses": losses,

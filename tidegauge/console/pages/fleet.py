@@ -4,7 +4,7 @@ from fastapi import APIRouter
 
 from tidegauge.console.figures import figure
 from tidegauge.console.pages.charts import SEVERITY_SERIES, over_time
-from tidegauge.console.reading import breaches, clusters, losses
+from tidegauge.console.reading import breaches, clusters, incidents, losses
 from tidegauge.console.web import Asked, Page, add_page
 from tidegauge.store.loss_reading import waiting_in
 
@@ -57,6 +57,7 @@ def fleet(asked: Asked) -> Page:
             "headline": waiting_in(map(dict, real)).headline,
             "undecided_clusters": len(real),
             "counts": breaches.counts(asked.store),
+            "incidents": incidents.listed(asked.store, cluster=None, limit=_WORST_SHOWN),
             "worst": worst.rows,
             "more": worst.after is not None,
             "charts": {name: over_time(points, *SEVERITY_SERIES) for name, points in trends.items()},

@@ -59,8 +59,7 @@ def listing(asked: Asked) -> Page:
     """Those that are open, the worst first."""
     cluster = asked.query.get("cluster") or None
     with_over = asked.query.get("state") == "all"
-    rows = incidents.listed(asked.store, cluster=cluster, with_over=with_over, limit=asked.size)
-    found = [{**row, "headline": headline(row)} for row in rows]
+    found = incidents.listed(asked.store, cluster=cluster, with_over=with_over, limit=asked.size)
     return Page(
         template="incidents.html.j2",
         values={"found": found, "cluster": cluster, "with_over": with_over, "is_cut": len(found) == asked.size},

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from tidegauge.console.database import Reader
-from tidegauge.store.incident_reading import EventRow, IncidentRow, MemberRow, ShownIncident
+from tidegauge.store.incident_reading import EventRow, IncidentRow, MemberRow, ShownIncident, headline
 
 _LISTED = """
 SELECT * FROM tidegauge.v_incident
@@ -27,10 +27,16 @@ WHERE cluster = :cluster AND incident_id = :incident_id AND action = 'merged' OR
 """
 
 
-def listed(store: Reader, *, cluster: str | None, with_over: bool, limit: int) -> Sequence[IncidentRow]:
-    """The worst ones."""
+class ListedIncident(IncidentRow):
+    """An incident as a list shows it."""
+
+    headline: str
+
+
+def listed(store: Reader, *, cluster: str | None, with_over: bool = False, limit: int) -> Sequence[ListedIncident]:
+    """The worst ones, each with its `headline`."""
     rows = store.rows(_LISTED, cluster=cluster, with_over=with_over, limit=limit)
-    return cast(Sequence[IncidentRow], rows)
+    return [cast(ListedIncident, {**row, "headline": headline(cast(IncidentRow, row))}) for row in rows]
 
 
 def incident(store: Reader, cluster: str, incident_id: str, *, limit: int) -> ShownIncident | str | None:
