@@ -77,8 +77,9 @@ def test_a_signal_ends_the_console_in_peace(
     """Nobody's connection, and none of the server's loop, stands in its way or is told of with a traceback."""
     process = started("console", "--port", "0", home=tmp_path / "home", **HEARD)
     assert process.stdout is not None
-    said = process.stdout.readline()
-    where = urlsplit(said.split()[1])
+    store, address = process.stdout.readline(), process.stdout.readline()
+    said = store + address
+    where = urlsplit(address.split()[1])
     with socket.create_connection((where.hostname, where.port)) if asked else nullcontext() as connection:
         if connection is not None:
             connection.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -88,7 +89,7 @@ def test_a_signal_ends_the_console_in_peace(
         said += process.communicate(timeout=SECONDS)[0]
     assert process.returncode == code, said
     assert "Traceback" not in said
-    assert len(said.splitlines()) == 1, said
+    assert len(said.splitlines()) == 2, said
     assert not _serves(tmp_path / "home").exists()
 
 
