@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidegauge import settings
 from tidegauge.audit.future_snapshots import Met, kept
+from tidegauge.audit.headline import headline
 from tidegauge.audit.validate_apart import Validate, validating
 from tidegauge.embedded.store_in_use import store_at
 from tidegauge.runs.restriction import EVERYTHING, Restriction
@@ -304,7 +305,10 @@ def _publish(run: Run, url: str, progress: Progress) -> AuditResult:
     else:
         publish(run, url, progress=progress)
     emptied(run.work)
-    return _result(run)
+    result = _result(run)
+    for path in result.reports:
+        progress(headline(path))
+    return result
 
 
 def _say_failures(run: Run, step: str, progress: Progress) -> None:

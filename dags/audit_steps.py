@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from airflow.sdk import Param, XComArg, task_group
+from snapshots_there import can_be_listed, clusters_there, snapshots_there
 
 from job import command_step, spark_step
 
@@ -27,14 +28,31 @@ _NAMED: Final = "{{ task.subject }}"
 
 
 def cluster_param(use: str) -> Param:
-    """The form's field for one cluster, and what its name is used for."""
+    """The form's field for one cluster, and what its name is used for. It offers those that have a snapshot; where
+    nobody knows of one, nothing is filled in.
+    """
+    there = clusters_there(os.environ)
+    unknown = None if can_be_listed(os.environ) else "kafka"
     return Param(
-        "kafka",
-        type="string",
+        there[0] if there else unknown,
+        type=["null", "string"],
+        examples=there,
         pattern=_CLUSTER_NAME,
         maxLength=100,
         title="Cluster",
         description=f"The name under which {use}",
+    )
+
+
+def snapshot_param(description: str) -> Param:
+    """The form's field for a snapshot, with the newest ones to choose from."""
+    return Param(
+        "latest",
+        type="string",
+        examples=["latest", *snapshots_there(os.environ)],
+        minLength=1,
+        title="Snapshot",
+        description=description,
     )
 
 

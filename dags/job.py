@@ -19,6 +19,7 @@ Nothing here imports PySpark, Great Expectations or Tidegauge: Airflow may run f
 """
 
 import importlib.util
+import logging
 import os
 import re
 import shlex
@@ -41,11 +42,24 @@ Outcome = Literal["done", "breached"]
 SNAPSHOT: Final = Asset("tidegauge_snapshot")
 """A finished snapshot of any cluster. Its events say which: `snapshot` (directory or URL), `cluster`, `snapshot_id`."""
 
+VERDICT: Final = "verdict: "
+"""How the line begins in which `tidegauge job publish` says what it found (audit/headline.py)."""
+_ERRORS: Final = ("tidegauge: ", "Error: ")
+_LONGEST_WORDS: Final = 1000
+
 BREACHED: Final = 1
 UNUSABLE: Final = 2
 NOTHING_TO_DO: Final = 99
 
+
+def reason_last(context: Any) -> None:
+    """Says once more why a task failed, below the traceback that Airflow prints."""
+    logging.getLogger("airflow.task").error("%s", context.get("exception"))
+
+
 DEFAULTS: Final[Mapping[str, Any]] = {
+    "on_failure_callback": reason_last,
+    "on_retry_callback": reason_last,
     "owner": "tidegauge",
     "retries": 3,
     "retry_delay": timedelta(minutes=1),
@@ -95,6 +109,8 @@ class ProcessOperator(BaseOperator):
         self.arguments = list(arguments) if isinstance(arguments, list | tuple) else arguments
         self._process: subprocess.Popen[str] | None = None
         self._killing: list[str] = []
+        self.error = ""
+        self.verdicts: list[str] = []
 
     def _run(self, command: Sequence[str], *, pod_decides: bool, without: tuple[str, ...] = _OF_AIRFLOW) -> int:
         self.log.info("Running %s", shlex.join(command))
@@ -109,9 +125,20 @@ class ProcessOperator(BaseOperator):
         except ValueError as error:  # A NUL, or half of a surrogate pair: no system takes that for an argument.
             raise AirflowFailException(f"An argument is none that a command can be given: {error}.") from error
         assert self._process.stdout is not None
-        pod_code = last_pod_exit_code(_through(self._process.stdout, self.log.info))
+        pod_code = last_pod_exit_code(self._heard(_through(self._process.stdout, self.log.info)))
         code = self._process.wait()
         return pod_code or code if pod_decides else code
+
+    def _heard(self, lines: Iterable[str]) -> Iterator[str]:
+        """The lines, of which the error and the verdicts are kept: what a task's log ends with, and what a run is."""
+        self.error, self.verdicts = "", []
+        for line in lines:
+            text = line.strip()
+            if text.startswith(_ERRORS):
+                self.error = text[:_LONGEST_WORDS]
+            elif text.startswith(VERDICT):
+                self.verdicts.append(text.removeprefix(VERDICT)[:_LONGEST_WORDS])
+            yield line
 
     def on_kill(self) -> None:
         """Ends the process and all it started; on Kubernetes the driver's pod too."""
@@ -148,6 +175,8 @@ class JobOperator(ProcessOperator):
     def execute(self, context: Any) -> Outcome:
         """Runs the job to its end; "breached" where it found something, else "done"."""
         answer = self._submitted(context) if self.spark else self._run_here()
+        if self.verdicts:
+            context["ti"].xcom_push(key="verdict", value=self.verdicts)  # The plugin makes it the run's note.
         if answer == "breached" and str(self.breach_fails).lower() == "true":
             raise AirflowFailException(
                 "Invariants do not hold, and this run was asked to fail then. The report is there."
@@ -163,11 +192,11 @@ class JobOperator(ProcessOperator):
             command = spark_submit(master, words, os.environ, name=self.task_id, pod=pod, given=given)
             self._killing = [command[0], "--master", master, "--kill", f"{_namespace(os.environ)}:{pod}"] if pod else []
             code = self._run(command, pod_decides=pod is not None, without=(*_OF_AIRFLOW, *_OF_THE_STORE))
-            return outcome(code, may_breach=self.may_breach)
+            return outcome(code, may_breach=self.may_breach, said=self.error)
 
     def _run_here(self) -> Outcome:
         command = [*tidegauge_command(os.environ), "job", *self.steps, *flat(self.arguments)]
-        return outcome(self._run(command, pod_decides=False), may_breach=self.may_breach)
+        return outcome(self._run(command, pod_decides=False), may_breach=self.may_breach, said=self.error)
 
 
 class ShareOperator(ProcessOperator):
@@ -184,7 +213,7 @@ class ShareOperator(ProcessOperator):
         words = list(flat(self.arguments))
         command = remote_command(self.command, words) if self.command else None
         command = command or [*tidegauge_command(os.environ), *words]
-        return outcome(self._run(command, pod_decides=False), may_breach=self.may_breach)
+        return outcome(self._run(command, pod_decides=False), may_breach=self.may_breach, said=self.error)
 
 
 class SnapshotOperator(ShareOperator):
@@ -225,20 +254,21 @@ def remote_command(command: str, arguments: Sequence[str]) -> list[str]:
     return [*prefix, *(shlex.quote(argument) if at_shell else argument for argument in arguments)]
 
 
-def outcome(code: int, *, may_breach: bool) -> Outcome:
+def outcome(code: int, *, may_breach: bool, said: str = "") -> Outcome:
     """What an exit code means. Raises `AirflowFailException` (never retried), `AirflowSkipException`, or
-    `AirflowException` (retried).
+    `AirflowException` (retried), with what the command said last: a task's log ends with it, below the traceback.
     """
+    words = said or "Its message is above."
     if code == 0:
         return "done"
     if code == BREACHED and may_breach:
         return "breached"
     if code == UNUSABLE:
-        raise AirflowFailException("The snapshot or the arguments cannot be used (exit code 2); its message is above.")
+        raise AirflowFailException(f"The snapshot or the arguments cannot be used (exit code 2). {words}")
     if code == NOTHING_TO_DO:
         raise AirflowSkipException("There is nothing to do; the message above says why.")
     ended = f"was ended by signal {-code}" if code < 0 else f"failed with exit code {code}"
-    raise AirflowException(f"The job {ended}; its message is above. It is retried.")
+    raise AirflowException(f"The job {ended}, and is retried. {words}")
 
 
 def tidegauge_command(environ: Mapping[str, str]) -> list[str]:

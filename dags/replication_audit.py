@@ -16,8 +16,9 @@ All but the first are mapped over clusters: a snapshot that cannot be used fails
 **By asset.** Every snapshot that `capture_snapshots` finishes (asset `tidegauge_snapshot`) is audited; of one cluster,
 those that have been finished meanwhile are audited together, in one Spark application.
 
-**By the clock** (`TIDEGAUGE_SCHEDULE`, daily). Every cluster of `TIDEGAUGE_CLUSTERS`, or else that of the parameters:
-the newest snapshot captured by the end of the run's interval. What this version has audited before is skipped.
+**By the clock** (`TIDEGAUGE_SCHEDULE`, daily). Every cluster of `TIDEGAUGE_CLUSTERS`, or else each that has snapshots
+under `TIDEGAUGE_SNAPSHOTS`, or else, where that is in an object store, that of the parameters: the newest snapshot
+captured by the end of the run's interval. What this version has audited before is skipped.
 
 **Backfills.** `airflow backfill create --dag-id replication_audit --from-date 2026-11-01 --to-date 2026-11-07`, or the
 form in the UI: each date audits the newest snapshot captured on it, and compares it with the last one before that date,
@@ -40,10 +41,11 @@ import os
 from datetime import datetime
 from typing import Any
 
-from airflow.sdk import DAG, AssetOrTimeSchedule, CronDataIntervalTimetable, Param, get_current_context, task
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk import DAG, AssetOrTimeSchedule, CronDataIntervalTimetable, get_current_context, task
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from snapshots_there import clusters_there, named, snapshots_root
 
-from audit_steps import Subject, audit_each, cluster_param, subject, verdict_params
+from audit_steps import Subject, audit_each, cluster_param, snapshot_param, subject, verdict_params
 from job import DEFAULTS, SNAPSHOT
 
 SCHEDULE = os.environ.get("TIDEGAUGE_SCHEDULE") or "@daily"
@@ -58,7 +60,7 @@ def subjects_of(context: Any) -> list[Subject]:
             for cluster, snapshots in landed.items()
         ]
     if run.run_type not in ("scheduled", "backfill"):
-        cluster = params["cluster"]
+        cluster = named(params["cluster"], os.environ)
         look = ("--cluster", cluster, "--previous", "auto")
         return [subject(run.run_id, cluster, *look, snapshots=[params["snapshot"]])]
     until = ("--before", run.data_interval_end.isoformat())
@@ -66,9 +68,12 @@ def subjects_of(context: Any) -> list[Subject]:
         when: tuple[str, ...] = ("--since", run.data_interval_start.isoformat(), *until, "--previous", "before")
     else:
         when = (*until, "--previous", "auto", "--unless-published")
+    audited = every_cluster(params["cluster"])
+    if not audited and run.run_type == "scheduled":
+        raise AirflowSkipException(f"There is nothing to do: no snapshot lies below {snapshots_root(os.environ)} yet.")
     return [
         subject(run.run_id, cluster, "--cluster", cluster, *place, *when, snapshots=["latest"])
-        for cluster, place in every_cluster(params["cluster"]).items()
+        for cluster, place in (audited or {named(None, os.environ): ()}).items()
     ]
 
 
@@ -88,12 +93,20 @@ def snapshots_of_events(events: Any, unnamed: str) -> dict[str, list[str]]:
     return {cluster: list(places) for cluster, places in named.items()}
 
 
-def every_cluster(otherwise: str) -> dict[str, tuple[str, ...]]:
-    """The clusters of TIDEGAUGE_CLUSTERS with where their snapshots are kept; without that file, the one given."""
+def every_cluster(otherwise: str | None) -> dict[str, tuple[str, ...]]:
+    """The clusters of TIDEGAUGE_CLUSTERS with where their snapshots are kept; without that file, those that have
+    snapshots; where nobody knows of any, the one given.
+    """
     # Read when it is needed: a mistake in the file must not take this DAG away.
     from capture_clusters import clusters
 
-    return {c.name: ("--snapshots", c.out) for c in clusters(os.environ).clusters} or {otherwise: ()}
+    found: dict[str, tuple[str, ...]] = {}
+    found |= {c.name: ("--snapshots", c.out) for c in clusters(os.environ).clusters}
+    if not found:
+        found |= dict.fromkeys(clusters_there(os.environ), ())
+    if not found and otherwise is not None:
+        found[otherwise] = ()
+    return found
 
 
 with DAG(
@@ -110,13 +123,7 @@ with DAG(
     default_args=dict(DEFAULTS),
     params={
         "cluster": cluster_param("its snapshots are kept and its results published"),
-        "snapshot": Param(
-            "latest",
-            type="string",
-            minLength=1,
-            title="Snapshot",
-            description="A directory, or `latest`: the newest under TIDEGAUGE_SNAPSHOTS/<cluster>",
-        ),
+        "snapshot": snapshot_param("A directory, or `latest`: the newest under TIDEGAUGE_SNAPSHOTS/<cluster>"),
         **verdict_params("its results are published"),
     },
 ) as dag:

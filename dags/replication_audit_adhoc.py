@@ -11,36 +11,39 @@ Without, it is an audit like any other.
 Days are UTC and both are included: every snapshot captured on them is audited, in one Spark application.
 """
 
+import os
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException
+from snapshots_there import named
 
-from audit_steps import Subject, audit_each, cluster_param, subject, verdict_params
+from audit_steps import Subject, audit_each, cluster_param, snapshot_param, subject, verdict_params
 from job import DEFAULTS
 
 
 def subjects_of(context: Any) -> list[Subject]:
     """The one audit that the form asks for."""
     params = context["params"]
-    named = params["snapshot"]
-    look = ["--cluster", params["cluster"]]
+    wanted = params["snapshot"]
+    cluster = named(params["cluster"], os.environ)
+    look = ["--cluster", cluster]
     if params["from_date"] or params["to_date"]:
-        if named not in ("latest", "all"):
-            raise AirflowFailException(f"Name a snapshot or days, not both: {named}, and from {params['from_date']}.")
+        if wanted not in ("latest", "all"):
+            raise AirflowFailException(f"Name a snapshot or days, not both: {wanted}, and from {params['from_date']}.")
         first, last = (_day(params[name]) for name in ("from_date", "to_date"))
         if first and last and last < first:
             raise AirflowFailException(f"The last day, {last}, is before the first, {first}.")
         look += ["--since", _midnight(first)] if first else []
         # Nothing is captured behind the calendar's last day.
         look += ["--before", _midnight(last + timedelta(days=1))] if last and last < date.max else []
-        named = "all"
+        wanted = "all"
     if params["compare"]:
         look += ["--previous", "auto"]
     look += [word for place in params["partitions"] or () for word in ("--partition", place)]
     look += [word for code in params["invariants"] or () for word in ("--invariant", code)]
-    return [subject(f"adhoc-{context['dag_run'].run_id}", params["cluster"], *look, snapshots=[named])]
+    return [subject(f"adhoc-{context['dag_run'].run_id}", cluster, *look, snapshots=[wanted])]
 
 
 def _day(given: str | None) -> date | None:
@@ -63,13 +66,7 @@ with DAG(
     default_args=dict(DEFAULTS),
     params={
         "cluster": cluster_param("its snapshots are kept"),
-        "snapshot": Param(
-            "latest",
-            type="string",
-            minLength=1,
-            title="Snapshot",
-            description="A directory, a URL, or `latest`: the newest under TIDEGAUGE_SNAPSHOTS/<cluster>",
-        ),
+        "snapshot": snapshot_param("A directory, a URL, or `latest`: the newest under TIDEGAUGE_SNAPSHOTS/<cluster>"),
         "from_date": Param(
             None,
             type=["null", "string"],

@@ -62,14 +62,10 @@ LONGEST_FIRST = (
     "tests/tidegauge/test_audit.py",
     "tests/object_store/test_run_by_url.py",
     "tests/judges/test_second_judge.py",
-<<<<<<< HEAD
     "tests/expectations/incidents/test_golden_incidents.py",
-    "tests/real_kafka/test_transactions_by_hand.py",
-=======
     "tests/oracle/test_replicas.py",
     "tests/derivation/test_kept_summaries.py",
     "tests/tidegauge/test_up.py",
->>>>>>> 318d3f7 (Decision 80, CONTRIBUTING and the order of the files say what was measured)
     "tests/sim_engine/explore/test_explore.py",
     "tests/security/test_ends.py",
     "tests/sim_engine/test_worlds_accepted_by_kafka.py",

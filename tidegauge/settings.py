@@ -230,6 +230,11 @@ def trusted_by(given: Path | None) -> "Trusted | None":
     return Trusted.of_key_file(Path(named).expanduser())
 
 
+def schedule_of_up() -> str:
+    """When the audits of `tidegauge up` run by themselves: as everywhere, so that there are dates to backfill."""
+    return os.environ.get("TIDEGAUGE_SCHEDULE") or "@daily"
+
+
 def alerts_file() -> Path | None:
     """The file that says who gets which alerts."""
     given = os.environ.get("TIDEGAUGE_ALERTS")

@@ -28,8 +28,11 @@ from airflow.api_fastapi.auth.managers.models.resource_details import DagDetails
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.configuration import conf
+from airflow.listeners import hookimpl
+from airflow.models.xcom import XComModel
 from airflow.plugins_manager import AirflowPlugin
 from fastapi import Depends, FastAPI, HTTPException, Request
+from sqlalchemy.orm import object_session
 from starlette.background import BackgroundTask
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
@@ -43,6 +46,8 @@ _COOKIE: Final = "tidegauge_form"
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9._~-]+")
 _ACKNOWLEDGING: Final = re.compile(r"clusters/[^/]+/breaches/[^/]+")
 _LONGEST_FORM: Final = 16_384
+_LONGEST_NOTE: Final = 1000
+"""Characters, as Airflow's table has them."""
 _PATIENCE_S: Final = 60.0
 _ASKED: Final = ("accept", "accept-language", "content-type", "if-none-match", "origin", "sec-fetch-site", "user-agent")
 _ANSWERED: Final = (
@@ -231,9 +236,40 @@ _VIEWS: Final = [
 ]
 
 
+class VerdictNote:
+    """Puts the verdicts of a run's audits on the run as its note, so that the grid shows what a green run found.
+
+    The scheduler calls it with the run and its session. A note that somebody wrote stays.
+    """
+
+    @hookimpl
+    def on_dag_run_success(self, dag_run: Any, msg: str) -> None:
+        """See `airflow.listeners.spec.dagrun`."""
+        _note(dag_run)
+
+    @hookimpl
+    def on_dag_run_failed(self, dag_run: Any, msg: str) -> None:
+        """The same: of several clusters some may have been judged."""
+        _note(dag_run)
+
+
+def _note(dag_run: Any) -> None:
+    session = object_session(dag_run)
+    if dag_run.dag_id not in (_DAG, _ADHOC) or session is None or dag_run.note:
+        return
+    wanted = XComModel.get_many(run_id=dag_run.run_id, key="verdict", dag_ids=dag_run.dag_id, task_ids="publish")
+    verdicts = [str(line) for found in session.scalars(wanted) for line in XComModel.deserialize_value(found)]
+    if verdicts:
+        dag_run.note = "\n".join(sorted(verdicts))[:_LONGEST_NOTE]
+
+
+_LISTENERS: Final[list[object]] = [VerdictNote()]
+
+
 class TidegaugePlugin(AirflowPlugin):
     """What Airflow loads."""
 
     name = "tidegauge"
+    listeners = _LISTENERS
     fastapi_apps = _APPS
     external_views = _VIEWS

@@ -165,6 +165,34 @@ def test_a_backfill_of_a_day_audits_that_day_s_own_and_compares_it_with_what_was
     assert found["directory"].endswith("/runs/backfill__2026-11-02T00-00-00-00-00/kafka")
 
 
+def test_the_forms_offer_what_is_there_and_the_clock_audits_it(job, monkeypatch, tmp_path, dag):
+    from airflow.dag_processing.dagbag import DagBag
+
+    monkeypatch.delenv("TIDEGAUGE_CLUSTERS", raising=False)
+    monkeypatch.setenv("TIDEGAUGE_SNAPSHOTS", str(tmp_path))
+
+    def params():
+        bag = DagBag(dag_folder=str(DAGS / "replication_audit.py"))
+        assert bag.import_errors == {}
+        return bag.dags["replication_audit"].params
+
+    (tmp_path / "unfinished" / "s1").mkdir(parents=True)
+    assert params()["cluster"] is None
+    with pytest.raises(job.AirflowFailException, match="Name a cluster"):
+        subjects(dag, cluster=None)
+    with pytest.raises(job.AirflowSkipException, match="nothing to do"):
+        subjects(dag, "scheduled", cluster=None)
+    for cluster in ("two", "one"):
+        (tmp_path / cluster / "s1").mkdir(parents=True)
+        (tmp_path / cluster / "s1" / "MANIFEST.json").write_text("{}")
+    found = params()
+    assert found["cluster"] == "one"
+    assert found.get_param("cluster").schema["examples"] == ["one", "two"]
+    offered = found.get_param("snapshot").schema["examples"]
+    assert (offered[0], set(offered[1:])) == ("latest", {str(tmp_path / c / "s1") for c in ("one", "two")})
+    assert list(subjects(dag, "scheduled", cluster=None)) == ["one", "two"]
+
+
 @pytest.mark.parametrize("name", ["../../etc", "..", "a/b", "", "x" * 300])
 def test_no_name_leads_out_of_the_run_s_directory(dag, name):
     (found,) = subjects(dag, "asset_triggered", [event(snapshot="/a", cluster=name)]).values()
@@ -183,8 +211,10 @@ def test_no_run_s_id_leads_out_of_the_runs(dag, run_id):
     assert place.parent.name.strip(".")
 
 
-def test_the_words_are_those_that_the_command_takes(dag):
+def test_the_words_are_those_that_the_command_takes(monkeypatch, dag):
     from tidegauge.cli.main import main
+
+    monkeypatch.setenv("TIDEGAUGE_SNAPSHOTS", "s3://bucket/snapshots")
 
     known = {option for parameter in main.commands["job"].params for option in parameter.opts}
     asked = {
@@ -204,7 +234,7 @@ def test_every_task_is_retried_with_growing_delays(dag):
 def test_its_parameters_are_typed(dag):
     schemas = {name: dag.params.get_param(name).schema for name in dag.params}
     assert {name: schema["type"] for name, schema in schemas.items()} == {
-        "cluster": "string", "snapshot": "string", "fail_on": "string", "breach_fails": "boolean",
+        "cluster": ["null", "string"], "snapshot": "string", "fail_on": "string", "breach_fails": "boolean",
     }  # fmt: skip
     assert schemas["fail_on"]["enum"] == ["critical", "warning", "info", "never"]
 

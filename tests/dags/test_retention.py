@@ -48,7 +48,7 @@ def test_retention_is_one_command(job, monkeypatch, dry_run, last):
 
 
 def subject_of(dag, **given):
-    params = {name: dag.params[name] for name in dag.params} | given
+    params = {name: dag.params[name] for name in dag.params} | {"cluster": "kafka"} | given
     context = {"dag_run": SimpleNamespace(run_id="manual__1"), "params": params}
     module = sys.modules[dag.get_task("subjects").python_callable.__module__]
     (found,) = module.subjects_of(context)

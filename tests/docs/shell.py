@@ -81,7 +81,7 @@ def refused(words: list[str]) -> str | None:
         while isinstance(command, click.Group):
             name, found, rest = command.resolve_command(context, rest)
             assert found is not None
-            command, context = found, click.Context(found, info_name=name, parent=context)
+            command, context = found, click.Context(found, info_name=name, parent=context, **found.context_settings)
         if not {"-h", "--help"} & set(rest):
             command.parse_args(context, rest)
     except click.UsageError as error:

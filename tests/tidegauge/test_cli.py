@@ -40,6 +40,15 @@ def commands(group, *names):
             yield from commands(command, *names, name)
 
 
+def test_every_command_s_help_ends_with_its_exit_codes():
+    leaves = [(names, c) for names, c in commands(main) if not isinstance(c, click.Group)]
+    assert len(leaves) > 20
+    for names, _ in leaves:
+        said = " ".join(run(*names, "--help").output.split())
+        assert said.endswith("3 the environment; 70 our own error."), names
+    assert "1 a breach at or above --fail-on" in " ".join(run("audit", "--help").output.split())
+
+
 def test_what_may_not_be_read_is_told_by_its_reader_and_not_as_a_wrong_word():
     """Else it is exit 2 with a usage text: the words were right, and the system refused."""
     paths = [(n, p) for n, c in commands(main) for p in c.params if isinstance(p.type, click.Path)]

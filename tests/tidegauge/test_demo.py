@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.store.helpers import rows
 from tidegauge.cli import demo
-from tidegauge.embedded import airflow
+from tidegauge.embedded import airflow, postgres
 from tidegauge.runs.errors import UnavailableError
 
 SPARK_JOB = """
@@ -33,6 +34,10 @@ run = Path(sys.argv[sys.argv.index("--run") + 1])
 run.mkdir(parents=True, exist_ok=True)
 run.joinpath(step).write_text(" ".join(sys.argv[3:]))
 print("said by", step)
+if step == "publish":
+    print("verdict: demo/s1: 1,200 records at risk")
+if step == FAILING:
+    print("tidegauge: nothing can be read there. Do this.")
 sys.exit({"publish": 1, FAILING: 2}.get(step, 0))
 """
 
@@ -66,6 +71,8 @@ def test_every_step_runs_through_airflow_in_one_directory(monkeypatch, state):
         f"airflow    {task} success" for task in ("snapshot", "index_and_derive", "evaluate", "publish")
     ]
     assert processes_of(state) == []
+    with postgres.running(state / "postgres") as server:
+        assert rows(server.url("airflow"), "SELECT content FROM dag_run_note") == [("demo/s1: 1,200 records at risk",)]
 
 
 @pytest.mark.slow
@@ -74,8 +81,11 @@ def test_every_step_runs_through_airflow_in_one_directory(monkeypatch, state):
 @pytest.mark.jvm
 def test_a_step_that_fails_is_named_with_its_last_words_and_nothing_is_left_running(monkeypatch, state):
     stand_in(monkeypatch, state, failing="snapshot")
-    with pytest.raises(UnavailableError, match=r"failed in snapshot: .*"):
+    with pytest.raises(UnavailableError, match=r"failed in snapshot: .*nothing can be read there\. Do this\.") as told:
         demo.run_dag(state, lambda line: None)
+    *_, reason, end = str(told.value).split(" / ")
+    assert "::endgroup::" in end
+    assert "nothing can be read there" in reason, "the reason is the last line of the log"
     assert processes_of(state) == []
 
 

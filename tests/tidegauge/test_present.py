@@ -2,12 +2,14 @@
 
 import json
 import os
+from pathlib import Path
 
 import click
 import pytest
 
 from tidegauge.cli import present
 from tidegauge.cli.explain import explain
+from tidegauge.cli.present import begin, linked
 from tidegauge.snapshots.errors import SnapshotError
 
 WRITTEN = ("name", "subject", "explanation", "next")
@@ -189,3 +191,20 @@ def test_a_breach_is_explained_with_its_evidence_and_what_follows(report, tmp_pa
     assert "newer_epoch" not in text
     assert "From it follows D06 NoCommittedTruncation [D02-1]" in text
     assert "It follows from D06-1." in "\n".join(explain("D02-1", tmp_path))
+
+
+def test_the_last_line_says_where_to_begin() -> None:
+    follows = {"breach_id": "D02-b", "severity": "critical", "implied_by": "D06-a"}
+    minor = {"breach_id": "B01-c", "severity": "info", "implied_by": None}
+    root = {"breach_id": "D06-a", "severity": "critical", "implied_by": None}
+    found = begin([minor, follows, root], [], Path("a b"))
+    assert found == "tidegauge explain D06-a --report 'a b'"
+    assert begin([minor], [], Path("x")) == "nothing to do: nothing is breached"
+    assert "bring back the missing evidence" in begin([], [{"blinds": ["D06"]}], Path("x"))
+
+
+def test_a_path_is_a_link_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert linked(Path("/a\x1b[2J b")) == "/a\\x1b[2J b"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert linked(Path("/a\x1b b")) == "\x1b]8;;file:///a%1B%20b\x1b\\/a\\x1b b\x1b]8;;\x1b\\"

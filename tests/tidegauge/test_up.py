@@ -81,6 +81,14 @@ def test_everything_to_look_at_starts_and_stops(home: Path) -> None:
         running = {process["name"]: process["address"] for process in json.loads(status.stdout)["processes"]}
         assert running.keys() >= {"postgres", "console", "airflow-scheduler", "airflow-api-server"}
         assert (running["console"], running["airflow-api-server"]) == (console, airflow)
+        backfill = subprocess.run(
+            [sys.executable, "-m", "tidegauge", "airflow", "backfill", "create", "--dag-id", "replication_audit",
+             "--from-date", "2026-11-01", "--to-date", "2026-11-03", "--dry-run"],
+            capture_output=True, text=True, check=False,
+            env=os.environ | {"TIDEGAUGE_HOME": str(home), "TIDEGAUGE_STORE_URL": ""},
+        )  # fmt: skip
+        assert backfill.returncode == 0, backfill.stderr
+        assert "2026-11-02" in backfill.stdout, "the schedule is daily, so there are dates"
         user, password = re.findall(r"(?:user|password) ([^ ,]+)", said["airflow"])
         login = {"username": user, "password": password}
         token = httpx.post(f"{airflow}auth/token", json=login, trust_env=False, timeout=60).json()["access_token"]

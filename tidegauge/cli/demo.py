@@ -11,7 +11,7 @@ import importlib.metadata
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -58,7 +58,7 @@ def run_dag(state: Path, say: Say) -> Path:
 def _run_dag(state: Path, say: Say) -> Path:
     say(f"store      {store_words(settings.store_url())}")
     with postgres.running(state / "postgres") as server:
-        environ = task_environment(state, store_url=server.ensure_database("tidegauge"))
+        environ = task_environment(state, store_url=server.ensure_database("tidegauge"), schedule="none")
         with airflow_of(server, state, environ, say) as scheduler:
             return audit_shipped(scheduler, state, say)
 
@@ -68,6 +68,14 @@ def airflow_of(
     server: postgres.EmbeddedPostgres, state: Path, environ: Mapping[str, str], say: Say
 ) -> Iterator[airflow.Airflow]:
     """An Airflow with the project's DAGs, its metadata on the server, while the block lasts."""
+    settled, made = _settled(server, state, environ)
+    say("postgres   ready, Airflow's tables made" if made else "postgres   ready")
+    with airflow.running(state / "airflow", settled) as scheduler:
+        yield scheduler
+
+
+def _settled(server: postgres.EmbeddedPostgres, state: Path, environ: Mapping[str, str]) -> tuple[dict[str, str], bool]:
+    """That Airflow's settings, and whether its tables were made just now."""
     database, directory = server.ensure_database("airflow"), state / "airflow"
     settled = airflow.environment(
         home=directory,
@@ -76,12 +84,19 @@ def airflow_of(
         environ=environ,
         also=_named_by_alerts(),
     )
-    if airflow.migrate(directory, settled, f"{importlib.metadata.version('apache-airflow')} {database}"):
-        say("postgres   ready, Airflow's tables made")
-    else:
-        say("postgres   ready")
-    with airflow.running(directory, settled) as scheduler:
-        yield scheduler
+    installed = f"{importlib.metadata.version('apache-airflow')} {database}"
+    return settled, airflow.migrate(directory, settled, installed)
+
+
+def run_airflow(words: Sequence[str]) -> int:
+    """Runs a command of Airflow's own on the Airflow of `tidegauge up`; its exit code."""
+    state = settings.home()
+    with postgres.running(state / "postgres") as server:
+        environ = task_environment(
+            state, store_url=server.ensure_database("tidegauge"), schedule=settings.schedule_of_up()
+        )
+        settled, _ = _settled(server, state, environ)
+        return airflow.run_command(words, settled)
 
 
 def _named_by_alerts() -> frozenset[str]:
@@ -120,14 +135,14 @@ def _checkout() -> Path | None:
     return root if (root / "dags").is_dir() and (root / "tests" / "golden").is_dir() else None
 
 
-def task_environment(state: Path, *, store_url: str) -> dict[str, str]:
-    """What the DAG's tasks see: where state is, which store, which Spark."""
+def task_environment(state: Path, *, store_url: str, schedule: str) -> dict[str, str]:
+    """What the DAG's tasks see: where state is, which store, which Spark, when it runs by itself."""
     master = settings.spark_master()
     return {
         **os.environ,
         **session.submit_environment(master),
         "TIDEGAUGE_HOME": str(state),
-        "TIDEGAUGE_SCHEDULE": "none",
+        "TIDEGAUGE_SCHEDULE": schedule,
         "TIDEGAUGE_SPARK_MASTER": master,
         "TIDEGAUGE_STORE_URL": settings.store_url() or store_url,
     }

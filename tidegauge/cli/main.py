@@ -18,6 +18,7 @@ import click
 
 from tidegauge import __version__
 from tidegauge.alerts.command import alerts
+from tidegauge.cli.airflow_command import airflow_command
 from tidegauge.cli.audit_commands import VERIFY_KEY, audit_command, job_command
 from tidegauge.cli.breach_commands import explain_command, salvage_command
 from tidegauge.cli.console_command import console_command, up_command
@@ -65,6 +66,7 @@ def main(debug: bool) -> None:
     context.call_on_close(lambda: show(None))
 
 
+main.add_command(airflow_command)
 main.add_command(alerts)
 main.add_command(audit_command)
 main.add_command(console_command)
@@ -300,3 +302,28 @@ def demo_command() -> None:
     from tidegauge.cli.demo import demo
 
     sys.exit(demo())
+
+
+_ONE = {
+    "audit": "a breach at or above --fail-on, or records that are lost or may be",
+    "job": "breaches at or above --fail-on (steps evaluate and publish)",
+    "losses list": "a loss waits for a decision",
+    "restart-check": "a start would cut committed records, or it is not known",
+    "score": "something was missed, or an alarm was false",
+    "snapshot verify": "files differ from the manifest",
+}
+"""Commands whose exit code 1 is a result, and which; docs/reference/exit-codes.md says it, too."""
+
+
+def _with_exit_codes(group: click.Group, *names: str) -> None:
+    """Every command's help ends with how it may end."""
+    for name, command in group.commands.items():
+        path = (*names, name)
+        if isinstance(command, click.Group):
+            _with_exit_codes(command, *path)
+        else:
+            one = f"1 {told}; " if (told := _ONE.get(" ".join(path))) else ""
+            command.epilog = f"Exit: 0 done; {one}2 usage, or what cannot be used; 3 the environment; 70 our own error."
+
+
+_with_exit_codes(main)

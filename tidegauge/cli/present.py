@@ -5,8 +5,12 @@ all) is data, and cannot write to the terminal as anything else.
 """
 
 import json
+import os
+import shlex
+import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
@@ -38,13 +42,32 @@ Report = Mapping[str, Any]
 
 
 def print_report(report_path: "Location", data_docs_path: "Location | None") -> None:
-    """Prints a report file."""
+    """Prints a report file, and last where to begin."""
     report = json.loads(report_path.read_text(encoding="utf-8"))
     for line in lines(report):
         click.echo(line)
-    click.echo(plain(f"Report     {report_path}"))
+    click.echo(f"Report     {linked(report_path)}")
     if data_docs_path is not None:
-        click.echo(plain(f"Data docs  {data_docs_path}"))
+        click.echo(f"Data docs  {linked(data_docs_path)}")
+    missing = report["coverage"].get("missing_evidence", ())
+    click.echo(f"Begin      {begin(report['breaches'], missing, report_path.parent)}")
+
+
+def begin(breaches: Sequence[Any], missing_evidence: Sequence[Any], directory: "Location") -> str:
+    """What to do first: the command that explains the worst root, or that there is nothing to do."""
+    roots = [b for b in breaches if b["severity"] != "info" and not b["implied_by"]]
+    if roots:
+        return plain(f"tidegauge explain {roots[0]['breach_id']} --report {shlex.quote(str(directory))}")
+    if any(piece["blinds"] for piece in missing_evidence):
+        return "nothing is breached in what could be judged; bring back the missing evidence above"
+    return "nothing to do: nothing is breached"
+
+
+def linked(path: "Location") -> str:
+    """A place, as a link where a terminal can follow it (OSC 8); a path is percent-encoded there."""
+    if not isinstance(path, Path) or not sys.stdout.isatty() or os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
+        return plain(path)
+    return f"\x1b]8;;{path.absolute().as_uri()}\x1b\\{plain(path)}\x1b]8;;\x1b\\"
 
 
 def lines(report: Report) -> Iterator[str]:

@@ -55,7 +55,7 @@ def _up(state: Path, port: int, say: Callable[[str], None]) -> None:
             say(f"console    {address}/")
             say(f"data docs  {address}/data-docs")
             environ = {
-                **demo.task_environment(state, store_url=url),
+                **demo.task_environment(state, store_url=url, schedule=settings.schedule_of_up()),
                 "TIDEGAUGE_CONSOLE_URL": address,
                 "TIDEGAUGE_CONSOLE_AIRFLOW_TOKEN": token,
             }

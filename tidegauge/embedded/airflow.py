@@ -18,7 +18,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -259,6 +259,14 @@ def migrate(home: Path, environ: Mapping[str, str], installed: str) -> bool:
         raise AirflowError(f"Airflow could not prepare its metadata database: {said}")
     write_whole(stamp, installed)
     return True
+
+
+def run_command(words: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Runs a command of Airflow's command line to its end, on this terminal; its exit code. Raises `AirflowError`."""
+    try:
+        return subprocess.run([_command(), *words], env=dict(environ), check=False).returncode
+    except OSError as error:
+        raise AirflowError(f"Airflow could not be started: {error}. Is the extra `airflow` installed?") from error
 
 
 def _stop(processes: Any) -> None:

@@ -1,0 +1,36 @@
+"""A report's verdict in one line, for a task's log and a note: the report in, a sentence out."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from tidegauge.runs import report_file
+from tidegauge.snapshots.location import Location
+from tidegauge.terminal import plain
+
+BEGINNING: Final = "verdict: "
+"""How the line begins; dags/job.py looks for it."""
+_SEVERITIES: Final = ("critical", "warning")
+_STATES: Final = {"lost": "lost", "at_risk": "at risk", "possible": "possibly lost"}
+
+
+def headline(path: Location) -> str:
+    """The line of the report in a file, without an end."""
+    report = report_file.read(path)
+    roots = Counter(b["severity"] for b in report["breaches"] if not b["implied_by"])
+    records: Counter[str] = Counter()
+    for loss in report["losses"]:
+        records[loss["state"]] += loss["records"]
+    unknown = sum(1 for invariant in report["invariants"] if invariant["verdict"] == "unknown")
+    run = report["run"]
+    told = ", ".join(_counted(roots, records)) or "nothing is breached"
+    return f"{BEGINNING}{plain(run['cluster'])}/{plain(run['snapshot_id'])}: {told}; {unknown} invariants not known"
+
+
+def _counted(roots: Counter[str], records: Counter[str]) -> Iterator[str]:
+    for state, words in _STATES.items():
+        if records[state]:
+            yield f"{records[state]:,} records {words}"
+    for severity in _SEVERITIES:
+        if roots[severity]:
+            yield f"{roots[severity]} {severity} breach{'es' if roots[severity] > 1 else ''}"
