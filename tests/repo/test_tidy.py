@@ -158,7 +158,9 @@ def test_dags_import_nothing_of_ours_and_no_engine():
         for node in ast.walk(ast.parse(path.read_text()))
         for name in _imports(node)
     }
-    assert {(file, name) for file, name in imported if name in forbidden} == set()
+    # Airflow hands its plugins rows of its own store.
+    allowed = {("tidegauge_plugin.py", "sqlalchemy")}
+    assert {(file, name) for file, name in imported if name in forbidden} == allowed
 
 
 def _imports(node: ast.AST) -> list[str]:
