@@ -194,13 +194,10 @@ def test_a_breach_is_explained_with_its_evidence_and_what_follows(report, tmp_pa
 
 
 def test_the_last_line_says_where_to_begin() -> None:
-    follows = {"breach_id": "D02-b", "severity": "critical", "implied_by": "D06-a"}
-    minor = {"breach_id": "B01-c", "severity": "info", "implied_by": None}
-    root = {"breach_id": "D06-a", "severity": "critical", "implied_by": None}
-    found = begin([minor, follows, root], [], Path("a b"))
-    assert found == "tidegauge explain D06-a --report 'a b'"
+    minor, worst = incident("B01-c", severity="info"), incident("D06-a")
+    assert begin([worst, minor], [], Path("a b")) == "tidegauge plan incident-0123456789 --report 'a b'"
     assert begin([minor], [], Path("x")) == "nothing to do: nothing is breached"
-    assert "bring back the missing evidence" in begin([], [{"blinds": ["D06"]}], Path("x"))
+    assert "bring back the missing evidence" in begin([minor], [{"blinds": ["D06"]}], Path("x"))
 
 
 def test_a_path_is_a_link_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,14 +50,14 @@ def print_report(report_path: "Location", data_docs_path: "Location | None") -> 
     if data_docs_path is not None:
         click.echo(f"Data docs  {linked(data_docs_path)}")
     missing = report["coverage"].get("missing_evidence", ())
-    click.echo(f"Begin      {begin(report['breaches'], missing, report_path.parent)}")
+    click.echo(f"Begin      {begin(report['incidents'], missing, report_path.parent)}")
 
 
-def begin(breaches: Sequence[Any], missing_evidence: Sequence[Any], directory: "Location") -> str:
-    """What to do first: the command that explains the worst root, or that there is nothing to do."""
-    roots = [b for b in breaches if b["severity"] != "info" and not b["implied_by"]]
-    if roots:
-        return plain(f"tidegauge explain {roots[0]['breach_id']} --report {shlex.quote(str(directory))}")
+def begin(incidents: Sequence[ToldIncident], missing_evidence: Sequence[Any], directory: "Location") -> str:
+    """What to do first: the command that prints what to do of the worst incident, or that there is nothing to do."""
+    worst = next((incident for incident in incidents if incident["severity"] != "info"), None)
+    if worst is not None:
+        return plain(f"tidegauge plan {worst['incident_id']} --report {shlex.quote(str(directory))}")
     if any(piece["blinds"] for piece in missing_evidence):
         return "nothing is breached in what could be judged; bring back the missing evidence above"
     return "nothing to do: nothing is breached"
