@@ -104,7 +104,8 @@ def carry_incidents(cursor: Any, cluster: str, run_id: str, told: Iterable[ToldI
     of_losses = loss_ids(cursor, cluster, run_id)
     places = _places(cursor, run_id)
     for incident in told:
-        puts = [put for member in incident["members"] if (put := _put(member, incident, of_losses, places)) is not None]
+        found = (_put(member, incident, of_losses, places) for member in incident["members"])
+        puts = list({(put.kind, put.member): put for put in found if put is not None}.values())
         if puts:
             _carry(cursor, cluster, run_id, captured_at, incident, puts)
     tidy_incidents(cursor, cluster)

@@ -20,6 +20,9 @@ from benchmarks.faults.place import CLUSTER, ROOT, Ended, Place, new_place
 
 _STORED: Final = "import runpy; runpy.run_module('benchmarks.faults.stored', run_name='__main__', alter_sys=True)"
 
+_SAID: Final = ("store ", "verdict: ")
+"""What an audit says besides of its phases: which store it uses, and what it found."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
@@ -119,7 +122,7 @@ def _stray(said: str) -> str | None:
     for line in said.splitlines():
         if line.startswith("tidegauge: "):
             return None  # what follows is its paragraph
-        if line.strip() and not line.startswith((*PHASES, "not published", "evaluate")):
+        if line.strip() and not line.startswith((*PHASES, *_SAID, "not published", "evaluate")):
             return line
     return None
 

@@ -53,8 +53,8 @@ def test_a_wheel_has_every_module_but_the_tests(wheel: Path) -> None:
 @pytest.mark.slow
 def test_a_wheel_of_the_source_archive_is_the_same(wheel: Path, tmp_path: Path) -> None:
     archive = built(ROOT, "sdist", tmp_path / "archive")
-    with tarfile.open(archive) as files:
-        files.extractall(tmp_path / "source", filter="data")
+    with tarfile.open(archive) as files:  # Our own, so nothing in it is to be kept out; 3.11.2 knows no filter.
+        files.extractall(tmp_path / "source")  # noqa: S202
     (source,) = (tmp_path / "source").iterdir()
     again = content(built(source, "wheel", tmp_path / "wheel"))
     recorded = [name for name in again if name.endswith("/RECORD")]

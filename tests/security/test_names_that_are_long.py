@@ -11,7 +11,7 @@ from tests.derivation.small_cluster import small_world, taken, written
 from tests.security.hostile import manifest_of
 from tidegauge.alerts.deliver import _room
 from tidegauge.alerts.message import LONGEST_TITLE, digest, text, title
-from tidegauge.alerts.model import Alert, AlertKey
+from tidegauge.alerts.model import INCIDENT, Alert, AlertKey
 from tidegauge.runs.run import NO_STORE, new_run
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.fields import LONGEST_NAME
@@ -20,12 +20,12 @@ from tidegauge.snapshots.manifest import MANIFEST_NAME, from_json
 
 GROUP = "g" * 32_767
 FOUND = Alert(
-    key=AlertKey("payments", "J01-a1a8056a21", 1),
+    key=AlertKey("payments", "incident-7b7f9305dc", "1"),
     severity="critical",
-    code="J01",
-    name="CommittedOffsetWithinLog",
-    subject={"group": GROUP},
-    explanation=(f"The group {GROUP} committed 12.", "The log ends at 10."),
+    name=INCIDENT,
+    subject={},
+    explanation=(f"Stop the group {GROUP}.", "The log ends at 10."),
+    headline=f"Committed offsets of group {GROUP}: 12 where the log ends at 10",
     next=f"kafka-consumer-groups.sh --group {GROUP}",
     began_at=datetime(2026, 11, 21, tzinfo=UTC),
 )
@@ -58,8 +58,8 @@ def test_no_message_is_longer_than_the_service_takes(address: str, takes: int) -
 def test_of_an_alert_that_is_too_long_where_to_read_on_is_kept() -> None:
     lines = text(FOUND, CONSOLE, 600).splitlines()
     assert lines[-2:] == [
-        "Runbook: https://gauge.example.com/invariants/J01",
-        "Look: https://gauge.example.com/clusters/payments/breaches/J01-a1a8056a21",
+        "Runbook: docs/guides/incidents.md",
+        "Look: https://gauge.example.com/clusters/payments/incidents/incident-7b7f9305dc",
     ]
     short = replace(FOUND, explanation=("The log ends at 10.",), next="")
     assert text(short, CONSOLE).splitlines()[0] == "The log ends at 10."

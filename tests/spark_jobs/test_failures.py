@@ -287,7 +287,7 @@ def test_rows_that_the_store_refuses_are_one_snapshots_matter(again, empty_store
 @pytest.mark.slow
 def test_a_snapshot_that_cannot_be_published_is_given_up_and_the_others_are_published(again, empty_store, monkeypatch):
     evaluate.evaluate(again, empty_store)
-    fails_for(monkeypatch, evaluate, "_publish", lambda snapshot, *_: snapshot.key.endswith(BROKEN))
+    fails_for(monkeypatch, publication, "_publish", lambda snapshot, *_: snapshot.key.endswith(BROKEN))
     publication.publish(again, empty_store)
     assert [(f.snapshot, f.step) for f in again.failures.all()] == [(f"alone/{BROKEN}", "publish")]
     assert published(empty_store) == {"one", "other"}
