@@ -18,7 +18,7 @@ from tidegauge import settings
 from tidegauge.audit.future_snapshots import Met, kept
 from tidegauge.audit.headline import headline
 from tidegauge.audit.validate_apart import Validate, validating
-from tidegauge.embedded.store_in_use import store_at
+from tidegauge.embedded.store_in_use import store_at, store_words
 from tidegauge.runs.restriction import EVERYTHING, Restriction
 from tidegauge.runs.run import NO_STORE, Run, load, new_run
 from tidegauge.runs.run_lock import held
@@ -193,6 +193,7 @@ def audit(
             progress=progress,
             met=heard,
         )
+        progress(f"store      {store_words(run.store_url)}")
         with store_at(run.store_url) as url:
             result = _later_steps(run, url, master, validate, progress, heard)
         show(result)

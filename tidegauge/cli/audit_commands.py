@@ -141,7 +141,6 @@ def _audited(
     from tidegauge.audit.latest_snapshots import instant, resolve_all
     from tidegauge.audit.steps import audit
     from tidegauge.cli.present import print_report
-    from tidegauge.embedded.store_in_use import store_words
     from tidegauge.runs.restriction import restriction
     from tidegauge.settings import trusted_by
     from tidegauge.snapshots.places import absolute
@@ -154,7 +153,6 @@ def _audited(
         for path in result.reports:
             print_report(path, path.parent / "data_docs" / "index.html")
 
-    progress(f"store      {store_words(store or settings.store_url())}")
     with kept(store or settings.store_url(), met_by=absolute(out)) as met:
         return audit(
             resolve_all(directories, chosen["cluster"], _when(chosen), root=chosen["root"], pass_over=met.pass_over),
