@@ -123,7 +123,7 @@ def clusters(environ: Mapping[str, str]) -> Clusters:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ClustersError(f"TIDEGAUGE_CLUSTERS names {path}, which cannot be read: {error}.") from error
-    return read(text, where=str(path), default_out=_snapshots_root(environ))
+    return read(text, where=str(path), default_out=snapshots_root(environ))
 
 
 def read(text: str, *, where: str, default_out: str) -> Clusters:
@@ -143,7 +143,8 @@ def read(text: str, *, where: str, default_out: str) -> Clusters:
     return Clusters(schedule=None if schedule == "none" else schedule, clusters=found)
 
 
-def _snapshots_root(environ: Mapping[str, str]) -> str:
+def snapshots_root(environ: Mapping[str, str]) -> str:
+    """TIDEGAUGE_SNAPSHOTS, else below the home, as `tidegauge` has it."""
     if root := environ.get("TIDEGAUGE_SNAPSHOTS"):
         return root
     return str(Path(environ.get("TIDEGAUGE_HOME") or "~/.local/share/tidegauge").expanduser() / "snapshots")

@@ -43,9 +43,10 @@ from typing import Any
 
 from airflow.sdk import DAG, AssetOrTimeSchedule, CronDataIntervalTimetable, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from snapshots_there import clusters_there, named, snapshots_root
+from snapshots_there import clusters_there, named
 
 from audit_steps import Subject, audit_each, cluster_param, snapshot_param, subject, verdict_params
+from capture_clusters import clusters, snapshots_root
 from job import DEFAULTS, SNAPSHOT
 
 SCHEDULE = os.environ.get("TIDEGAUGE_SCHEDULE") or "@daily"
@@ -98,8 +99,6 @@ def every_cluster(otherwise: str | None) -> dict[str, tuple[str, ...]]:
     snapshots; where nobody knows of any, the one given.
     """
     # Read when it is needed: a mistake in the file must not take this DAG away.
-    from capture_clusters import clusters
-
     found: dict[str, tuple[str, ...]] = {}
     found |= {c.name: ("--snapshots", c.out) for c in clusters(os.environ).clusters}
     if not found:

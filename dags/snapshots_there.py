@@ -10,16 +10,12 @@ from typing import Final
 
 from airflow.sdk.exceptions import AirflowFailException
 
+from capture_clusters import snapshots_root
+
 _MANIFEST: Final = "MANIFEST.json"
 _MOST: Final = 1000
 """Entries of one directory that are looked at."""
 _OFFERED: Final = 20
-
-
-def snapshots_root(environ: Mapping[str, str]) -> str:
-    """TIDEGAUGE_SNAPSHOTS, else below the home, as `tidegauge` has it."""
-    home = os.path.expanduser(environ.get("TIDEGAUGE_HOME") or "~/.local/share/tidegauge")
-    return environ.get("TIDEGAUGE_SNAPSHOTS") or f"{home}/snapshots"
 
 
 def can_be_listed(environ: Mapping[str, str]) -> bool:

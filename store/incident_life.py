@@ -20,7 +20,9 @@ from tidegauge.store.loss_ledger import loss_ids
 from tidegauge.store.rows import json_text, text_value
 
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('tidegauge:incidents:' || %s, 0))"
-"""What carries runs and what people say (`split_incident` and its like) go one after the other."""
+"""What carries runs and what people say (`split_incident` and its like, which take it by `lock_incidents`) go one after
+the other. The role that audits write with may call none of these.
+"""
 _PLACED: Final = """
 SELECT m.kind, m.member, m.incident_id FROM tidegauge.incident_member m
 LEFT JOIN tidegauge.breach b ON m.kind = 'breach' AND b.cluster = m.cluster AND b.breach_id = m.member

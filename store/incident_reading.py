@@ -10,14 +10,15 @@ from tidegauge.expectations.incidents.model import ToldStep
 from tidegauge.expectations.incidents.wording import sentence
 from tidegauge.store.connection import by_column, connect
 
-_RANK: Final = (
-    "CASE state WHEN 'over' THEN 1 ELSE 0 END, CASE severity WHEN 'critical' THEN 1 WHEN 'warning' THEN 2 ELSE 3 END"
-)
-_INCIDENTS: Final = """
+WORST_FIRST: Final = """
+state = 'over', array_position(ARRAY['critical', 'warning', 'info'], severity), records_lost + records_at_risk DESC,
+records_possible DESC, last_seen_at DESC, incident_id
+"""
+"""The order of lists of incidents."""
+_INCIDENTS: Final = f"""
 SELECT * FROM tidegauge.v_incident
 WHERE (%(cluster)s::text IS NULL OR cluster = %(cluster)s) AND (%(with_over)s OR state <> 'over')
-ORDER BY state = 'over', array_position(ARRAY['critical', 'warning', 'info'], severity),
-         records_lost + records_at_risk DESC, records_possible DESC, last_seen_at DESC, incident_id
+ORDER BY {WORST_FIRST}
 """
 _ONE: Final = "SELECT * FROM tidegauge.v_incident WHERE incident_id = %s"
 _MEMBERS: Final = """

@@ -8,14 +8,10 @@ each word that changes something stands in a trail that is never rewritten. The 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from tidegauge.store.acknowledgement import Verification
 from tidegauge.store.connection import connect
 from tidegauge.store.rows import text_value
-
-LONGEST_NOTE: Final = 2000
-"""Characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,10 @@ must hold: whatever a topic, a group, a path or an error says stays text; it is 
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Final
+
+WIDTH: Final = 118
+"""Columns to which text is wrapped."""
 
 
 def plain(text: object) -> str:

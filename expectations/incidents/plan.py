@@ -113,9 +113,9 @@ def _salvages(losses: Iterable[LossRow], scene: Scene) -> Iterator[Step]:
         topic, partition = loss["topic"], int(loss["partition"])
         start, end = loss["start_offset"], loss["end_offset"]
         where = f"{topic}-{partition} [{start}, {end})"
-        holder = loss["held_by"][0] if loss["held_by"] and loss["state"] != "lost" else None
+        holder = _holder(loss)
         name = _name("salvage", topic, partition, start, end, *(() if holder is None else (f"broker{holder}",)))
-        source = scene.snapshot if holder is not None else scene.previous
+        source = _source(loss, scene)
         if source is None:
             yield Step(
                 step=name,
@@ -137,8 +137,7 @@ def _replays(losses: Iterable[LossRow], scene: Scene) -> Iterator[Step]:
     """What was saved goes back: of records that may yet be cut or not, nothing does before that is known."""
     for loss in list(losses)[:_MOST_SAVED]:
         topic, partition = loss["topic"], int(loss["partition"])
-        kept = loss["state"] == "at_risk" and loss["held_by"]
-        if not (kept or (loss["state"] == "lost" and scene.previous is not None)):
+        if loss["state"] == "possible" or _source(loss, scene) is None:
             continue
         yield Step(
             step=_name("replay", topic, partition, loss["start_offset"], loss["end_offset"]),
@@ -149,9 +148,19 @@ def _replays(losses: Iterable[LossRow], scene: Scene) -> Iterator[Step]:
         )
 
 
+def _holder(loss: LossRow) -> int | None:
+    """A broker whose disk has its records."""
+    return loss["held_by"][0] if loss["held_by"] and loss["state"] != "lost" else None
+
+
+def _source(loss: LossRow, scene: Scene) -> str | None:
+    """The snapshot that has its records; None where none that is known has."""
+    return scene.snapshot if _holder(loss) is not None else scene.previous
+
+
 def _salvaged(loss: LossRow) -> str:
     """Where a loss's records are saved."""
-    holder = loss["held_by"][0] if loss["held_by"] and loss["state"] != "lost" else None
+    holder = _holder(loss)
     whose = "" if holder is None else f"-broker{holder}"
     return _NAME.sub("_", f"salvaged-{loss['topic']}-{int(loss['partition'])}-{loss['start_offset']}{whose}")
 

@@ -16,6 +16,7 @@ FROM tidegauge.incident i
 JOIN tidegauge.cluster_summary c ON c.cluster = i.cluster
 JOIN tidegauge.audit_run r ON r.run_id = c.run_id
 CROSS JOIN LATERAL (
+    WITH members AS (SELECT * FROM tidegauge.v_incident_member m WHERE m.incident_id = i.incident_id)
     SELECT coalesce(bool_or(m.is_open), false) AS is_open,
            count(*) FILTER (WHERE m.kind = 'breach') AS breaches,
            count(*) FILTER (WHERE m.kind = 'breach' AND m.is_open) AS open_breaches,
@@ -30,13 +31,11 @@ CROSS JOIN LATERAL (
                FILTER (WHERE m.is_open) AS severity_rank,
            ARRAY(SELECT o.topic || '-' || o.partition
                  FROM (SELECT DISTINCT o.topic COLLATE "C" AS topic, p AS partition
-                       FROM tidegauge.incident_member o, unnest(o.partitions) AS p
-                       WHERE o.incident_id = i.incident_id AND o.topic IS NOT NULL) AS o
+                       FROM members o, unnest(o.partitions) AS p WHERE o.topic IS NOT NULL) AS o
                  ORDER BY o.topic, o.partition) AS partitions,
-           ARRAY(SELECT DISTINCT o.topic COLLATE "C" FROM tidegauge.incident_member o
-                 WHERE o.incident_id = i.incident_id AND o.topic IS NOT NULL ORDER BY 1) AS topics,
-           ARRAY(SELECT DISTINCT g COLLATE "C" FROM tidegauge.v_incident_member o,
+           ARRAY(SELECT DISTINCT o.topic COLLATE "C" FROM members o WHERE o.topic IS NOT NULL ORDER BY 1) AS topics,
+           ARRAY(SELECT DISTINCT g COLLATE "C" FROM members o,
                         unnest(coalesce(o.groups_affected, '{}') || ARRAY[o.group_name]) AS g
-                 WHERE o.incident_id = i.incident_id AND g IS NOT NULL ORDER BY 1) AS groups_affected
-    FROM tidegauge.v_incident_member m WHERE m.incident_id = i.incident_id) AS s
+                 WHERE g IS NOT NULL ORDER BY 1) AS groups_affected
+    FROM members m) AS s
 WHERE i.merged_into IS NULL;

@@ -27,18 +27,6 @@ command(args=[])
 """
 
 
-@pytest.mark.parametrize(
-    ("number", "code"),
-    [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)],
-    ids=lambda value: str(value),
-)
-def test_what_was_begun_is_done_before_a_signal_ends_the_command(number: int, code: int) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", IN_A_COMMAND, str(int(number))], capture_output=True, text=True, check=False
-    )
-    assert (done.stdout, done.stderr, done.returncode) == ("done\n", "", code)
-
-
 AMID_A_CALLBACK = """
 import os, signal, sys, time
 import click
@@ -60,15 +48,20 @@ command(args=[])
 
 
 @pytest.mark.parametrize(
+    ("program", "printed"),
+    [(IN_A_COMMAND, "done\n"), (AMID_A_CALLBACK, "")],
+    ids=["what was begun is done before", "amid a callback it is not lost"],
+)
+@pytest.mark.parametrize(
     ("number", "code"),
     [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)],
     ids=lambda value: str(value),
 )
-def test_a_signal_that_comes_amid_a_callback_is_not_lost(number: int, code: int) -> None:
+def test_a_signal_ends_the_command_with_its_code(program: str, printed: str, number: int, code: int) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", AMID_A_CALLBACK, str(int(number))], capture_output=True, text=True, check=False
+        [sys.executable, "-c", program, str(int(number))], capture_output=True, text=True, check=False
     )
-    assert (done.stdout, done.stderr, done.returncode) == ("", "", code)
+    assert (done.stdout, done.stderr, done.returncode) == (printed, "", code)
 
 
 def test_handlers_are_as_before_afterwards() -> None:

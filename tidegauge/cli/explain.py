@@ -14,9 +14,8 @@ from tidegauge.cli.present import breach_lines, shown_plainly, subject_line
 from tidegauge.expectations.data_docs import runbook
 from tidegauge.expectations.registry import CATALOGUE
 from tidegauge.expectations.verdicts import shown
-from tidegauge.terminal import plain
+from tidegauge.terminal import WIDTH, plain
 
-_WIDTH: Final = 118
 _EVENTS_SHOWN: Final = 24
 _CONSEQUENCES_SHOWN: Final = 20
 _ANCHORS: Final = ("metadata_offset", "unclean_election_offset")
@@ -37,14 +36,14 @@ def lines(found: Explained) -> Iterator[str]:
         part = (
             f"Part of {found.incident.incident_id}: {found.incident.headline}. Here because: {found.incident.because}."
         )
-        yield from textwrap.wrap(plain(part), _WIDTH, initial_indent="  ", subsequent_indent="    ")
+        yield from textwrap.wrap(plain(part), WIDTH, initial_indent="  ", subsequent_indent="    ")
     yield "  Evidence:"
     for name in _evidence_names(breach):
         value = breach["evidence"][name]
         if value is not None:
             text = shown(name, value) or ""
             yield from textwrap.wrap(
-                plain(f"{name} = {text}"), _WIDTH, initial_indent="    ", subsequent_indent="      "
+                plain(f"{name} = {text}"), WIDTH, initial_indent="    ", subsequent_indent="      "
             )
     yield from _timeline(found)
     if breach["implied_by"]:
@@ -87,7 +86,7 @@ def _timeline(found: Explained) -> Iterator[str]:
         when = shown("at_ms", row["at_ms"]) or "before the log that is kept"
         text = _broker_event(row) if kind else _partition_event(row)
         line = f"{mark} offset {offset}, {when}: {text}"
-        yield from textwrap.wrap(plain(line), _WIDTH, initial_indent="    ", subsequent_indent="        ")
+        yield from textwrap.wrap(plain(line), WIDTH, initial_indent="    ", subsequent_indent="        ")
     later = len(events) - first - len(told)
     if later:
         yield f"    … {later} later"

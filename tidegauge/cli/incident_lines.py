@@ -7,20 +7,19 @@ takes; everything else that a snapshot holds is shown and not obeyed.
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from tidegauge.cli.by_hand import json_value
 from tidegauge.expectations.incidents.plan import with_bootstrap
 from tidegauge.store.incident_reading import headline
-from tidegauge.terminal import plain
+from tidegauge.terminal import WIDTH, plain
 
 if TYPE_CHECKING:
     from tidegauge.expectations.incidents.model import ToldStep
     from tidegauge.store.incident_reading import EventRow, IncidentRow, MemberRow, ShownIncident
 
-_WIDTH: Final = 118
 _MEMBERS_SHOWN: Final = 200
 _ROW_KEYS: Final = (
     "incident_id", "cluster", "source", "state", "severity", "kind", "cause", "anchor", "what", "avoid", "began_at",
@@ -112,14 +111,14 @@ def planned(
 ) -> Iterator[str]:
     """The checklist, each command on a line of its own."""
     yield click.style(plain(incident_id), bold=True)
-    yield from textwrap.wrap(plain(f"{sentence}."), _WIDTH)
+    yield from textwrap.wrap(plain(f"{sentence}."), WIDTH)
     for number, step in enumerate(steps, 1):
         ticked = done.get(step["step"])
         by = f" (done by {ticked['said_by']}, {_at(ticked['happened_at'])})" if ticked is not None else ""
         yield ""
         mark = "x" if ticked is not None else " "
         yield from textwrap.wrap(
-            plain(f"{number}. [{mark}] {step['sentence']}{by}"), _WIDTH, subsequent_indent="       "
+            plain(f"{number}. [{mark}] {step['sentence']}{by}"), WIDTH, subsequent_indent="       "
         )
         yield plain(f"       step: {step['step']}")
         command, to_complete = step["command"], step["to_complete"]
@@ -129,14 +128,14 @@ def planned(
             command, to_complete = with_bootstrap(command, bootstrap, to_complete)
         if to_complete:
             yield from textwrap.wrap(
-                plain(f"to be completed: {to_complete}"), _WIDTH, initial_indent="       ", subsequent_indent="       "
+                plain(f"to be completed: {to_complete}"), WIDTH, initial_indent="       ", subsequent_indent="       "
             )
         yield plain(f"    {command}")
 
 
 def as_object(row: "IncidentRow") -> dict[str, object]:
     """What `--json` prints of an incident; docs/reference/incidents.md has its keys."""
-    found: dict[str, object] = {key: _value(value) for key, value in row.items() if key in _ROW_KEYS}
+    found: dict[str, object] = {key: json_value(value) for key, value in row.items() if key in _ROW_KEYS}
     return {"headline": headline(row)} | found
 
 
@@ -147,27 +146,21 @@ def in_full(found: "ShownIncident") -> dict[str, object]:
         {
             **step,
             "done_by": done[step["step"]]["said_by"] if step["step"] in done else None,
-            "done_at": _value(done[step["step"]]["happened_at"]) if step["step"] in done else None,
+            "done_at": json_value(done[step["step"]]["happened_at"]) if step["step"] in done else None,
         }
         for step in found.row["steps"]
     ]
     return {
         "schema_version": 1,
         "incident": as_object(found.row),
-        "members": [{k: _value(v) for k, v in m.items() if k in _MEMBER_KEYS} for m in found.members],
+        "members": [{k: json_value(v) for k, v in m.items() if k in _MEMBER_KEYS} for m in found.members],
         "steps": steps,
-        "events": [{k: _value(v) for k, v in e.items() if k in _EVENT_KEYS} for e in found.events],
+        "events": [{k: json_value(v) for k, v in e.items() if k in _EVENT_KEYS} for e in found.events],
     }
 
 
-def _value(value: object) -> object:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    return int(value) if isinstance(value, Decimal) else value
-
-
 def _wrapped(text: str, indent: str = "  ") -> list[str]:
-    return textwrap.wrap(plain(text), _WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
+    return textwrap.wrap(plain(text), WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
 
 
 def _at(at: datetime) -> str:

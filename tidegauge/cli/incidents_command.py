@@ -2,14 +2,24 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from tidegauge.cli.by_hand import BY, NOTE, STORE, Lists, user
+from tidegauge.cli.by_hand import (
+    AS_JSON,
+    BY,
+    CLUSTER,
+    NOTE,
+    STORE,
+    WITH_OVER,
+    Lists,
+    check_note,
+    migrated_store,
+    user,
+)  # fmt: skip
 from tidegauge.endings import EXIT_BREACHES, told
 from tidegauge.parameters import PLACE
 from tidegauge.terminal import plain
@@ -46,9 +56,9 @@ def incidents_group() -> None:
 
 
 @incidents_group.command("list")
-@click.option("--cluster", help="Only this cluster's.")
-@click.option("--all", "with_over", is_flag=True, help="Those that are over, too.")
-@click.option("--json", "as_json", is_flag=True, help="One object on standard output.")
+@CLUSTER
+@WITH_OVER
+@AS_JSON
 @STORE
 @told
 def list_command(cluster: str | None, with_over: bool, as_json: bool, store: str | None) -> None:
@@ -56,7 +66,7 @@ def list_command(cluster: str | None, with_over: bool, as_json: bool, store: str
     from tidegauge.cli.incident_lines import as_object, listed
     from tidegauge.store.incident_reading import incidents
 
-    with _store(store) as url:
+    with migrated_store(store) as url:
         found = incidents(url, cluster=cluster, with_over=with_over)
     if found is None:
         raise click.UsageError(f"No run of a cluster named {plain(cluster or '')} is published in this store.")
@@ -71,7 +81,7 @@ def list_command(cluster: str | None, with_over: bool, as_json: bool, store: str
 
 @incidents_group.command("show")
 @click.argument("incident_id", metavar="ID")
-@click.option("--json", "as_json", is_flag=True, help="One object on standard output.")
+@AS_JSON
 @STORE
 @told
 def show_command(incident_id: str, as_json: bool, store: str | None) -> None:
@@ -104,8 +114,8 @@ def split_command(
 
     if not breaches and not losses:
         raise click.UsageError("Name what to split off: --breach ID, --loss ID, each as often as it takes.")
-    _check_note(note)
-    with _store(store) as url:
+    check_note(note)
+    with migrated_store(store) as url:
         word = split(url, incident_id, [*breaches, *losses], speaker=_speaker(by), note=note)
     _say(word, "split", incident_id, f"{plain(incident_id)} was split: what was named is {word.other_id} now.")
 
@@ -121,8 +131,8 @@ def merge_command(incident_id: str, into: str, note: str, by: str | None, store:
     """Put all of the incident ID into the incident INTO. Later audits keep it so."""
     from tidegauge.store.incident_word import merge
 
-    _check_note(note)
-    with _store(store) as url:
+    check_note(note)
+    with migrated_store(store) as url:
         word = merge(url, incident_id, into, speaker=_speaker(by), note=note)
     if word.outcome == "already":
         click.echo(f"{plain(incident_id)} was merged into {plain(into)} before: nothing was changed.")
@@ -142,13 +152,13 @@ def acknowledge_command(incident_id: str, hours: float | None, note: str, by: st
     """Say that somebody takes care of the incident ID: acknowledge its open breaches. Its losses stay undecided."""
     from tidegauge.store.incident_word import acknowledge_incident
 
-    _check_note(note)
+    check_note(note)
     try:
         until = None if hours is None else datetime.now(UTC) + timedelta(hours=hours)
     except OverflowError:
         raise click.UsageError(f"--for {hours:g} hours is longer than a calendar goes. Leave it out.") from None
     speaker = _speaker(by)
-    with _store(store) as url:
+    with migrated_store(store) as url:
         word = acknowledge_incident(url, incident_id, speaker=speaker, until=until, note=note)
     if word.outcome == "already":
         click.echo(f"{plain(incident_id)} was acknowledged before, in the same words: nothing was changed.")
@@ -169,9 +179,9 @@ def done_command(incident_id: str, step: str, undo: bool, note: str, by: str | N
     """Tick off STEP of the checklist of the incident ID, by its name as `tidegauge plan` prints it."""
     from tidegauge.store.incident_word import note_step
 
-    _check_note(note)
+    check_note(note)
     speaker = _speaker(by)
-    with _store(store) as url:
+    with migrated_store(store) as url:
         word = note_step(url, incident_id, step, is_done=not undo, speaker=speaker, note=note)
     if word.outcome == "already":
         click.echo(f"{plain(step)} was ticked off before, by {plain(word.detail or '')}: nothing was changed.")
@@ -212,7 +222,7 @@ def plan_command(incident_id: str, report_dir: "Location | None", store: str | N
 def _found(incident_id: str, store: str | None) -> "ShownIncident":
     from tidegauge.store.incident_reading import incident
 
-    with _store(store) as url:
+    with migrated_store(store) as url:
         found = incident(url, incident_id)
     if found is None:
         raise click.UsageError(_REFUSED["unknown"].format(other=plain(incident_id)))
@@ -221,28 +231,10 @@ def _found(incident_id: str, store: str | None) -> "ShownIncident":
     return found
 
 
-@contextmanager
-def _store(store: str | None) -> Iterator[str]:
-    from tidegauge import settings
-    from tidegauge.embedded.store_in_use import store_at
-    from tidegauge.store import migrate
-
-    with store_at(store or settings.store_url()) as url:
-        migrate(url)
-        yield url
-
-
 def _speaker(by: str | None) -> "Speaker":
     from tidegauge.store.incident_word import Speaker
 
     return Speaker(by=user() if by is None else by)
-
-
-def _check_note(note: str) -> None:
-    from tidegauge.store.incident_word import LONGEST_NOTE
-
-    if len(note) > LONGEST_NOTE:
-        raise click.UsageError(f"The note has {len(note):,} characters; {LONGEST_NOTE:,} fit.")
 
 
 def _say(word: "Word", wanted: str, incident_id: str, done: str, *, step: str = "") -> None:

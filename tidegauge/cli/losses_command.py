@@ -4,12 +4,23 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from tidegauge.cli.by_hand import BY, NOTE, STORE, Lists, user
+from tidegauge.cli.by_hand import (
+    AS_JSON,
+    BY,
+    CLUSTER,
+    NOTE,
+    STORE,
+    WITH_OVER,
+    Lists,
+    check_note,
+    json_value,
+    migrated_store,
+    user,
+)  # fmt: skip
 from tidegauge.endings import EXIT_BREACHES, told
 from tidegauge.terminal import plain
 
@@ -46,21 +57,17 @@ def losses_group() -> None:
 
 
 @losses_group.command("list")
-@click.option("--cluster", help="Only this cluster's.")
-@click.option("--all", "with_decided", is_flag=True, help="Those that are over, too.")
-@click.option("--json", "as_json", is_flag=True, help="One object on standard output.")
+@CLUSTER
+@WITH_OVER
+@AS_JSON
 @STORE
 @told
-def list_command(cluster: str | None, with_decided: bool, as_json: bool, store: str | None) -> None:
+def list_command(cluster: str | None, with_over: bool, as_json: bool, store: str | None) -> None:
     """List the losses that nobody has decided, the worst first. Exit 1 if there is one."""
-    from tidegauge import settings
-    from tidegauge.embedded.store_in_use import store_at
-    from tidegauge.store import migrate
     from tidegauge.store.loss_reading import losses
 
-    with store_at(store or settings.store_url()) as url:
-        migrate(url)
-        found = losses(url, cluster=cluster, with_decided=with_decided)
+    with migrated_store(store) as url:
+        found = losses(url, cluster=cluster, with_decided=with_over)
     if cluster is not None and not found.totals:
         raise click.UsageError(f"No run of a cluster named {plain(cluster)} is published in this store.")
     if as_json:
@@ -110,15 +117,10 @@ def reopen_command(loss_id: str, note: str, by: str | None, store: str | None) -
 
 
 def _decide(loss_id: str, action: "Action", note: str, by: str | None, store: str | None) -> None:
-    from tidegauge import settings
-    from tidegauge.embedded.store_in_use import store_at
-    from tidegauge.store import decide, migrate
-    from tidegauge.store.loss_decision import LONGEST_NOTE
+    from tidegauge.store import decide
 
-    if len(note) > LONGEST_NOTE:
-        raise click.UsageError(f"The note has {len(note):,} characters; {LONGEST_NOTE:,} fit.")
-    with store_at(store or settings.store_url()) as url:
-        migrate(url)
+    check_note(note)
+    with migrated_store(store) as url:
         decision = decide(url, loss_id, action, by=user() if by is None else by, note=note)
     if decision.outcome in ("decided", "reopened", "already"):
         click.echo(decision_words(loss_id, decision))
@@ -222,10 +224,4 @@ def as_object(found: "Losses") -> dict[str, object]:
 
 
 def _plain(row: "NamedValues", keys: tuple[str, ...]) -> dict[str, object]:
-    return {key: _value(row[key]) for key in keys}
-
-
-def _value(value: object) -> object:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    return int(value) if isinstance(value, Decimal) else value
+    return {key: json_value(row[key]) for key in keys}

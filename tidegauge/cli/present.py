@@ -17,13 +17,12 @@ import click
 
 from tidegauge.expectations.causes import CAUSES
 from tidegauge.expectations.incidents.model import ToldIncident
-from tidegauge.terminal import plain, plain_values
+from tidegauge.terminal import WIDTH, plain, plain_values
 
 if TYPE_CHECKING:
     from tidegauge.snapshots.location import Location
 
 _COLOURS: Final = {"critical": "red", "warning": "yellow", "info": "cyan", "unknown": "magenta"}
-_WIDTH: Final = 118
 INCIDENTS_SHOWN: Final = 20
 BREACHES_SHOWN: Final = 20
 """Of each incident so many breaches are named. Those below warning are counted only."""
@@ -118,12 +117,12 @@ def _missing(report: Report) -> Iterator[str]:
         name = click.style(piece["evidence"].replace("_", " "), fg=_COLOURS["unknown"])
         yield from textwrap.wrap(
             f"{name}: {plain(piece['why'])}. Open: {' '.join(piece['blinds'])}.",
-            _WIDTH,
+            WIDTH,
             initial_indent="  ",
             subsequent_indent="    ",
         )
         yield from textwrap.wrap(
-            f"To bring it back: {piece['remedy']}.", _WIDTH, initial_indent="    ", subsequent_indent="    "
+            f"To bring it back: {piece['remedy']}.", WIDTH, initial_indent="    ", subsequent_indent="    "
         )
 
 
@@ -155,7 +154,7 @@ def _table(report: Report) -> Iterator[str]:
         yield "Not known, and so not green:"
         for reason, codes in sorted(reasons.items()):
             yield from textwrap.wrap(
-                f"{plain(reason)}: {' '.join(codes)}", _WIDTH, initial_indent="  ", subsequent_indent="    "
+                f"{plain(reason)}: {' '.join(codes)}", WIDTH, initial_indent="  ", subsequent_indent="    "
             )
 
 
@@ -189,7 +188,7 @@ def _incidents(report: Report) -> Iterator[str]:
 
 
 def _headline(incident: ToldIncident, severity: str) -> Iterator[str]:
-    first, *more = textwrap.wrap(f"{incident['headline']}.", _WIDTH, subsequent_indent="  ")
+    first, *more = textwrap.wrap(f"{incident['headline']}.", WIDTH, subsequent_indent="  ")
     yield click.style(first, bold=True)
     yield from (click.style(line, bold=True) for line in more)
     yield f"  {incident['avoid']}  {severity}  [{incident['incident_id']}]"
@@ -213,7 +212,7 @@ def breach_lines(breach: Mapping[str, Any]) -> Iterator[str]:
     severity = click.style(breach["severity"], fg=_COLOURS[breach["severity"]])
     yield f"{click.style(title, bold=True)}  {severity}  [{breach['breach_id']}]"
     for line in breach["explanation"].splitlines():
-        yield from textwrap.wrap(plain(line), _WIDTH, initial_indent="  ", subsequent_indent="    ")
+        yield from textwrap.wrap(plain(line), WIDTH, initial_indent="  ", subsequent_indent="    ")
     yield from _diagnosis(breach)
     if breach["next"]:
         yield f"  Next: {plain(breach['next'])}"
@@ -235,7 +234,7 @@ def _diagnosis(breach: Mapping[str, Any]) -> Iterator[str]:
         brokers = ", ".join(map(str, breach["believe"]))
         believe = f" Believe broker{'s' if len(breach['believe']) > 1 else ''} {brokers}."
     line = f"Points to {cause.title}: {why}{believe}"
-    yield from textwrap.wrap(line, _WIDTH, initial_indent="  ", subsequent_indent="    ")
+    yield from textwrap.wrap(line, WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
 def subject_line(subject: Mapping[str, object]) -> str:
@@ -265,7 +264,7 @@ def _losses(report: Report) -> Iterator[str]:
             f"{loss['records']} records, {loss['state'].replace('_', ' ')}, {held}, "
             f"at least {loss['declared_committed']} declared committed"
         )
-        yield from textwrap.wrap(plain(loss["cause"]), _WIDTH, initial_indent="    ", subsequent_indent="    ")
+        yield from textwrap.wrap(plain(loss["cause"]), WIDTH, initial_indent="    ", subsequent_indent="    ")
         if loss["groups_affected"]:
             yield f"    Groups that had read past it: {', '.join(map(plain, loss['groups_affected']))}"
 

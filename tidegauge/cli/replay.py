@@ -11,14 +11,12 @@ from typing import Final
 
 import click
 
-from tidegauge import settings
-from tidegauge.cli.by_hand import user
+from tidegauge.cli.by_hand import migrated_store, user
 from tidegauge.cli.losses_command import decision_words, refusal_words
-from tidegauge.embedded.store_in_use import store_at
 from tidegauge.recovery.replay import Plan, Replayed
 from tidegauge.recovery.replay_plan import GO_WITHOUT, UNFIT, LeftOut, unfit_words
 from tidegauge.recovery.salvaged import Salvage
-from tidegauge.store import decide, migrate
+from tidegauge.store import decide
 from tidegauge.store.loss_decision import LONGEST_NOTE
 from tidegauge.store.loss_reading import losses
 from tidegauge.terminal import plain
@@ -118,8 +116,7 @@ def result(salvage: Salvage, plan: Plan, done: Replayed | None) -> dict[str, obj
 def check_loss(loss_id: str, salvage: Salvage, store: str | None) -> None:
     """Raises `UsageError` where the ledger has no such loss, or it is not of what was salvaged."""
     origin = salvage.origin
-    with store_at(store or settings.store_url()) as url:
-        migrate(url)
+    with migrated_store(store) as url:
         known = [loss for loss in losses(url, with_decided=True).losses if loss["loss_id"] == loss_id]
     if not known:
         raise click.UsageError(
@@ -147,8 +144,7 @@ def close_loss(loss_id: str, salvage: Salvage, plan: Plan, done: Replayed, *, by
         f"{plan.target.cluster_id}; left out: "
         + (", ".join(f"{count} {why.value}" for why, count in plan.counts.items()) or "none")
     )
-    with store_at(store or settings.store_url()) as url:
-        migrate(url)
+    with migrated_store(store) as url:
         decision = decide(url, loss_id, "produced_again", by=user() if by is None else by, note=note[:LONGEST_NOTE])
     if decision.outcome not in ("decided", "already"):
         raise click.UsageError(f"All is produced, but the loss is not closed. {refusal_words(loss_id, decision)}")

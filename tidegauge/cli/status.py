@@ -18,6 +18,7 @@ import click
 
 from tidegauge import __version__, settings
 from tidegauge.audit.known_snapshots import KnownSnapshots, known_snapshots
+from tidegauge.cli.by_hand import json_value
 from tidegauge.embedded.announced import RunningProcess, announced_in
 from tidegauge.embedded.postgres import EmbeddedPostgres
 from tidegauge.embedded.postmaster import Postmaster, postmaster
@@ -44,13 +45,13 @@ class StoreStatus:
     """The store. `embedded`: its directory, where nobody named a Postgres. `why`: what keeps us from asking it."""
 
     state: State
-    address: str | None
-    embedded: Path | None
-    why: str | None
-    size_bytes: int | None
-    server_version: str | None
-    server: Postmaster | None
-    found: StoreOverview | None
+    address: str | None = None
+    embedded: Path | None = None
+    why: str | None = None
+    size_bytes: int | None = None
+    server_version: str | None = None
+    server: Postmaster | None = None
+    found: StoreOverview | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,35 +89,36 @@ def status(store: str | None) -> Status:
 
 def _store(url: str | None, home: Path) -> StoreStatus:
     if url == NO_STORE:
-        return _unasked("none", None)
+        return StoreStatus(state="none")
     if url is None:
         return _embedded(home / "postgres")
     address = shown(normalised(url))
     try:
         return _asked(overview(url), address)
     except StoreError as error:
-        return _unasked("unreachable", None, address=address, why=str(error))
+        return StoreStatus(state="unreachable", address=address, why=str(error))
 
 
 def _embedded(directory: Path) -> StoreStatus:
     data = directory / "data"
     try:
         if not (data / "PG_VERSION").exists():
-            return _unasked("not_made", directory)
+            return StoreStatus(state="not_made", embedded=directory)
         version, size = (data / "PG_VERSION").read_text().strip(), _size_of(data)
         server = postmaster(data.resolve())
     except OSError as error:
         why = f"{directory} cannot be read: {error.strerror or error}. Ask as its owner."
-        return _unasked("unreachable", directory, why=why)
+        return StoreStatus(state="unreachable", embedded=directory, why=why)
     if server is None or not server.is_alive:
-        return _unasked("stopped", directory, size_bytes=size, server_version=version)
+        return StoreStatus(state="stopped", embedded=directory, size_bytes=size, server_version=version)
     url = EmbeddedPostgres(directory=directory, socket_directory=server.socket_directory).url()
     try:
         return _asked(overview(url), shown(normalised(url)), directory, server)
     except StoreError as error:
-        return _unasked(
-            "unreachable", directory, why=str(error), size_bytes=size, server_version=version, server=server
-        )
+        return StoreStatus(
+            state="unreachable", embedded=directory, why=str(error), size_bytes=size, server_version=version,
+            server=server,
+        )  # fmt: skip
 
 
 def _asked(
@@ -132,22 +134,6 @@ def _asked(
         server=server,
         found=found,
     )
-
-
-def _unasked(
-    state: State,
-    embedded: Path | None,
-    *,
-    address: str | None = None,
-    why: str | None = None,
-    size_bytes: int | None = None,
-    server_version: str | None = None,
-    server: Postmaster | None = None,
-) -> StoreStatus:
-    return StoreStatus(
-        state=state, address=address, embedded=embedded, why=why, size_bytes=size_bytes, server_version=server_version,
-        server=server, found=None,
-    )  # fmt: skip
 
 
 def _size_of(directory: Path) -> int:
@@ -200,16 +186,12 @@ def as_object(found: Status) -> dict[str, object]:
             "size_bytes": store.size_bytes,
             "server_version": store.server_version,
         },
-        "snapshots": [asdict(one) | {"captured_at": _instant(one.captured_at)} for one in found.snapshots],
+        "snapshots": [asdict(one) | {"captured_at": json_value(one.captured_at)} for one in found.snapshots],
         "snapshots_not_read": found.snapshots_not_read,
         "runs_by_cluster": [_run_object(one) for one in runs_of(found)],
         "processes": [asdict(one) for one in processes_of(found)],
         "versions": found.versions,
     }
-
-
-def _instant(at: datetime | None) -> str | None:
-    return None if at is None else at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +224,7 @@ def runs_of(found: Status) -> list[ClusterRuns]:
 
 def _run_object(one: ClusterRuns) -> dict[str, object]:
     run: dict[str, object] = {} if one.run is None else asdict(one.run)
-    told = {key: _instant(value) if isinstance(value, datetime) else value for key, value in run.items()}
+    told = {key: json_value(value) for key, value in run.items()}
     verdict = None if one.run is None else one.run.verdict
     return {"cluster": one.cluster, **told, "verdict": verdict, "staged": one.staged, "failed": one.failed}
 

@@ -46,6 +46,14 @@ class Caller:
     verification: Verification = "unverified"
 
 
+def who_says(form: Mapping[str, str], caller: Caller) -> str | None:
+    """Whose word a form is: a name that somebody vouches for wins over one that was typed. None where neither can be
+    kept.
+    """
+    who = caller.name or form.get("who", "").strip()
+    return who if who and len(who) <= LONGEST_NAME and "\0" not in who else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trust:
     """Whom the console believes about who asks: by default nobody."""

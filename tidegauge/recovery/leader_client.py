@@ -2,7 +2,7 @@
 
 In: bootstrap servers, how to reach them, a partition. Out: answers of whoever leads it by now, or an error that says
 why there is none. No client library lets one read a batch as it lies in the log, or send it again under the same
-producer id, epoch and sequence, and a replay needs both: see docs/decisions/0081. So this stands below kafka-python's
+producer id, epoch and sequence, and a replay needs both: see docs/decisions/0082. So this stands below kafka-python's
 clients, on its connections, which know TLS and SASL, and on its classes of requests.
 
 The rule that must hold: a request that failed for a reason that passes is asked again, the very same one, until

@@ -24,8 +24,9 @@ def upgrade() -> None:
 def downgrade() -> None:
     """With the views that read them; what people said is gone."""
     for function in (
-        "split_incident", "merge_incidents", "acknowledge_incident", "note_incident_step", "keep_incident_events",
+        "split_incident", "merge_incidents", "acknowledge_incident", "note_incident_step", "note_incident",
+        "lock_incidents", "keep_incident_events",
     ):  # fmt: skip
-        op.execute(f"DROP FUNCTION tidegauge.{function} CASCADE")
+        op.execute(f"DROP FUNCTION IF EXISTS tidegauge.{function} CASCADE")
     for table in ("incident_event", "incident_member", "incident"):
         op.execute(f"DROP TABLE tidegauge.{table} CASCADE")

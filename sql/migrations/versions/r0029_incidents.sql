@@ -64,6 +64,26 @@ REVOKE ALL ON FUNCTION tidegauge.keep_incident_events() FROM PUBLIC;
 CREATE TRIGGER keep_incident_events BEFORE UPDATE OR DELETE OR TRUNCATE ON tidegauge.incident_event
     FOR EACH STATEMENT EXECUTE FUNCTION tidegauge.keep_incident_events();
 
+-- What carries runs and what people say go one after the other, of one cluster.
+CREATE FUNCTION tidegauge.lock_incidents(of_cluster text) RETURNS void LANGUAGE sql
+SET search_path = pg_catalog, pg_temp AS $$
+    SELECT pg_advisory_xact_lock(hashtextextended('tidegauge:incidents:' || of_cluster, 0))
+$$;
+REVOKE ALL ON FUNCTION tidegauge.lock_incidents(text) FROM PUBLIC;
+
+-- Adds to the trail what one of the next four did.
+CREATE FUNCTION tidegauge.note_incident(
+    did text, of_cluster text, of_incident text, other text, which text[], of_step text, who text, vouched_by text,
+    asked_from inet, why text)
+RETURNS void LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    INSERT INTO tidegauge.incident_event
+        (happened_at, action, cluster, incident_id, other_id, members, step, said_by, verification, from_address,
+         database_role, note)
+    VALUES (clock_timestamp(), did, of_cluster, of_incident, other, which, of_step, btrim(who), vouched_by,
+            coalesce(asked_from, inet_client_addr()), session_user, nullif(btrim(why), ''))
+$$;
+REVOKE ALL ON FUNCTION tidegauge.note_incident(text, text, text, text, text[], text, text, text, inet, text) FROM PUBLIC;
+
 -- What the next four return: `outcome`, as each says, and with whom it has to do: an incident, a person, or a number. All of
 -- them lock the cluster's incidents, so that two people, or one and an audit, go one after the other. Whoever may call them
 -- needs no right on a table, and is believed about `vouched_by`.
@@ -88,7 +108,7 @@ BEGIN
                                  WHEN coalesce(btrim(who), '') = '' THEN 'nobody' ELSE 'silent' END, NULL::text, NULL::text;
         RETURN;
     END IF;
-    PERFORM pg_advisory_xact_lock(hashtextextended('tidegauge:incidents:' || present.cluster, 0));
+    PERFORM tidegauge.lock_incidents(present.cluster);
     SELECT w INTO missing FROM unnest(which) AS w WHERE NOT EXISTS (
         SELECT FROM tidegauge.incident_member m WHERE m.incident_id = of_incident AND m.member = w AND m.kind <> 'risk') LIMIT 1;
     IF missing IS NOT NULL THEN
@@ -114,10 +134,8 @@ BEGIN
     SET incident_id = made, rule = 'by_hand', because = btrim(who) || ' split it off: ' || btrim(why)
     WHERE m.incident_id = of_incident AND m.kind <> 'risk' AND m.member = ANY(moving);
     UPDATE tidegauge.incident i SET records_read = NULL WHERE i.incident_id = of_incident;
-    INSERT INTO tidegauge.incident_event
-        (happened_at, action, cluster, incident_id, other_id, members, said_by, verification, from_address, database_role, note)
-    VALUES (clock_timestamp(), 'split', present.cluster, of_incident, made, moving, btrim(who), vouched_by,
-            coalesce(asked_from, inet_client_addr()), session_user, btrim(why));
+    PERFORM tidegauge.note_incident(
+        'split', present.cluster, of_incident, made, moving, NULL, who, vouched_by, asked_from, why);
     RETURN QUERY SELECT 'split', made, NULL::text;
 END
 $$;
@@ -148,7 +166,7 @@ BEGIN
         RETURN QUERY SELECT refused, CASE WHEN one.incident_id IS NULL THEN of_incident ELSE into_incident END, NULL::text;
         RETURN;
     END IF;
-    PERFORM pg_advisory_xact_lock(hashtextextended('tidegauge:incidents:' || one.cluster, 0));
+    PERFORM tidegauge.lock_incidents(one.cluster);
     SELECT * INTO one FROM tidegauge.incident i WHERE i.incident_id = of_incident;
     SELECT * INTO other FROM tidegauge.incident i WHERE i.incident_id = into_incident;
     IF one.merged_into IS NOT NULL OR other.merged_into IS NOT NULL THEN
@@ -164,10 +182,8 @@ BEGIN
     WHERE m.incident_id = of_incident;
     UPDATE tidegauge.incident i SET merged_into = into_incident WHERE i.incident_id = of_incident;
     UPDATE tidegauge.incident i SET records_read = NULL WHERE i.incident_id = into_incident;
-    INSERT INTO tidegauge.incident_event
-        (happened_at, action, cluster, incident_id, other_id, members, said_by, verification, from_address, database_role, note)
-    VALUES (clock_timestamp(), 'merged', one.cluster, of_incident, into_incident, moving, btrim(who), vouched_by,
-            coalesce(asked_from, inet_client_addr()), session_user, btrim(why));
+    PERFORM tidegauge.note_incident(
+        'merged', one.cluster, of_incident, into_incident, moving, NULL, who, vouched_by, asked_from, why);
     RETURN QUERY SELECT 'merged', into_incident, NULL::text;
 END
 $$;
@@ -198,7 +214,7 @@ BEGIN
                             present.merged_into, NULL::text;
         RETURN;
     END IF;
-    PERFORM pg_advisory_xact_lock(hashtextextended('tidegauge:incidents:' || present.cluster, 0));
+    PERFORM tidegauge.lock_incidents(present.cluster);
     SELECT array_agg(b.breach_id ORDER BY b.breach_id) INTO breach_ids FROM tidegauge.incident_member m
     JOIN tidegauge.breach b ON b.cluster = m.cluster AND b.breach_id = m.member AND b.state <> 'resolved'
     WHERE m.incident_id = of_incident AND m.kind = 'breach';
@@ -217,10 +233,8 @@ BEGIN
         RETURN QUERY SELECT 'already', NULL::text, NULL::text;
         RETURN;
     END IF;
-    INSERT INTO tidegauge.incident_event
-        (happened_at, action, cluster, incident_id, members, said_by, verification, from_address, database_role, note)
-    VALUES (clock_timestamp(), 'acknowledged', present.cluster, of_incident, changed, btrim(who), vouched_by,
-            coalesce(asked_from, inet_client_addr()), session_user, nullif(btrim(why), ''));
+    PERFORM tidegauge.note_incident(
+        'acknowledged', present.cluster, of_incident, NULL, changed, NULL, who, vouched_by, asked_from, why);
     RETURN QUERY SELECT 'acknowledged', NULL::text, cardinality(changed)::text;
 END
 $$;
@@ -240,7 +254,7 @@ DECLARE
 BEGIN
     SELECT * INTO present FROM tidegauge.incident i WHERE i.incident_id = of_incident;
     IF present.incident_id IS NOT NULL THEN
-        PERFORM pg_advisory_xact_lock(hashtextextended('tidegauge:incidents:' || present.cluster, 0));
+        PERFORM tidegauge.lock_incidents(present.cluster);
         SELECT * INTO present FROM tidegauge.incident i WHERE i.incident_id = of_incident;
     END IF;
     SELECT * INTO last_event FROM tidegauge.incident_event e
@@ -256,10 +270,9 @@ BEGIN
                             present.merged_into, last_event.said_by;
         RETURN;
     END IF;
-    INSERT INTO tidegauge.incident_event
-        (happened_at, action, cluster, incident_id, step, said_by, verification, from_address, database_role, note)
-    VALUES (clock_timestamp(), CASE WHEN is_done THEN 'done' ELSE 'undone' END, present.cluster, of_incident, which, btrim(who),
-            vouched_by, coalesce(asked_from, inet_client_addr()), session_user, nullif(btrim(why), ''));
+    PERFORM tidegauge.note_incident(
+        CASE WHEN is_done THEN 'done' ELSE 'undone' END, present.cluster, of_incident, NULL, NULL, which, who, vouched_by,
+        asked_from, why);
     RETURN QUERY SELECT CASE WHEN is_done THEN 'done' ELSE 'undone' END, NULL::text, btrim(who);
 END
 $$;

@@ -5,7 +5,7 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from tidegauge.console.callers import LONGEST_NAME, Caller
+from tidegauge.console.callers import Caller, who_says
 from tidegauge.console.database import Row, Store
 from tidegauge.console.figures import Figure, figure
 from tidegauge.console.reading import breaches, losses
@@ -133,13 +133,14 @@ def _evidence(row: Row) -> Figure:
 
 
 def acknowledge(asked: Asked, store: Store, form: dict[str, str], caller: Caller) -> str:
-    """Says it, and returns what to tell (a key of `SAID`). A name that somebody vouches for wins over one that was
-    typed. Raises `RefusalError`, `StoreError`.
-    """
+    """Says it, and returns what to tell (a key of `SAID`). Raises `RefusalError`, `StoreError`."""
     row = of_address(asked)
-    who = caller.name or form.get("who", "").strip()
+    who = who_says(form, caller)
     note = form.get("note", "").strip()
-    _check_who(who)
+    if who is None:
+        raise RefusalError(
+            400, "Not acknowledged", "Say who takes care of it: a name or an address, not longer than a line."
+        )
     cluster, breach_id = row["cluster"], row["breach_id"]
     if form.get("action") == "withdraw":
         done = store.withdraw(cluster, breach_id, by=who, verification=caller.verification, address=caller.address)
@@ -163,13 +164,6 @@ def acknowledge(asked: Asked, store: Store, form: dict[str, str], caller: Caller
             raise not_found("The breach went away meanwhile.")
         case outcome:
             return outcome
-
-
-def _check_who(who: str) -> None:
-    if not who or len(who) > LONGEST_NAME or "\0" in who:
-        raise RefusalError(
-            400, "Not acknowledged", "Say who takes care of it: a name or an address, not longer than a line."
-        )
 
 
 def _until(text: str, now: datetime) -> datetime | None:

@@ -6,14 +6,15 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from tidegauge.console.callers import LONGEST_NAME, Caller
+from tidegauge.console.callers import Caller, who_says
 from tidegauge.console.database import Store
 from tidegauge.console.figures import figure
 from tidegauge.console.reading import incidents
 from tidegauge.console.refusal import RefusalError, not_found
 from tidegauge.console.web import Asked, Page, add_page
 from tidegauge.store.incident_reading import ShownIncident, headline
-from tidegauge.store.incident_word import LONGEST_NOTE, Speaker, Word
+from tidegauge.store.incident_word import Speaker, Word
+from tidegauge.store.loss_decision import LONGEST_NOTE
 
 _COLUMNS: Final = (
     "cluster", "incident_id", "state", "severity", "kind", "cause", "headline", "avoid", "began_at", "ended_at",
@@ -103,16 +104,14 @@ def incident(asked: Asked) -> Page:
 
 
 def say(asked: Asked, store: Store, form: dict[str, str], caller: Caller) -> str:
-    """Does what a form says, and returns what to tell (a key of `SAID`). A name that somebody vouches for wins over one
-    that was typed. Raises `RefusalError`, `StoreError`.
-    """
+    """Does what a form says, and returns what to tell (a key of `SAID`). Raises `RefusalError`, `StoreError`."""
     row = _of_address(asked).row
-    who = caller.name or form.get("who", "").strip()
+    who = who_says(form, caller)
     note = form.get("note", "").strip()
     action = form.get("action", "")
     if action not in ("split", "merge", "acknowledge", "done", "undone"):
         raise _refused(400, "Choose one of split, merge, acknowledge, done, undone.")
-    if not who or len(who) > LONGEST_NAME or "\0" in who:
+    if who is None:
         raise _refused(400, "Say who says so: a name or an address, not longer than a line.")
     if (not note and action in ("split", "merge")) or len(note) > LONGEST_NOTE or "\0" in note:
         raise _refused(400, f"Say why, in at most {LONGEST_NOTE} characters and without a NUL.")

@@ -7,7 +7,7 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from tidegauge.console.callers import LONGEST_NAME, Caller
+from tidegauge.console.callers import Caller, who_says
 from tidegauge.console.database import Row, Store
 from tidegauge.console.figures import figure
 from tidegauge.console.pages.cluster import of_address as cluster_of_address
@@ -150,16 +150,14 @@ def _decided(decisions: Sequence[Row]) -> Iterator[_Step]:
 
 
 def decide(asked: Asked, store: Store, form: dict[str, str], caller: Caller) -> str:
-    """Decides it, and returns what to tell (a key of `SAID`). A name that somebody vouches for wins over one that was
-    typed. Raises `RefusalError`, `StoreError`.
-    """
+    """Decides it, and returns what to tell (a key of `SAID`). Raises `RefusalError`, `StoreError`."""
     row = of_address(asked)
-    who = caller.name or form.get("who", "").strip()
+    who = who_says(form, caller)
     note = form.get("note", "").strip()
     action = ACTIONS.get(form.get("action", ""))
     if action is None:
         raise _refused(400, f"Choose one of {', '.join(ACTIONS)}.")
-    if not who or len(who) > LONGEST_NAME or "\0" in who:
+    if who is None:
         raise _refused(400, "Say who decides: a name or an address, not longer than a line.")
     if not note or len(note) > LONGEST_NOTE or "\0" in note:
         raise _refused(400, f"Say why, in at most {LONGEST_NOTE} characters and without a NUL.")

@@ -4,13 +4,19 @@ from collections.abc import Sequence
 from typing import cast
 
 from tidegauge.console.database import Reader
-from tidegauge.store.incident_reading import EventRow, IncidentRow, MemberRow, ShownIncident, headline
+from tidegauge.store.incident_reading import (
+    WORST_FIRST,
+    EventRow,
+    IncidentRow,
+    MemberRow,
+    ShownIncident,
+    headline,
+)  # fmt: skip
 
-_LISTED = """
+_LISTED = f"""
 SELECT * FROM tidegauge.v_incident
 WHERE (CAST(:cluster AS text) IS NULL OR cluster = :cluster) AND (:with_over OR state <> 'over')
-ORDER BY state = 'over', array_position(ARRAY['critical', 'warning', 'info'], severity),
-         records_lost + records_at_risk DESC, records_possible DESC, last_seen_at DESC, incident_id LIMIT :limit
+ORDER BY {WORST_FIRST} LIMIT :limit
 """
 _ONE = "SELECT * FROM tidegauge.v_incident WHERE cluster = :cluster AND incident_id = :incident_id"
 _MEMBERS = """
