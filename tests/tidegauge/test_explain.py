@@ -58,10 +58,10 @@ def test_the_timeline_is_cut_around_the_record_that_began_the_epoch() -> None:
 
 @pytest.mark.slow
 @pytest.mark.jvm
-def test_a_report_and_a_store_tell_the_same(golden: Golden, tmp_path: Path, store_url: str) -> None:
+def test_a_report_and_a_store_tell_the_same(golden: Golden, tmp_path: Path, empty_store: str) -> None:
     out = tmp_path / "out"
     done = audit(
-        (str(golden("unclean-before")),), out=out, fail_on="critical", store=store_url, master="local[2]",
+        (str(golden("unclean-before")),), out=out, fail_on="critical", store=empty_store, master="local[2]",
         progress=lambda _: None,
     )  # fmt: skip
     assert done.exit_code == 1
@@ -71,11 +71,11 @@ def test_a_report_and_a_store_tell_the_same(golden: Golden, tmp_path: Path, stor
     assert {tuple(b["believe"]) for b in roots} == {(1,)}
     for breach in roots:
         text = list(explain(breach["breach_id"], out))
-        assert text == list(lines(from_store(breach["breach_id"], store_url)))
+        assert text == list(lines(from_store(breach["breach_id"], empty_store)))
         assert any("> offset" in line and "unclean election: broker" in line for line in text)
         assert any(line.startswith(f"  Part of {report['incidents'][0]['incident_id']}: Unclean elec") for line in text)
     told = [(incident["incident_id"], incident["headline"]) for incident in report["incidents"]]
-    assert [(row["incident_id"], headline(row)) for row in incidents(store_url) or ()] == told
+    assert [(row["incident_id"], headline(row)) for row in incidents(empty_store) or ()] == told
     risks = {(r["topic"], tuple(r["brokers"])): r for r in report["risks"]}
     assert risks["orders", (2, 3)]["losing_partitions"] == [0]
     assert report["risks"][0]["losing"]
