@@ -1,6 +1,10 @@
-"""How quickly the console's pages answer over a large store: 1,000,000 breaches, 100,000 partitions, a year of runs.
+"""How quickly the console's pages answer over a large store: 1,000,000 breaches in 10,000 incidents, 100,000
+partitions, a year of runs.
 
-    PYTHONPATH=. python benchmarks/console.py [--breaches N] [--partitions N] [--requests 30] [--store URL] [--filled]
+    PYTHONPATH=. python benchmarks/console.py [--clusters N] [--runs N] [--breaches N] [--incidents N] [--partitions N]
+                                              [--requests 30] [--store URL] [--filled]
+
+A fleet of 500: `--clusters 500 --runs 30 --breaches 200000`.
 
 Fills an embedded Postgres (or an empty database of yours) in the server itself, starts the console, asks each page many
 times, one request after the other, and prints the 95th percentile in ratio to the limit. Exit status 1 if one is above.
@@ -24,8 +28,6 @@ from tidegauge.console import server
 from tidegauge.embedded import postgres
 
 LIMIT_S = 0.3
-CLUSTERS = 10
-RUNS = 365
 REPLICAS = 3
 EPOCHS = 2
 TOPICS = 1000
@@ -35,13 +37,10 @@ LARGE = "c0"
 FILL = (Path(__file__).parent / "console.sql").read_text(encoding="utf-8")
 
 
-def fill(url: str, *, breaches: int, partitions: int) -> dict[str, float]:
+def fill(url: str, **sizes: int) -> dict[str, float]:
     """Fills an empty store; how long filling and counting took."""
     store.migrate(url)
-    values: dict[str, Any] = {
-        "clusters": CLUSTERS, "runs": RUNS, "breaches": breaches, "partitions": partitions, "topics": TOPICS,
-        "replicas": REPLICAS, "epochs": EPOCHS,
-    }  # fmt: skip
+    values: dict[str, Any] = {**sizes, "topics": TOPICS, "replicas": REPLICAS, "epochs": EPOCHS}
     started = time.perf_counter()
     with store.connect(url, "be filled") as connection, connection.cursor() as cursor:
         cursor.execute(FILL, values)
@@ -51,13 +50,20 @@ def fill(url: str, *, breaches: int, partitions: int) -> dict[str, float]:
         analysed = time.perf_counter()
         cursor.execute("SELECT tidegauge.renew_summaries(%s, NULL)", (LARGE,))
         renewed = time.perf_counter()
-        for number in range(1, CLUSTERS):
-            cursor.execute("SELECT tidegauge.renew_summaries(%s, NULL)", (f"c{number}",))
+        cursor.execute("SELECT tidegauge.count_incidents(%s, NULL)", (LARGE,))
+        counted = time.perf_counter()
+        for number in range(1, sizes["clusters"]):
+            cursor.execute("SELECT tidegauge.renew_summaries(%(of)s, NULL)", {"of": f"c{number}"})
+            cursor.execute("SELECT tidegauge.count_incidents(%(of)s, NULL)", {"of": f"c{number}"})
         cursor.execute("ANALYZE")
-    return {"filling": filled - started, f"renew_summaries of {LARGE}": renewed - analysed}
+    return {
+        "filling": filled - started,
+        f"renew_summaries of {LARGE}": renewed - analysed,
+        f"count_incidents of {LARGE}": counted - renewed,
+    }
 
 
-def pages(console: httpx.Client, last_partition: int) -> Iterator[tuple[str, str]]:
+def pages(console: httpx.Client, runs: int, last_partition: int) -> Iterator[tuple[str, str]]:
     """Every kind of page, with its most expensive address."""
     links = Links()
     listing = console.get(f"/breaches/figures/breaches.json?cluster={LARGE}").json()
@@ -74,12 +80,16 @@ def pages(console: httpx.Client, last_partition: int) -> Iterator[tuple[str, str
     yield "breaches, acknowledged", "/breaches?state=acknowledged"
     yield "breaches, severity", "/breaches?severity=info"
     row = listing["rows"][0]
+    yield "incidents", "/incidents"
+    yield "incidents of a cluster", f"/incidents?cluster={LARGE}"
+    yield "incident", links.incident(LARGE, "incident-0000000000")
+    yield "losses of a cluster", links.losses(LARGE)
     yield "breach", links.breach(LARGE, row["breach_id"])
     yield "invariants", "/invariants"
     yield "invariant", "/invariants/D06"
     yield "runs", "/runs"
     yield "runs of a cluster", f"/runs?cluster={LARGE}"
-    yield "run", links.run(f"r0-{RUNS}")
+    yield "run", links.run(f"r0-{runs}")
     yield "search, topic", "/search?q=topic-5"
     yield "search, breach", "/search?q=D06-0000"
     yield "data docs", "/data-docs"
@@ -115,7 +125,10 @@ def database(given: str | None) -> Iterator[str]:
 def main() -> int:
     """Fills, asks, prints; 1 if a page is slower than the limit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--clusters", type=int, default=10)
+    parser.add_argument("--runs", type=int, default=365, help="of each cluster")
     parser.add_argument("--breaches", type=int, default=1_000_000)
+    parser.add_argument("--incidents", type=int, default=10_000)
     parser.add_argument("--partitions", type=int, default=100_000)
     parser.add_argument("--requests", type=int, default=30)
     parser.add_argument("--store", help="an empty Postgres database")
@@ -123,7 +136,10 @@ def main() -> int:
     options = parser.parse_args()
     with database(options.store) as url:
         if not options.filled:
-            for what, seconds in fill(url, breaches=options.breaches, partitions=options.partitions).items():
+            sizes = {
+                name: getattr(options, name) for name in ("clusters", "runs", "breaches", "incidents", "partitions")
+            }
+            for what, seconds in fill(url, **sizes).items():
                 print(f"{what}: {seconds:.1f} s", flush=True)
         with (
             server.running(url, host="127.0.0.1", port=0, docs=[]) as address,
@@ -131,7 +147,7 @@ def main() -> int:
         ):
             worst = 0.0
             print(f"{'page':30} {'p95':>8}  {'of 300 ms':>9}")
-            for name, path in pages(console, last_partition=options.partitions // TOPICS - 1):
+            for name, path in pages(console, options.runs, last_partition=options.partitions // TOPICS - 1):
                 p95 = measured(console, path, options.requests)
                 worst = max(worst, p95)
                 print(f"{name:30} {p95 * 1000:6.0f} ms  {p95 / LIMIT_S:9.2f}", flush=True)

@@ -1,4 +1,4 @@
--- A store of a year of runs, ten clusters, a million breaches. Read by console.py, which binds the numbers.
+-- A store of many runs, clusters, breaches and incidents. Read by console.py, which binds the numbers.
 
 INSERT INTO tidegauge.audit_run (run_id, cluster, snapshot_id, ruleset_version, consistency, source, captured_at, started_at,
                                  finished_at, published_at, status, coverage)
@@ -79,3 +79,30 @@ FROM tidegauge.breach WHERE state <> 'resolved' ORDER BY breach_id LIMIT 1000;
 
 INSERT INTO tidegauge.finding_count
 SELECT run_id, severity, count(*) FILTER (WHERE implied_by IS NULL), count(*) FROM tidegauge.finding GROUP BY run_id, severity;
+
+-- Each breach is of the incident of its number; each incident has a loss that nobody has decided. An incident's breaches are of
+-- one cluster, as those of one half are: half of the incidents are of the large cluster.
+INSERT INTO tidegauge.incident
+SELECT 'incident-' || lpad(to_hex(i), 10, '0'), cluster, 'election', 'unclean_loss', jsonb_build_object('number', i), 'critical',
+       'Unclean election 2026-11-21 02:12:01 UTC, broker 1 -> 2', 'Keep broker 1 down.', now(), now(), '{1, 2}', '{1}', NULL,
+       '[]', now() - interval '1 day', now(), 1, NULL, NULL
+FROM generate_series(0, %(incidents)s - 1) i,
+     LATERAL (SELECT 'c' || CASE WHEN i %% 2 = 0 THEN 0 ELSE 1 + i / 2 %% (%(clusters)s - 1) END AS cluster) AS chosen;
+INSERT INTO tidegauge.incident_member
+SELECT b.cluster, 'breach', b.breach_id, 'incident-' || lpad(to_hex(i), 10, '0'), b.subject ->> 'topic',
+       ARRAY[(b.subject ->> 'partition')::integer], 'election', 'the election of 02:12:01 made it'
+FROM tidegauge.breach b,
+     LATERAL (SELECT ('x' || right(b.breach_id, 8))::bit(32)::integer AS n) AS numbered,
+     LATERAL (SELECT CASE WHEN n %% 2 = 0 THEN n %% %(incidents)s
+                     ELSE 1 + 2 * (n / 2 %% others + others * (n / 2 / others %% (%(incidents)s / 2 / others))) END AS i
+              FROM (SELECT %(clusters)s - 1 AS others) AS sizes) AS placed
+WHERE b.state <> 'resolved';
+INSERT INTO tidegauge.loss_ledger
+SELECT 'loss-' || lpad(to_hex(i), 10, '0'), cluster, 'topic-' || i %% %(topics)s, NULL, i / %(topics)s %% 100, i, 'captured'
+FROM generate_series(0, %(incidents)s - 1) i, tidegauge.incident WHERE incident_id = 'incident-' || lpad(to_hex(i), 10, '0');
+INSERT INTO tidegauge.loss_stretch
+SELECT loss_id, 800, 1500, 700, 700, 'at_risk', now(), now(), now(), true, '{1}', 'unclean election', '{billing,audit}', '[]'
+FROM tidegauge.loss_ledger;
+INSERT INTO tidegauge.incident_member
+SELECT cluster, 'loss', loss_id, 'incident-' || right(loss_id, 10), topic, ARRAY[partition], 'election', 'it cut this off'
+FROM tidegauge.loss_ledger;

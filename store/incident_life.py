@@ -114,8 +114,12 @@ def carry_incidents(cursor: Any, cluster: str, run_id: str, told: Iterable[ToldI
 
 
 def tidy_incidents(cursor: Any, cluster: str) -> None:
-    """Removes what is left of breaches that no run tells of any more, in the caller's transaction."""
+    """Removes what is left of breaches that no run tells of any more, and counts what is open of each incident, in the
+    caller's transaction.
+    """
+    cursor.execute(_LOCK, (cluster,))
     cursor.execute(_TIDY, {"cluster": cluster})
+    cursor.execute("SELECT tidegauge.count_incidents(%s, NULL)", (cluster,))
 
 
 def _places(cursor: Any, run_id: str) -> Mapping[str, tuple[str | None, tuple[int, ...]]]:
