@@ -126,7 +126,9 @@ class ClientTick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartProducer:
-    """A producer begins. With a `producer_id` it does not ask for one."""
+    """A producer begins. With a `producer_id` it does not ask for one. `max_in_flight`: requests to one partition that
+    wait for an answer (Kafka counts a connection's).
+    """
 
     client: str
     acks: int = -1
@@ -139,6 +141,7 @@ class StartProducer:
     request_timeout_ms: int = 5_000
     delivery_timeout_ms: int = 120_000
     retry_backoff_ms: int = 100
+    max_in_flight: int = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,8 @@ from tidegauge.sim_engine.network import broker_node, client_node
 from tidegauge.sim_engine.truth import Acknowledged, digest_of
 from tidegauge.sim_engine.turn import Turn
 
-MAX_IN_FLIGHT: Final = 5
+_REMEMBERED: Final = 5
+"""Batches of a producer whose sequences a broker remembers (ProducerStateEntry#NUM_BATCHES_TO_RETAIN)."""
 _MAX_EPOCH: Final = 32_767
 _RETRIABLE: Final = frozenset(
     {
@@ -154,7 +155,7 @@ def _drive_partition(turn: Turn, client: str, producer: ProducerClient, partitio
     flying = sum(1 for b in batches if b.in_flight is not None)
     sent = list(batches)
     for at, batch in enumerate(batches):
-        if flying >= MAX_IN_FLIGHT:
+        if flying >= producer.call.max_in_flight:
             break
         if batch.in_flight is not None:
             continue
@@ -177,7 +178,7 @@ def _is_far_ahead(producer: ProducerClient, oldest: PendingBatch) -> bool:
     A client's connection brings answers in order, so where one is missing, those behind it are, too. Here each message
     goes its own way.
     """
-    return oldest.nth > 0 and producer.first_sends.get(oldest.partition, 0) - oldest.nth >= MAX_IN_FLIGHT - 1
+    return oldest.nth > 0 and producer.first_sends.get(oldest.partition, 0) - oldest.nth >= _REMEMBERED - 1
 
 
 def _send(
