@@ -45,6 +45,7 @@ BUILT: Final[Mapping[str, Makers]] = {
     "docs/reference/relations/README.md": {"common": reference_pages.common, "relations": reference_pages.relations},
     "docs/reference/settings.md": {"settings": reference_pages.settings},
     "docs/reference/truth.md": {"truth": reference_pages.truth},
+    "docs/reference/scenario-files.md": {"steps": reference_pages.steps},
     "docs/reference/views.md": {"views": reference_pages.views},
 }
 """Document -> name of a part -> what makes it. In the repository a part says where its source is."""

@@ -17,6 +17,7 @@ from tidegauge.expectations.registry import CATALOGUE
 from tidegauge.relations import COMMON, LOSSES, RELATIONS, Column, Relation
 from tidegauge.settings import VARIABLES
 from tidegauge.sim_engine.rendering import truth_schema
+from tidegauge.sim_engine.scenarios.written.steps import WORDS
 
 VIEWS: Final = Path(__file__).resolve().parents[1] / "sql" / "views"
 RELATIONS_AND_LOSSES: Final = (*RELATIONS.values(), LOSSES)
@@ -181,3 +182,14 @@ def _view_row(path: Path) -> tuple[str, ...]:
 def truth() -> Iterator[str]:
     """What the keys of TRUTH.json hold."""
     yield from truth_schema.markdown().splitlines()
+
+
+def steps() -> Iterator[str]:
+    """Every word of a scenario file's steps."""
+    yield from table("word", "keys it needs", "keys it may have", "meaning")(
+        (f"`{name}`", _keys(word.required), _keys(word.optional), word.about) for name, word in WORDS.items()
+    )
+
+
+def _keys(keys: tuple[str, ...]) -> str:
+    return ", ".join(f"`{key}`" for key in keys)

@@ -14,6 +14,7 @@ from tidegauge.sim_engine.scenarios import (
     leader_epochs,
     reelection,
     remote_tier,
+    shipped,
     transactions,
     truncation_protocols,
     unclean_election,
@@ -29,6 +30,7 @@ _FAMILIES: Final = (
     compaction,
     disks,
     remote_tier,
+    shipped,
 )
 
 SCENARIOS: Final[Mapping[str, Scenario]] = MappingProxyType(

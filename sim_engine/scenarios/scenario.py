@@ -76,13 +76,14 @@ class Played:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A named story. What `play` says of itself is its text: the story, the truth, what an audit finds."""
+    """A named story. Its text is `told`, else what `play` says of itself: the story, the truth, what an audit finds."""
 
     name: str
     about: str
     play: Callable[[int], Played]
+    told: str | None = None
 
     @property
     def text(self) -> str:
         """All three paragraphs."""
-        return inspect.getdoc(self.play) or ""
+        return self.told if self.told is not None else inspect.getdoc(self.play) or ""

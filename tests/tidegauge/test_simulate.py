@@ -107,6 +107,62 @@ def test_an_unknown_name_is_answered_with_those_there_are(tmp_path: Path) -> Non
     assert not (tmp_path / "out").exists()
 
 
+MINE = """\
+scenario: mine
+about: a broker dies
+cluster: {brokers: 3}
+topics:
+  orders: {replicas: 3}
+clients:
+  app: {kind: producer, idempotent: true}
+play:
+  - {start: app}
+  - {after: 1s, send: app, to: orders-0, numbers: 0..9}
+  - {after: 5s, kill: 1}
+  - {after: 15s, moment: over, check: [{partition: orders-0, leader: 2, high_watermark: 10}]}
+"""
+
+
+def test_a_file_is_played_as_a_scenario_of_ours_is(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(MINE, encoding="utf-8")
+    done = run("simulate", tmp_path / "mine.yaml", "--out", tmp_path / "out", "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.output)
+    assert (told["scenario"], told["about"]) == ("mine", "a broker dies")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["over"]
+    assert run("snapshot", "verify", tmp_path / "out" / "over").exit_code == 0
+    truth = json.loads((tmp_path / "out" / "over" / "TRUTH.json").read_text(encoding="utf-8"))
+    assert truth["partitions"]["orders-0"]["high_watermark"] == 10
+    assert "a broker dies" in run("simulate", tmp_path / "mine.yaml", "--out", tmp_path / "text").output
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "problem"),
+    [
+        ("kill: 1", "kil: 1", 11, "Did you mean kill?"),
+        ("high_watermark: 10", "high_watermark: 11", 12, "the file says 11, and it is 10"),
+        ("after: 5s, kill: 1", "after: 5s, start: 1", 11, "broker 1 is running"),
+        ("check: [{partition", "find: [{code: D5}], check: [{partition", 12, "there is no invariant 'D5'"),
+    ],
+)
+def test_a_file_that_cannot_be_played_is_one_line_and_nothing_is_written(
+    old: str, new: str, line: int, problem: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(MINE.replace(old, new), encoding="utf-8")
+    result = run("simulate", path, "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert f"mine.yaml, line {line}, " in " ".join(result.output.split())
+    assert problem in " ".join(result.output.split())
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    result = run("simulate", tmp_path / "nobody.yaml", "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "No such file or directory" in result.output
+
+
 def test_it_needs_a_directory_and_writes_over_nothing(tmp_path: Path) -> None:
     assert "--out DIR" in run("simulate", "bit-rot").output
     (tmp_path / "mine").write_text("do not touch", encoding="utf-8")

@@ -237,7 +237,7 @@ def explore_command(model: str, max_states: int | None, out: Path | None, as_jso
 
 
 @main.command("simulate")
-@click.argument("name", metavar="[NAME]", required=False)
+@click.argument("name", metavar="[NAME|FILE]", required=False)
 @click.option("--list", "list_only", is_flag=True, help="Print the scenarios and the kinds of faults.")
 @click.option("--seed", type=click.IntRange(min=0), help="Decides what chance decides; a scenario's is 1 by default.")
 @click.option("--faults", metavar="KIND,KIND|none|all", help="What may befall a random world.  [default: none]")
@@ -255,12 +255,12 @@ def simulate_command(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Play the scenario NAME, or the random world of a --seed, in a simulated cluster, and write snapshots of it.
+    """Play a scenario, or the random world of a --seed, in a simulated cluster, and write snapshots of it.
 
-    It prints what truly happened, what an audit should find, and the command that audits each snapshot. The same seed
-    gives the same bytes.
+    NAME is a scenario of ours, FILE a YAML file with one of yours. It prints what truly happened, what an audit should
+    find, and the command that audits each snapshot. The same seed gives the same bytes.
     """
-    from tidegauge.cli.simulate import listing, report, simulate
+    from tidegauge.cli.simulate import is_file, listing, report, scenario_named, simulate
     from tidegauge.cli.simulate_random import fault_listing, kinds_asked, random_report, simulate_random
     from tidegauge.sim_engine.scenarios.registry import SCENARIOS
 
@@ -272,14 +272,16 @@ def simulate_command(
         raise click.UsageError(
             f"Name a scenario, or give a random world's --seed. The scenarios are: {', '.join(SCENARIOS)}."
         )
-    if name is not None and name not in SCENARIOS:
-        raise click.UsageError(f"There is no scenario {name}. The scenarios are: {', '.join(SCENARIOS)}.")
+    if name is not None and name not in SCENARIOS and not is_file(name):
+        raise click.UsageError(
+            f"There is no scenario {name}, and no file of that name. The scenarios are: {', '.join(SCENARIOS)}."
+        )
     if name is not None and (faults is not None or hours is not None):
         raise click.UsageError("--faults and --hours are for random worlds: leave the scenario's name out.")
     if out is None:
         raise click.UsageError("Name a directory for the snapshots: --out DIR.")
     if name is not None:
-        result = simulate(name, seed=1 if seed is None else seed, out=out)
+        result = simulate(scenario_named(name), seed=1 if seed is None else seed, out=out)
         lines = report(result)
     else:
         assert seed is not None

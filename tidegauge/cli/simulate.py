@@ -1,7 +1,7 @@
 """`tidegauge simulate`: a scenario, played and written as snapshots whose truth is known.
 
-In: a scenario's name, a seed, a directory. Out: one snapshot with its TRUTH.json for each moment, and the story for a
-terminal or as JSON. Nothing that is there already is written over.
+In: a scenario's name or file, a seed, a directory. Out: one snapshot with its TRUTH.json for each moment, and the
+story for a terminal or as JSON. Nothing that is there already is written over.
 """
 
 from collections.abc import Iterator
@@ -14,6 +14,8 @@ from tidegauge.sim_engine.random_worlds.expected import ANY_CODE
 from tidegauge.sim_engine.scenarios.registry import SCENARIOS
 from tidegauge.sim_engine.scenarios.scenario import Finding, LostRange, Moment, Scenario
 from tidegauge.sim_engine.scenarios.write_moment import write_moment
+from tidegauge.sim_engine.scenarios.written.playing import as_scenario
+from tidegauge.sim_engine.scenarios.written.reading import read_scenario
 from tidegauge.sim_engine.truth import Truth
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.places_above import made_safe
@@ -26,13 +28,23 @@ def listing() -> Iterator[str]:
         yield f"{name:{width}}  {scenario.about}"
 
 
-def simulate(name: str, *, seed: int, out: Path) -> dict[str, Any]:
-    """Plays and writes. Raises `SnapshotError` if the directory holds anything."""
-    scenario = SCENARIOS[name]
-    made_empty(out)
+def is_file(name: str) -> bool:
+    """Whether a command line names a scenario's file, there or not, and no scenario of ours."""
+    return name not in SCENARIOS and (name.endswith((".yaml", ".yml")) or "/" in name or Path(name).is_file())
+
+
+def scenario_named(name: str) -> Scenario:
+    """A scenario of ours, or a file's. Raises `ScenarioFileError` for a file that cannot be played."""
+    return as_scenario(read_scenario(Path(name), codes=CATALOGUE)) if is_file(name) else SCENARIOS[name]
+
+
+def simulate(scenario: Scenario, *, seed: int, out: Path) -> dict[str, Any]:
+    """Plays and writes. Raises `SnapshotError` if the directory holds anything, or for a file whose steps cannot be."""
+    _refuse_full(out)
     played = scenario.play(seed)
+    made_empty(out)
     # Another seed is another cluster: results of both under one name would be one history.
-    cluster = name if seed == 1 else f"{name}-{seed}"
+    cluster = scenario.name if seed == 1 else f"{scenario.name}-{seed}"
     for moment in played.moments:
         write_moment(moment, out / moment.name, cluster=cluster, seed=seed)
     return _result(scenario, seed, out, played.moments)
@@ -40,16 +52,20 @@ def simulate(name: str, *, seed: int, out: Path) -> dict[str, Any]:
 
 def made_empty(out: Path) -> None:
     """Makes it. Raises `SnapshotError` if something is there already, or if somebody else could exchange it."""
+    _refuse_full(out)
+    made_safe(out)
+
+
+def _refuse_full(out: Path) -> None:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise SnapshotError(f"{out} exists and holds something. Name a directory that does not exist, or empty it.")
-    made_safe(out)
 
 
 def report(result: dict[str, Any]) -> Iterator[str]:
     """The result for a terminal."""
     yield f"{result['scenario']}, seed {result['seed']}"
     yield ""
-    yield from result["text"].splitlines()
+    yield from (result["text"] or result["about"]).splitlines()
     for moment in result["moments"]:
         yield ""
         yield f"{moment['name']}: {moment['what']}"
@@ -85,7 +101,8 @@ def _result(scenario: Scenario, seed: int, out: Path, moments: tuple[Moment, ...
                 "next": audit,
             }
         )
-    return {"scenario": scenario.name, "seed": seed, "text": scenario.text, "moments": found}
+    told_of = {"scenario": scenario.name, "about": scenario.about, "seed": seed, "text": scenario.text}
+    return {**told_of, "moments": found}
 
 
 def chronicle(truth: Truth) -> list[str]:

@@ -5,6 +5,7 @@ those who made the world; nobody here knows Kafka or an invariant.
 """
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from tidegauge.sim_engine.random_worlds.write_world import write
 from tidegauge.sim_engine.scenarios.registry import SCENARIOS
 from tidegauge.sim_engine.scenarios.scenario import Finding, LostRange, Moment
 from tidegauge.sim_engine.scenarios.write_moment import write_moment
+from tidegauge.sim_engine.scenarios.written.playing import as_scenario
+from tidegauge.sim_engine.scenarios.written.reading import read_scenario
 from tidegauge.snapshots.whole_files import write_whole
 
 Kind = Literal["fault-free", "faults", "scenario"]
@@ -95,10 +98,11 @@ def _losses(moment: RandomMoment) -> tuple[Loss, ...]:
     )
 
 
-def scenario_cases(name: str, *, seed: int, out: Path) -> list[Case]:
-    """A scenario's moments, written below `out`."""
+def scenario_cases(name: str, *, seed: int, out: Path, file: str | None = None) -> list[Case]:
+    """A scenario's moments, written below `out`: one of ours, or that of a `file`."""
+    scenario = SCENARIOS[name] if file is None else as_scenario(read_scenario(Path(file)))
     cases = []
-    for moment in SCENARIOS[name].play(seed).moments:
+    for moment in scenario.play(seed).moments:
         written = write_moment(moment, out / moment.name, cluster=name, seed=seed)
         cases.append(
             Case(
@@ -108,7 +112,7 @@ def scenario_cases(name: str, *, seed: int, out: Path) -> list[Case]:
                 snapshot=str(written),
                 previous=str(out / moment.previous) if moment.previous is not None else None,
                 live=False,
-                replay=f"tidegauge simulate {name} --seed {seed} --out {name}",
+                replay=f"tidegauge simulate {shlex.quote(file or name)} --seed {seed} --out {name}",
                 faults=_told(name, moment),
                 losses=tuple(_told_loss(moment, lost) for lost in moment.losses),
             )

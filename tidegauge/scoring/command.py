@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from tidegauge.endings import EXIT_BREACHES, QUIET, progress, told
-from tidegauge.parameters import AMOUNT, PATH
+from tidegauge.parameters import AMOUNT, FILE, PATH
 from tidegauge.terminal import plain
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class _Seeds(click.ParamType[range]):
     help="Random worlds in which nothing is done; other seeds than --seeds.",
 )
 @click.option("--scenarios", is_flag=True, help="Every scenario too.")
+@click.option("--scenario", "files", type=FILE, multiple=True, help="A scenario's file; may be given more than once.")
 @click.option("--hours", type=AMOUNT, help="Virtual time of each world.")
 @click.option("--out", required=True, type=PATH, help="A new directory: score.json, score.md, worlds that failed.")
 @click.option(
@@ -71,6 +72,7 @@ def score_command(
     seeds: range | None,
     fault_free: range | None,
     scenarios: bool,
+    files: tuple[Path, ...],
     hours: float | None,
     out: Path,
     store: str | None,
@@ -88,7 +90,7 @@ def score_command(
     made_safe(out)
 
     if step in (None, "simulate"):
-        steps.simulate(_batch(seeds, fault_free, scenarios, hours), out, progress=progress)
+        steps.simulate(_batch(seeds, fault_free, scenarios, hours, files), out, progress=progress)
     if step in (None, "audit"):
         steps.audited(out, master=master, progress=progress)
     if step in (None, "publish"):
@@ -104,12 +106,18 @@ def score_command(
     sys.exit(0 if found.perfect else EXIT_BREACHES)
 
 
-def _batch(seeds: range | None, fault_free: range | None, scenarios: bool, hours: float | None) -> "Batch":
+def _batch(
+    seeds: range | None, fault_free: range | None, scenarios: bool, hours: float | None, files: tuple[Path, ...]
+) -> "Batch":
     from tidegauge.scoring.run import Batch
     from tidegauge.sim_engine.random_worlds.random_world import DEFAULT_HOURS
 
     return Batch(
-        seeds=seeds or range(0), fault_free=fault_free or range(0), scenarios=scenarios, hours=hours or DEFAULT_HOURS
+        seeds=seeds or range(0),
+        fault_free=fault_free or range(0),
+        scenarios=scenarios,
+        hours=hours or DEFAULT_HOURS,
+        files=tuple(map(str, files)),
     )
 
 

@@ -36,6 +36,7 @@ from tidegauge.scoring.score import Score, counted, from_json
 from tidegauge.scoring.table import tables
 from tidegauge.sim_engine.random_worlds.random_world import DEFAULT_HOURS
 from tidegauge.sim_engine.scenarios.registry import SCENARIOS
+from tidegauge.sim_engine.scenarios.written.reading import read_scenario
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.location import Location
 from tidegauge.snapshots.places import emptied
@@ -53,20 +54,23 @@ _WORLDS: Final = "worlds"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What is scored: seeds of worlds with faults, seeds of worlds without, and whether every scenario is."""
+    """What is scored: seeds of worlds with faults, seeds of worlds without, whether every scenario is, and files."""
 
     seeds: range
     fault_free: range = range(0)
     scenarios: bool = False
     hours: float = DEFAULT_HOURS
+    files: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuses a seed that is in both ranges: a world is one snapshot directory."""
         both = range(max(self.seeds.start, self.fault_free.start), min(self.seeds.stop, self.fault_free.stop))
         if both:
             raise SnapshotError(f"Seed {both.start} is to be with faults and without. Name ranges that do not overlap.")
-        if not (self.seeds or self.fault_free or self.scenarios):
-            raise SnapshotError("There is nothing to score. Name --seeds, --fault-free or --scenarios.")
+        if not (self.seeds or self.fault_free or self.scenarios or self.files):
+            raise SnapshotError(
+                "There is nothing to score. Name --seeds, --fault-free, --scenarios or --scenario FILE."
+            )
 
 
 def score(batch: Batch, out: Path, *, store: str | None, master: str | None, progress: Progress) -> Score:
@@ -86,6 +90,7 @@ def simulate(batch: Batch, out: Path, *, progress: Progress) -> list[Case]:
         return _cases(out)
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and _read_batch(out) != batch)):
         raise SnapshotError(f"{out} exists and holds something. Name a directory that does not exist, or empty it.")
+    named = _named(batch.files)
     worlds = out / _WORLDS
     shutil.rmtree(worlds, ignore_errors=True)
     worlds.mkdir(parents=True)
@@ -94,6 +99,7 @@ def simulate(batch: Batch, out: Path, *, progress: Progress) -> list[Case]:
         *(_Task(seed=seed, faults=True, out=worlds / f"{seed}", hours=batch.hours) for seed in batch.seeds),
         *(_Task(seed=seed, faults=False, out=worlds / f"{seed}", hours=batch.hours) for seed in batch.fault_free),
         *(_Task(scenario=name, out=worlds / name) for name in (SCENARIOS if batch.scenarios else ())),
+        *(_Task(scenario=name, file=file, out=worlds / f"of-file-{name}") for name, file in named.items()),
     ]
     progress(f"simulate: {len(tasks)} worlds")
     cases: list[Case] = []
@@ -112,12 +118,27 @@ def simulate(batch: Batch, out: Path, *, progress: Progress) -> list[Case]:
     return cases
 
 
+def _named(files: Sequence[str]) -> dict[str, str]:
+    """Scenarios' files by the names of their scenarios, each read and found to be right. Raises `SnapshotError`."""
+    named: dict[str, str] = {}
+    for file in files:
+        name = read_scenario(Path(file), codes=CATALOGUE).name
+        if name in named or name in SCENARIOS:
+            other = named.get(name, "one of ours")
+            raise SnapshotError(
+                f"{file} and {other} have the name {name}, so their marks would be one. Change `scenario`."
+            )
+        named[name] = file
+    return named
+
+
 def _plain(batch: Batch) -> dict[str, Any]:
     return {
         "seeds": [batch.seeds.start, batch.seeds.stop],
         "fault_free": [batch.fault_free.start, batch.fault_free.stop],
         "scenarios": batch.scenarios,
         "hours": batch.hours,
+        "files": list(batch.files),
     }
 
 
@@ -131,6 +152,7 @@ def _read_batch(out: Path) -> Batch | None:
             fault_free=range(*value["fault_free"]),
             scenarios=value["scenarios"],
             hours=value["hours"],
+            files=tuple(value.get("files", ())),
         )
 
 
@@ -166,12 +188,13 @@ class _Task:
     seed: int = 1
     faults: bool = False
     scenario: str | None = None
+    file: str | None = None
     hours: float = DEFAULT_HOURS
 
 
 def _played(task: _Task) -> list[Case]:
     if task.scenario is not None:
-        return scenario_cases(task.scenario, seed=task.seed, out=task.out)
+        return scenario_cases(task.scenario, seed=task.seed, out=task.out, file=task.file)
     return world_cases(task.seed, faults=task.faults, out=task.out, hours=task.hours)
 
 

@@ -12,7 +12,7 @@ from tidegauge.expectations.registry import CATALOGUE
 from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.scoring.cases import Case, Fault, Loss, load, save, scenario_cases
 from tidegauge.scoring.marks import Marks, mark
-from tidegauge.scoring.run import Batch
+from tidegauge.scoring.run import Batch, simulate
 from tidegauge.scoring.score import Score, counted, from_json
 from tidegauge.scoring.table import tables
 from tidegauge.sim_engine.scenarios.registry import SCENARIOS
@@ -170,3 +170,33 @@ def test_a_step_says_which_one_comes_before(tmp_path):
         done = CliRunner().invoke(main, ["score", "--step", step, "--out", str(tmp_path)])
         assert done.exit_code == 2
         assert f"--step {before}" in done.output
+
+
+FILE_HEAD = "about: a broker dies\ncluster: {brokers: 3}\ntopics:\n  orders: {replicas: 3}\nplay:\n"
+
+
+@pytest.mark.slow
+def test_a_scenarios_file_is_a_case_with_what_it_says_must_be_found(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    find = "find: [{code: D05, partition: orders-0, broker: 1, offsets: 0..4}]"
+    mine.write_text(f"scenario: mine\n{FILE_HEAD}  - {{at: 5s, moment: end, {find}}}\n", encoding="utf-8")
+    batch = Batch(seeds=range(0), files=(str(mine),))
+    (told,) = simulate(batch, tmp_path / "out", progress=lambda _: None)
+    assert (told.kind, told.name, told.moment) == ("scenario", "mine", "end")
+    assert told.replay == f"tidegauge simulate {mine} --seed 1 --out mine"
+    assert simulate(batch, tmp_path / "out", progress=lambda _: None) == [told], "what is there is kept"
+    missed = mark(told, {"breaches": []})
+    assert [finding.code for _, finding in missed.missed] == ["D05"]
+    assert not missed.sound
+
+
+def test_files_of_one_name_and_files_that_are_wrong_are_refused_before_anything_is_played(tmp_path: Path) -> None:
+    for name, scenario, step in (("a", "mine", "moment: end"), ("b", "mine", "moment: end"), ("c", "bad", "momet: end"),
+                                 ("d", "bit-rot", "moment: end")):  # fmt: skip
+        text = f"scenario: {scenario}\n{FILE_HEAD}  - {{{step}}}\n"
+        (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+    for names, said in (("ab", "have the name mine"), ("ac", "line 7"), ("d", "one of ours have the name bit-rot")):
+        files = tuple(str(tmp_path / f"{name}.yaml") for name in names)
+        with pytest.raises(SnapshotError, match=said):
+            simulate(Batch(seeds=range(0), files=files), tmp_path / "out", progress=lambda _: None)
+        assert not (tmp_path / "out" / "worlds").exists()
