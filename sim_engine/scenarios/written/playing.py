@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from tidegauge.sim_engine.actions import StartProducer
+from tidegauge.sim_engine.disks.disk_actions import HurtDisk
 from tidegauge.sim_engine.engine import new_world, run, run_for, scheduled_all, step
 from tidegauge.sim_engine.scenarios.scenario import Moment, Played, Scenario
 from tidegauge.sim_engine.scenarios.written import claims
@@ -38,10 +39,15 @@ def play(written: WrittenScenario, seed: int) -> Played:
             moments.append(_moment(each.does, world))
         else:
             _refuse(each, each.does, world)
+            faults = len(world.truth.faults)
             for _, action in (event for event in each.does.events if event[0] == 0):
                 world = step(world, action)
             later = [(world.now_ms + wait_ms, action) for wait_ms, action in each.does.events if wait_ms > 0]
             world = scheduled_all(world, later)
+            if len(world.truth.faults) == faults and _is_to_hurt(each.does):
+                raise each.place.error(
+                    f"at {shown_ms(each.at_ms)} there is nothing of the kind to damage. Send records before it."
+                )
     return Played(tuple(moments))
 
 
@@ -69,6 +75,10 @@ def _moment(said: WrittenMoment, world: World) -> Moment:
         previous=said.previous,
         unseen=said.unseen,
     )
+
+
+def _is_to_hurt(act: Act) -> bool:
+    return any(isinstance(action, HurtDisk) for _, action in act.events)
 
 
 def _refuse(each: Step, act: Act, world: World) -> None:
