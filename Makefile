@@ -37,8 +37,12 @@ t: lint  ## after each change: what `make lint` does, and the tests that need no
 
 .PHONY: test
 test: AT_ONCE = $(or $(WORKERS),3)
-test: $(STAMP)  ## every test, those that start Spark and Airflow too
-	$(PYTEST)
+test: $(STAMP)  ## every test but the soaks, those that start Spark and Airflow too
+	$(PYTEST) -m "not soak"
+
+.PHONY: soak
+soak: $(STAMP)  ## what takes minutes to tell what `make test` tells in short: every fault of a busy cluster, every evidence removed
+	$(PYTEST) -m soak
 
 .PHONY: check
 check: lint  ## what `make lint` does, and the fast tests

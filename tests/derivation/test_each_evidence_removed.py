@@ -4,11 +4,10 @@ Held for each, beside the verdicts on the whole capture: no invariant that was b
 not cried of the whole, each verdict that is known no more says which evidence it lacks, as the report's coverage does,
 and who was told of a loss is not let go with exit code 0. The one exception is named, with what is left there to tell.
 
-Of each capture the suite takes every third removal, and of the next capture the ones behind these, so that each kind
-is taken of many; `TIDEGAUGE_EVERY_REMOVAL=1 pytest tests/derivation/test_each_evidence_removed.py` takes all of them.
+Of each capture `make test` takes every third removal, and of the next capture the ones behind these, so that each kind
+is taken of many; `make soak` takes all the others.
 """
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +39,8 @@ aborted transaction whose records and marker a cleaner took, the transaction ind
 FAMILIES = {code[0] for code in CATALOGUE}
 FAIL_ON = "critical"
 """What `tidegauge audit` ends with exit code 1 for, where nobody says otherwise."""
-ONE_IN = 1 if os.environ.get("TIDEGAUGE_EVERY_REMOVAL") else 3
+SHARES = 3
+"""Of a capture's removals: the first one is of `make test`, the others are of `make soak`."""
 _HELD_AGAINST = "leader_id"
 """In a subject: the replica that another was compared with. Where its broker is gone, it is compared with another."""
 
@@ -105,14 +105,15 @@ def wrong_beside(whole: Audit, less: Audit) -> Iterator[str]:
         yield "exit code 0"
 
 
+@pytest.mark.parametrize("share", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in range(1, SHARES))])
 @pytest.mark.parametrize("name", one_in(40, CAPTURES, CAPTURES))
 def test_nothing_is_made_up_and_nothing_forgiven_where_evidence_is_removed(
-    name: str, golden: Golden, judge: Judge, tmp_path: Path
+    name: str, share: int, golden: Golden, judge: Judge, tmp_path: Path
 ) -> None:
     whole = audited(judge, golden(name))
     found = {}
     for number, removal in enumerate(removals_of(golden(name))):
-        if (number + CAPTURES.index(name)) % ONE_IN:
+        if (number + CAPTURES.index(name)) % SHARES != share:
             continue
         copy = linked(golden(name), tmp_path / str(number) / name)
         removal.take(copy)

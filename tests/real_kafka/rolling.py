@@ -151,6 +151,10 @@ FAULTS: Final[tuple[Fault, ...]] = (
     elected,
     reassigned,
 )
+IN_SHORT: Final[tuple[Fault, ...]] = (fenced, recovering, crossed, reassigned)
+"""Those of a short soak: in each a broker believes what is not so any more, or two things go wrong at once, and in no
+other test is a capture taken in the middle of it.
+"""
 MOVING: Final = ("pair", "alone")
 """Topics of which `reassigned` moves a replica from one broker to another."""
 ANSWERING: Final = frozenset({"quiet", "elected", "reassigned", "fenced", "cut", "isolated"})

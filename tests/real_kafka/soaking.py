@@ -1,13 +1,13 @@
 """A soak's life: traffic flows, faults come and go, captures are taken on the way.
 
-In: a cluster made for it (`busy.BROKERS`), a ledger, a directory, a seed. Out: the captures in their order, and the
-fault that each fell into. Most faults come alone, the cluster is whole again before the next one, and every record that
-was sent has its answer when the last capture is taken.
+In: a cluster made for it (`busy.BROKERS`), a ledger, a directory, kinds of faults, a seed. Out: the captures in their
+order, and the fault that each fell into. Most faults come alone, the cluster is whole again before the next one, and
+every record that was sent has its answer when the last capture is taken.
 """
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -15,17 +15,13 @@ from typing import Final
 from tests.real_kafka.cluster import KafkaCluster
 from tests.real_kafka.judging import Taken, take
 from tests.real_kafka.ledger import Ledger
-from tests.real_kafka.rolling import ANSWERING, FAULTS, Fault
+from tests.real_kafka.rolling import ANSWERING, Fault
 from tests.real_kafka.traffic import Traffic
 
 DURING: Final = 2
 """Captures while a fault lasts, once each kind had one; one more follows each second fault."""
-ONE_ROUND: Final = len(FAULTS) + len(FAULTS) // 2
-"""So many captures fall into faults of every kind."""
 AFTER: Final = "after "
 """How the fault of a capture is named that is over, when every broker answers again."""
-HEADERS_EVERY: Final = 8
-"""One in so many captures holds headers only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,22 +32,28 @@ class Captures:
     faults: dict[str, str] = field(default_factory=dict)
 
 
+def one_round(kinds: Sequence[Fault]) -> int:
+    """So many captures fall into faults of every one of these kinds."""
+    return len(kinds) + len(kinds) // 2
+
+
 def soak(
     cluster: KafkaCluster,
     ledger: Ledger,
     root: Path,
     *,
+    kinds: Sequence[Fault],
     captures: int,
+    headers_every: int,
     seed: int,
-    note: Callable[[Captures], None] = lambda captures: None,
 ) -> Captures:
-    """Lives until so many captures are there; `note` hears of each."""
+    """Lives until so many captures are there, one in `headers_every` of headers only."""
     dice = random.Random(seed)
     found = Captures()
 
     def capture(during: str) -> None:
         name = f"{len(found.taken):03}"
-        mode = "headers" if len(found.taken) % HEADERS_EVERY == HEADERS_EVERY - 1 else "full"
+        mode = "headers" if len(found.taken) % headers_every == headers_every - 1 else "full"
         lives = ledger.lives()
         ask = during in ANSWERING or during.startswith(AFTER)
         copy = take(cluster, ledger, root, name, ask=ask, mode=mode)
@@ -64,16 +66,15 @@ def soak(
         }
         found.taken[name] = replace(copy, acknowledged=still)
         found.faults[name] = during
-        note(found)
 
     with Traffic(cluster, ledger, seed=seed) as traffic:
         time.sleep(3)
         order: list[Fault] = []
         lived = 0
         while len(found.taken) < captures:
-            order = order or dice.sample(FAULTS, len(FAULTS))
+            order = order or dice.sample(kinds, len(kinds))
             fault = order.pop()
-            during = 1 if lived < len(FAULTS) else DURING
+            during = 1 if lived < len(kinds) else DURING
             with fault(cluster, dice):
                 for _ in range(min(during, captures - len(found.taken))):
                     time.sleep(dice.uniform(0, 3))

@@ -81,7 +81,7 @@ def test_every_resource_is_a_marker_that_is_explained() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
     assert "--strict-markers" in settings["addopts"]
     declared = {line.split(":")[0] for line in settings["markers"]}
-    assert declared == {*RESOURCES, "slow"}
+    assert declared == {*RESOURCES, "slow", "soak"}
     explained = re.findall(r"^\| `(\w+)` \|", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert set(RESOURCES) <= set(explained)
 
