@@ -1,14 +1,17 @@
 """A process that has Great Expectations and no module of ours, as whoever is handed an exported project has it.
 
-    python -I strangers_process.py checkpoint PROJECT   opens it, runs its checkpoint, builds its data docs
-    python -I strangers_process.py runs PROJECT         runs the validation of the runs alone
-    python -I strangers_process.py suites FILE...       loads suites and says what is left of them
+    python -I strangers_process.py checkpoint PROJECT        opens it, runs its checkpoint, builds its data docs
+    python -I strangers_process.py checkpoints PROJECT...    the same of each, one after the other
+    python -I strangers_process.py runs PROJECT              runs the validation of the runs alone
+    python -I strangers_process.py runs_of PROJECT STORE...  the same for each of these addresses
+    python -I strangers_process.py suites FILE...            loads suites and says what is left of them
 
 It prints what came out as JSON on its last line. Not a module of the tests: they start it by its path.
 """
 
 import importlib.abc
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -50,6 +53,18 @@ def runs(project: str) -> dict[str, Any]:
     return {"success": result.success, "found": found, "errors": errors}
 
 
+def checkpoints(*projects: str) -> list[dict[str, Any]]:
+    return [checkpoint(project) for project in projects]
+
+
+def runs_of(project: str, *stores: str) -> list[dict[str, Any]]:
+    outcomes = []
+    for store in stores:
+        os.environ["TIDEGAUGE_STORE_URL"] = store
+        outcomes.append(runs(project))
+    return outcomes
+
+
 def _found(validations: list[Any]) -> tuple[dict[str, Any], list[str]]:
     """Code or type -> how many rows; and those that could not be evaluated."""
     found = {}
@@ -68,6 +83,7 @@ def suites(*files: str) -> list[list[str]]:
 
 
 if __name__ == "__main__":
-    outcome = {"checkpoint": checkpoint, "runs": runs, "suites": suites}[sys.argv[1]](*sys.argv[2:])
+    asked = {f.__name__: f for f in (checkpoint, checkpoints, runs, runs_of, suites)}
+    outcome = asked[sys.argv[1]](*sys.argv[2:])
     assert not any(name.partition(".")[0] in OURS for name in sys.modules)
     print(json.dumps(outcome, default=str))

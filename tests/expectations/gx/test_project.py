@@ -35,11 +35,10 @@ def stranger(*arguments: str | Path, url: str | None = None) -> subprocess.Compl
     )  # fmt: skip
 
 
-def ran(what: str, project: Path, url: str) -> Mapping[str, Any]:
-    done = stranger(what, project, url=url)
+def ran(*arguments: str | Path, url: str | None = None) -> Any:
+    done = stranger(*arguments, url=url)
     assert done.returncode == 0, done.stderr
-    outcome: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return outcome
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +69,8 @@ def breached(url: str, cluster: str) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def outcome(project: Path, two_clusters: str) -> Mapping[str, Any]:
-    return ran("checkpoint", project, two_clusters)
+    found: Mapping[str, Any] = ran("checkpoint", project, url=two_clusters)
+    return found
 
 
 def test_it_counts_what_the_audit_counted(outcome: Mapping[str, Any], two_clusters: str) -> None:
@@ -122,46 +122,68 @@ def test_the_guide_s_own_lines_print_what_is_breached(project: Path, two_cluster
     assert "D06 [{'cluster'" in done.stdout
 
 
-@pytest.mark.parametrize(("clusters", "success"), [(["well"], True), ([CLUSTER, "no such cluster"], False)])
-def test_it_judges_the_clusters_that_were_named(
-    tmp_path: Path, two_clusters: str, clusters: list[str], success: bool
-) -> None:
+NAMED = {"one that is well": ["well"], "one that is not there": [CLUSTER, "no such cluster"]}
+
+
+@pytest.fixture(scope="module")
+def named(two_clusters: str, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, Any]]:
+    """What comes of projects of the clusters that were named."""
     from tidegauge.expectations.gx.project import write
 
-    write(tmp_path, clusters=clusters)
-    outcome = ran("checkpoint", tmp_path, two_clusters)
-    assert {code: outcome["found"][code] for code in CATALOGUE} == breached(two_clusters, clusters[0])
+    projects = [tmp_path_factory.mktemp("named") for _ in NAMED]
+    for project, clusters in zip(projects, NAMED.values(), strict=True):
+        write(project, clusters=clusters)
+    return dict(zip(NAMED, ran("checkpoints", *projects, url=two_clusters), strict=True))
+
+
+@pytest.mark.parametrize(("which", "success"), [("one that is well", True), ("one that is not there", False)])
+def test_it_judges_the_clusters_that_were_named(
+    named: Mapping[str, Mapping[str, Any]], two_clusters: str, which: str, success: bool
+) -> None:
+    outcome = named[which]
+    assert {code: outcome["found"][code] for code in CATALOGUE} == breached(two_clusters, NAMED[which][0])
     assert outcome["found"]["expect_table_row_count_to_equal"] == 1
     assert outcome["success"] is success
 
 
-@pytest.fixture
-def own_store(postgres_server: EmbeddedPostgres, worker_id: str) -> str:
-    url = postgres_server.fresh_database(f"own_{worker_id}")
-    store.migrate(url)
-    return url
+STORES = ("without a run", "of another ruleset", "away")
 
 
-def test_a_store_without_a_run_is_no_success(project: Path, own_store: str) -> None:
-    outcome = ran("runs", project, own_store)
-    assert outcome == {
+@pytest.fixture(scope="module")
+def of_stores(
+    project: Path,
+    postgres_server: EmbeddedPostgres,
+    worker_id: str,
+    golden: Golden,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Mapping[str, Mapping[str, Any]]:
+    """What the validation of the runs says of stores that no verdict can be had from."""
+    empty, old = (postgres_server.fresh_database(f"{name}_{worker_id}") for name in ("without_runs", "old_runs"))
+    away = f"postgresql+psycopg2://postgres@/nothing?host={tmp_path_factory.mktemp('away')}"
+    for url in (empty, old):
+        store.migrate(url)
+    publish_capture(old, golden("healthy"), cluster="old", snapshot_id="s", captured_at=datetime.now(UTC))
+    with store.connect(old, "age") as connection, connection.cursor() as cursor:
+        cursor.execute("UPDATE tidegauge.audit_run SET ruleset_version = ruleset_version || '.1'")
+    return dict(zip(STORES, ran("runs_of", project, empty, old, away), strict=True))
+
+
+def test_a_store_without_a_run_is_no_success(of_stores: Mapping[str, Mapping[str, Any]]) -> None:
+    assert of_stores["without a run"] == {
         "success": False,
         "found": {"expect_table_row_count_to_be_between": 0, "expect_column_values_to_be_in_set": None},
         "errors": [],
     }
 
 
-def test_a_run_of_another_ruleset_is_no_success(project: Path, own_store: str, golden: Golden) -> None:
-    publish_capture(own_store, golden("healthy"), cluster="old", snapshot_id="s", captured_at=datetime.now(UTC))
-    with store.connect(own_store, "age") as connection, connection.cursor() as cursor:
-        cursor.execute("UPDATE tidegauge.audit_run SET ruleset_version = ruleset_version || '.1'")
-    outcome = ran("runs", project, own_store)
+def test_a_run_of_another_ruleset_is_no_success(of_stores: Mapping[str, Mapping[str, Any]]) -> None:
+    outcome = of_stores["of another ruleset"]
     assert outcome["success"] is False
     assert outcome["found"] == {"expect_table_row_count_to_be_between": 1, "expect_column_values_to_be_in_set": 1}
 
 
-def test_a_store_that_does_not_answer_is_no_success(project: Path, tmp_path: Path) -> None:
-    outcome = ran("runs", project, f"postgresql+psycopg2://postgres@/nothing?host={tmp_path}")
+def test_a_store_that_does_not_answer_is_no_success(of_stores: Mapping[str, Mapping[str, Any]]) -> None:
+    outcome = of_stores["away"]
     assert outcome["success"] is False
     assert set(outcome["errors"]) == RUNS
 
