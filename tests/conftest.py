@@ -39,11 +39,11 @@ GOLDEN = Path(__file__).parent / "golden"
 Golden = Callable[[str], Path]
 
 LONGEST_FIRST = (
-    "tests/real_kafka/test_soak.py",
     "tests/tidegauge/test_everyday_dag.py",
     "tests/derivation/test_each_evidence_removed.py",
-    "tests/tidegauge/test_demo.py",
     "tests/spark_jobs/test_cluster.py",
+    "tests/tidegauge/test_demo.py",
+    "tests/real_kafka/test_soak.py",
     "tests/sim_engine/test_worlds.py",
     "tests/security/test_faults.py",
     "tests/real_kafka/test_faults.py",

@@ -1,4 +1,4 @@
-"""The demonstration, with jobs that only say that they ran: Airflow, Postgres and Spark are real."""
+"""The demonstration as it ships, and with a step that fails: Airflow, Postgres and Spark are real."""
 
 import json
 import os
@@ -15,30 +15,12 @@ from tidegauge.cli import demo
 from tidegauge.embedded import airflow, postgres
 from tidegauge.runs.errors import UnavailableError
 
-SPARK_JOB = """
-import sys
-from pathlib import Path
-from pyspark.sql import SparkSession
-
-spark = SparkSession.builder.getOrCreate()
-run = Path(sys.argv[sys.argv.index("--run") + 1])
-run.joinpath("spark").write_text(f"{sys.argv[1:3]} {spark.sparkContext.master} {spark.range(7).count()}")
-"""
-
 COMMAND = """
 import sys
-from pathlib import Path
 
-step = sys.argv[2]
-run = Path(sys.argv[sys.argv.index("--run") + 1])
-run.mkdir(parents=True, exist_ok=True)
-run.joinpath(step).write_text(" ".join(sys.argv[3:]))
-print("said by", step)
-if step == "publish":
-    print("verdict: demo/s1: 1,200 records at risk")
-if step == FAILING:
-    print("tidegauge: nothing can be read there. Do this.")
-sys.exit({"publish": 1, FAILING: 2}.get(step, 0))
+print("said by", sys.argv[2])
+print("tidegauge: nothing can be read there. Do this.")
+sys.exit(2)
 """
 
 
@@ -48,39 +30,12 @@ def state():
         yield Path(directory)
 
 
-def stand_in(monkeypatch, state: Path, failing: str = "none") -> None:
-    (state / "job.py").write_text(SPARK_JOB)
-    (state / "command.py").write_text(COMMAND.replace("FAILING", repr(failing)))
-    monkeypatch.setenv("TIDEGAUGE_JOB", str(state / "job.py"))
-    monkeypatch.setenv("TIDEGAUGE_COMMAND", shlex.join([sys.executable, str(state / "command.py")]))
-    monkeypatch.setenv("TIDEGAUGE_SPARK_MASTER", "local[2]")
-
-
 @pytest.mark.slow
 @pytest.mark.postgres
 @pytest.mark.airflow
-@pytest.mark.jvm
-def test_every_step_runs_through_airflow_in_one_directory(monkeypatch, state):
-    stand_in(monkeypatch, state)
-    said: list[str] = []
-    run = demo.run_dag(state, said.append)
-    assert (run / "spark").read_text() == "['index', 'derive'] local[2] 7"
-    assert str(state / "captures" / "unclean-before") in (run / "snapshot").read_text()
-    assert {path.name for path in run.iterdir()} >= {"snapshot", "spark", "evaluate", "publish"}
-    assert [line for line in said if line.endswith("success")] == [
-        f"airflow    {task} success" for task in ("snapshot", "index_and_derive", "evaluate", "publish")
-    ]
-    assert processes_of(state) == []
-    with postgres.running(state / "postgres") as server:
-        assert rows(server.url("airflow"), "SELECT content FROM dag_run_note") == [("demo/s1: 1,200 records at risk",)]
-
-
-@pytest.mark.slow
-@pytest.mark.postgres
-@pytest.mark.airflow
-@pytest.mark.jvm
 def test_a_step_that_fails_is_named_with_its_last_words_and_nothing_is_left_running(monkeypatch, state):
-    stand_in(monkeypatch, state, failing="snapshot")
+    (state / "command.py").write_text(COMMAND)
+    monkeypatch.setenv("TIDEGAUGE_COMMAND", shlex.join([sys.executable, str(state / "command.py")]))
     with pytest.raises(UnavailableError, match=r"failed in snapshot: .*nothing can be read there\. Do this\.") as told:
         demo.run_dag(state, lambda line: None)
     *_, reason, end = str(told.value).split(" / ")
@@ -116,9 +71,23 @@ def test_airflows_environment_holds_nothing_of_the_callers_airflow(tmp_path):
 @pytest.mark.postgres
 @pytest.mark.airflow
 @pytest.mark.jvm
-def test_the_demonstration_as_it_ships_finds_the_losses_and_a_second_run_changes_nothing(state):
-    reports = [json.loads((demo.run_dag(state, lambda _: None) / "report.json").read_text()) for _ in range(2)]
-    first, second = reports
+def test_the_demonstration_as_it_ships_finds_the_losses_and_a_second_run_changes_nothing(monkeypatch, state):
+    monkeypatch.setenv("TIDEGAUGE_SPARK_MASTER", "local[2]")
+    said: list[str] = []
+    first = json.loads((demo.run_dag(state, said.append) / "report.json").read_text())
+    assert [line for line in said if line.endswith("success")] == [
+        f"airflow    {task} success" for task in ("snapshot", "index_and_derive", "evaluate", "publish")
+    ]
+    (log,) = (state / "airflow" / "logs").glob("dag_id=replication_audit/run_id=*/task_id=index_and_derive/**/*.log")
+    (started,) = (line for line in log.read_text().splitlines() if "spark-submit --master" in line)
+    assert "--master 'local[2]'" in started
+    assert " index derive --run " in started, "one application for both"
+    assert processes_of(state) == []
+    with postgres.running(state / "postgres") as server:
+        ((note,),) = rows(server.url("airflow"), "SELECT content FROM dag_run_note")
+    assert note.startswith("demo/")
+    assert "1,200 records at risk" in note
+    second = json.loads((demo.run_dag(state, lambda _: None) / "report.json").read_text())
     assert sorted((x["topic"], x["partition"], x["start_offset"], x["end_offset"]) for x in first["losses"]) == [
         ("orders", 0, 800, 1500),
         ("payments", 0, 463, 713),
