@@ -46,15 +46,29 @@ def urls(golden: Golden, s3_server: S3Server, tmp_path_factory: pytest.TempPathF
     return found
 
 
+@pytest.fixture(scope="module")
+def shared(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One of two workers, whose environment reaches the store. The last test kills one of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in s3_server.environ.items():
+            patch.setenv(name, value)
+        with standalone(tmp_path_factory.mktemp("cluster"), {}) as found:
+            found.worker("second", {}).wait_for("Successfully registered with master")
+            yield found
+
+
 @pytest.fixture
-def cluster(s3: S3Server, tmp_path: Path) -> Iterator[Cluster]:
-    """One of two workers, whose environment reaches the store."""
-    place = tmp_path / "cluster"
-    place.mkdir()
-    with standalone(place, {}) as found:
-        found.worker("second", {}).wait_for("Successfully registered with master")
-        assert len(found.state()["workers"]) == 2
-        yield found
+def cluster(shared: Cluster, s3: S3Server) -> Cluster:
+    """The same, whole and with nothing to do, for a driver that reaches the store, too."""
+    wait_until(lambda: not shared.state()["activeapps"], "what ran before to be over")
+    assert [w["state"] for w in shared.state()["workers"]] == ["ALIVE", "ALIVE"]
+    return shared
+
+
+@pytest.fixture
+def before(cluster: Cluster) -> frozenset[str]:
+    """The applications that the cluster had before this test."""
+    return frozenset(path.name for path in cluster.place.glob("work-of-*/app-*"))
 
 
 def audited(url: str, master: str, out: str | Path, home: Path, store: str = "none") -> dict[str, Any]:
@@ -83,10 +97,11 @@ def facts(out: str | Path) -> dict[str, list[dict[str, Any]]]:
     return {name: sorted(rows, key=repr) for name, rows in told.items()}
 
 
-def at_work(cluster: Cluster, worker: str) -> bool:
-    """Whether an executor of this worker has a task."""
+def at_work(cluster: Cluster, worker: str, before: frozenset[str]) -> bool:
+    """Whether an executor of this worker has a task of an application that was not there before."""
     logs = (cluster.place / f"work-of-{worker}").glob("app-*/*/stderr")
-    return any("Running task " in log.read_text(errors="replace") for log in logs)
+    own = (log for log in logs if log.parents[1].name not in before)
+    return any("Running task " in log.read_text(errors="replace") for log in own)
 
 
 def killed(worker: Daemon) -> None:
@@ -96,40 +111,26 @@ def killed(worker: Daemon) -> None:
         process.send_signal(signal.SIGKILL)
 
 
-def test_a_cluster_tells_what_one_machine_tells(cluster: Cluster, urls: dict[str, str], tmp_path: Path) -> None:
+def test_a_cluster_tells_what_one_machine_tells(
+    cluster: Cluster, before: frozenset[str], urls: dict[str, str], tmp_path: Path
+) -> None:
     url, out = urls["tiered"], f"s3://{BUCKET}/runs/tiered"
     there = audited(url, cluster.url, out, tmp_path / "home")
-    assert at_work(cluster, "worker") or at_work(cluster, "second")
+    assert at_work(cluster, "worker", before) or at_work(cluster, "second", before)
     assert there == audited(url, "local[2]", tmp_path / "here", tmp_path / "home")
     assert facts(out) == facts(tmp_path / "here")
     assert (location(out) / "data_docs" / "index.html").read_bytes().startswith(b"<!doctype html>")
 
 
-def test_a_worker_that_is_killed_in_the_middle_changes_nothing(
-    cluster: Cluster, urls: dict[str, str], tmp_path: Path
-) -> None:
-    url, out = urls["soak-01"], f"s3://{BUCKET}/runs/soak-01"
-    process = begun(url, cluster.url, out, tmp_path / "home", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    cluster.running.callback(ended, process)
-    wait_until(lambda: at_work(cluster, "worker") and at_work(cluster, "second"), "both to be at work")
-    killed(cluster.workers["worker"])
-    assert process.poll() is None, "it was over before anybody was killed"
-    _, warned = process.communicate(timeout=2 * SECONDS)
-    assert process.returncode == 0, warned
-    assert [w["state"] for w in cluster.state()["workers"] if w["state"] == "ALIVE"] == ["ALIVE"]
-    assert report(out) == audited(url, "local[2]", tmp_path / "here", tmp_path / "home")
-    assert facts(out) == facts(tmp_path / "here")
-
-
 def test_a_driver_that_is_killed_in_the_middle_is_started_again_and_tells_it_once(
-    cluster: Cluster, urls: dict[str, str], tmp_path: Path, empty_store: str
+    cluster: Cluster, before: frozenset[str], urls: dict[str, str], tmp_path: Path, empty_store: str
 ) -> None:
     url, out, home = urls["unclean-before"], f"s3://{BUCKET}/runs/unclean-before", tmp_path / "home"
     process = begun(
         url, cluster.url, out, home, store=empty_store, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     cluster.running.callback(ended, process)
-    wait_until(lambda: at_work(cluster, "worker") or at_work(cluster, "second"), "a task")
+    wait_until(lambda: at_work(cluster, "worker", before) or at_work(cluster, "second", before), "a task")
     for own in (*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)):
         own.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
@@ -141,3 +142,19 @@ def test_a_driver_that_is_killed_in_the_middle_is_started_again_and_tells_it_onc
     assert facts(out) == facts(tmp_path / "here")
     with create_engine(empty_store).connect() as connection:
         assert connection.execute(text("SELECT count(*) FROM tidegauge.v_run")).scalar_one() == 1
+
+
+def test_a_worker_that_is_killed_in_the_middle_changes_nothing(
+    cluster: Cluster, before: frozenset[str], urls: dict[str, str], tmp_path: Path
+) -> None:
+    url, out = urls["soak-01"], f"s3://{BUCKET}/runs/soak-01"
+    process = begun(url, cluster.url, out, tmp_path / "home", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    cluster.running.callback(ended, process)
+    wait_until(lambda: at_work(cluster, "worker", before) and at_work(cluster, "second", before), "both to be at work")
+    killed(cluster.workers["worker"])
+    assert process.poll() is None, "it was over before anybody was killed"
+    _, warned = process.communicate(timeout=2 * SECONDS)
+    assert process.returncode == 0, warned
+    assert [w["state"] for w in cluster.state()["workers"] if w["state"] == "ALIVE"] == ["ALIVE"]
+    assert report(out) == audited(url, "local[2]", tmp_path / "here", tmp_path / "home")
+    assert facts(out) == facts(tmp_path / "here")
