@@ -43,6 +43,7 @@ def downgrade() -> None:
         _replace(function)
     op.execute("DROP FUNCTION tidegauge.count_incidents(text, text[])")
     op.execute("DROP TABLE tidegauge.incident_count CASCADE")
+    op.execute("DROP INDEX tidegauge.loss_possible")
 
 
 def _before() -> tuple[str, str, str]:

@@ -80,4 +80,7 @@ SET search_path = pg_catalog, pg_temp AS $$
          excluded.groups_affected)
 $$;
 
+-- Each cluster's possible losses are summed wherever clusters are listed; few losses are only possible.
+CREATE INDEX loss_possible ON tidegauge.loss (run_id) WHERE state = 'possible';
+
 SELECT tidegauge.count_incidents(cluster, NULL) FROM (SELECT DISTINCT cluster FROM tidegauge.incident) AS clusters;
