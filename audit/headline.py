@@ -9,7 +9,7 @@ from tidegauge.snapshots.location import Location
 from tidegauge.terminal import plain
 
 BEGINNING: Final = "verdict: "
-"""How the line begins; dags/job.py looks for it."""
+"""How the line begins; dags/tidegauge_job.py looks for it."""
 _SEVERITIES: Final = ("critical", "warning")
 _STATES: Final = {"lost": "lost", "at_risk": "at risk", "possible": "possibly lost"}
 

@@ -21,8 +21,8 @@ from typing import Any
 from airflow.sdk import DAG, TaskGroup, task
 from airflow.sdk.exceptions import AirflowFailException
 
-from capture_clusters import Broker, Cluster, clusters
-from job import DEFAULTS, ShareOperator, SnapshotOperator
+from tidegauge_capture_clusters import Broker, Cluster, clusters
+from tidegauge_job import DEFAULTS, ShareOperator, SnapshotOperator
 
 CONFIGURED = clusters(os.environ)
 
@@ -95,7 +95,7 @@ with DAG(
             """Says what is missing to whoever runs this."""
             raise AirflowFailException(
                 "Which clusters? TIDEGAUGE_CLUSTERS is not set: name a YAML file that lists clusters, their brokers "
-                "and log dirs. The head of dags/capture_clusters.py shows one."
+                "and log dirs. The head of dags/tidegauge_capture_clusters.py shows one."
             )
 
         no_clusters()

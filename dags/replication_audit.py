@@ -34,7 +34,7 @@ A breach is a result: `publish` succeeds and answers `breached`, unless `breach_
 it to fail. A snapshot that cannot be used fails at once; a store or a Spark that is away is tried again.
 
 There is no `deadline=` here: Airflow 3.3's crashes `airflow dags test`, and knows of this DAG's runs only. The DAG
-`alerts` tells of every cluster without a fresh audit, whoever was to make it.
+`tidegauge_alerts` tells of every cluster without a fresh audit, whoever was to make it.
 """
 
 import os
@@ -43,11 +43,11 @@ from typing import Any
 
 from airflow.sdk import DAG, AssetOrTimeSchedule, CronDataIntervalTimetable, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from snapshots_there import clusters_there, named
 
-from audit_steps import Subject, audit_each, cluster_param, snapshot_param, subject, verdict_params
-from capture_clusters import clusters, snapshots_root
-from job import DEFAULTS, SNAPSHOT
+from tidegauge_audit_steps import Subject, audit_each, cluster_param, snapshot_param, subject, verdict_params
+from tidegauge_capture_clusters import clusters, snapshots_root
+from tidegauge_job import DEFAULTS, SNAPSHOT
+from tidegauge_snapshots_there import clusters_there, named
 
 SCHEDULE = os.environ.get("TIDEGAUGE_SCHEDULE") or "@daily"
 

@@ -17,10 +17,10 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException
-from snapshots_there import named
 
-from audit_steps import Subject, audit_each, cluster_param, snapshot_param, subject, verdict_params
-from job import DEFAULTS
+from tidegauge_audit_steps import Subject, audit_each, cluster_param, snapshot_param, subject, verdict_params
+from tidegauge_job import DEFAULTS
+from tidegauge_snapshots_there import named
 
 
 def subjects_of(context: Any) -> list[Subject]:

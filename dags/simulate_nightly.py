@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from airflow.sdk import DAG, CronTriggerTimetable, Param
 
-from job import DEFAULTS, ShareOperator
+from tidegauge_job import DEFAULTS, ShareOperator
 
 HOME = os.environ.get("TIDEGAUGE_HOME") or "~/.local/share/tidegauge"
 

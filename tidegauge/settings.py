@@ -90,7 +90,7 @@ VARIABLES: Final = (
     Variable(
         name="TIDEGAUGE_RETENTION",
         default="--keep-days 400 --facts-days 30",
-        meaning="What the DAG `retention` keeps, as options of `tidegauge store retain`; `none` keeps everything.",
+        meaning="What the DAG `tidegauge_retention` keeps, as options of `tidegauge store retain`; `none` keeps all.",
     ),
     Variable(
         name="TIDEGAUGE_SCORE_SCHEDULE",

@@ -27,6 +27,6 @@ def installed() -> None:
 @pytest.fixture(scope="session")
 def job() -> ModuleType:
     """The DAGs' factory of tasks. Its import is Airflow's, which takes seconds."""
-    import job
+    import tidegauge_job
 
-    return job
+    return tidegauge_job

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from capture_clusters import Broker, ClustersError, clusters, read
+from tidegauge_capture_clusters import Broker, ClustersError, clusters, read
 
 WHOLE = """
 schedule: "0 3 * * *"

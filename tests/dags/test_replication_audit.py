@@ -29,8 +29,16 @@ def dag(dag_bag):
 def test_every_dag_file_imports(dag_bag):
     assert dag_bag.import_errors == {}
     assert {
-        "alerts", "capture_snapshots", "replication_audit", "replication_audit_adhoc", "retention", "simulate_nightly",
+        "capture_snapshots", "replication_audit", "replication_audit_adhoc", "simulate_nightly", "tidegauge_alerts",
+        "tidegauge_retention",
     } == set(dag_bag.dags)  # fmt: skip
+
+
+def test_every_name_in_an_airflow_that_others_use_too_says_whose_it_is(dag_bag):
+    """A DAG folder is one place on Python's path, and ids of DAGs are one list, for all who share an Airflow."""
+    files = {path.stem for path in DAGS.glob("*.py")}
+    assert {name for name in files if name not in dag_bag.dags and not name.startswith("tidegauge_")} == set()
+    assert {dag_id for dag_id in dag_bag.dags if "_" not in dag_id or dag_id not in files} == set()
 
 
 def test_every_dag_says_what_it_is_whose_it_is_and_how_it_is_tried_again(dag_bag):
@@ -263,10 +271,10 @@ def test_spark_waits_in_a_pool_if_one_is_named(monkeypatch):
             DagBag(dag_folder=str(DAGS / "replication_audit.py")).dags["replication_audit"].get_task("index_and_derive")
         )
 
-    monkeypatch.delitem(sys.modules, "audit_steps", raising=False)
+    monkeypatch.delitem(sys.modules, "tidegauge_audit_steps", raising=False)
     monkeypatch.setenv("TIDEGAUGE_SPARK_POOL", "tidegauge_spark")
     assert spark().pool == "tidegauge_spark"
     assert "tidegauge_spark" in json.loads((DAGS / "pools.json").read_text())
     monkeypatch.delenv("TIDEGAUGE_SPARK_POOL")
-    monkeypatch.delitem(sys.modules, "audit_steps", raising=False)
+    monkeypatch.delitem(sys.modules, "tidegauge_audit_steps", raising=False)
     assert (spark().pool, spark().max_active_tis_per_dag) == ("default_pool", 2)

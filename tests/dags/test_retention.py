@@ -26,19 +26,19 @@ def test_retention_runs_nightly_with_what_is_set_and_can_be_switched_off(monkeyp
     from airflow.sdk.exceptions import ParamValidationError
 
     monkeypatch.setenv("TIDEGAUGE_RETENTION", "--keep-days 90 --facts-days 7 --snapshots")
-    dag = dag_of("retention")
+    dag = dag_of("tidegauge_retention")
     assert dag.schedule.expression == "30 1 * * *"
     assert dag.params["keep"] == "--keep-days 90 --facts-days 7 --snapshots"
     with pytest.raises(ParamValidationError):
         dag.params.get_param("keep").resolve("--keep-days 1; rm -rf /")
     monkeypatch.setenv("TIDEGAUGE_RETENTION", "none")
-    assert dag_of("retention").schedule is None
+    assert dag_of("tidegauge_retention").schedule is None
 
 
 @pytest.mark.parametrize(("dry_run", "last"), [(True, ["--dry-run"]), (False, [])])
 def test_retention_is_one_command(job, monkeypatch, dry_run, last):
     monkeypatch.setenv("TIDEGAUGE_RETENTION", "--keep-days 90")
-    task = dag_of("retention").get_task("retain")
+    task = dag_of("tidegauge_retention").get_task("retain")
     said = []
     monkeypatch.setattr(job.ProcessOperator, "_run", lambda self, command, **_: said.append(command) or 0)
     context = {"params": {"keep": "--keep-days 90 --snapshots", "dry_run": dry_run}}

@@ -207,9 +207,9 @@ def used(golden: Golden, postgres_server: postgres.EmbeddedPostgres) -> Iterator
                 conf = {"cluster": "prod", "snapshot": "latest", "partitions": ["orders-0"], "invariants": ["D06"]}
                 look = scheduler.run("replication_audit_adhoc", conf, lambda _: None)
                 retained = scheduler.run(
-                    "retention", {"keep": "--keep-days 1 --facts-days 0", "dry_run": True}, lambda _: None
+                    "tidegauge_retention", {"keep": "--keep-days 1 --facts-days 0", "dry_run": True}, lambda _: None
                 )
-                assert retained.state == "success", scheduler.log_of("retention", "retain")
+                assert retained.state == "success", scheduler.log_of("tidegauge_retention", "retain")
                 yield Used(
                     backfill=runs,
                     instances=instances,
@@ -230,7 +230,7 @@ def used(golden: Golden, postgres_server: postgres.EmbeddedPostgres) -> Iterator
                             for dag, found in twice.items()
                         },
                     ),
-                    retained=scheduler.log_of("retention", "retain"),
+                    retained=scheduler.log_of("tidegauge_retention", "retain"),
                     plugins=scheduler._call("GET", "/api/v2/plugins")["plugins"],
                 )
     finally:

@@ -10,7 +10,7 @@ from typing import Final
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from capture_clusters import snapshots_root
+from tidegauge_capture_clusters import snapshots_root
 
 _MANIFEST: Final = "MANIFEST.json"
 _MOST: Final = 1000

@@ -14,9 +14,9 @@ from hashlib import sha256
 from typing import Any, Final
 
 from airflow.sdk import Param, XComArg, task_group
-from snapshots_there import can_be_listed, clusters_there, snapshots_there
 
-from job import command_step, spark_step
+from tidegauge_job import command_step, spark_step
+from tidegauge_snapshots_there import can_be_listed, clusters_there, snapshots_there
 
 Subject = dict[str, Any]
 

@@ -16,12 +16,12 @@ from datetime import datetime, timedelta
 
 from airflow.sdk import DAG, CronTriggerTimetable, Param
 
-from job import DEFAULTS, ShareOperator
+from tidegauge_job import DEFAULTS, ShareOperator
 
 KEPT = os.environ.get("TIDEGAUGE_RETENTION") or "--keep-days 400 --facts-days 30"
 
 with DAG(
-    dag_id="retention",
+    dag_id="tidegauge_retention",
     description="Removes old runs' facts and results, their directories and, if asked to, old snapshots",
     doc_md=__doc__,
     schedule=None if KEPT == "none" else CronTriggerTimetable("30 1 * * *", timezone="UTC"),

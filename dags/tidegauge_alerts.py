@@ -13,13 +13,13 @@ from datetime import datetime, timedelta
 
 from airflow.sdk import DAG
 
-from job import DEFAULTS, ShareOperator
+from tidegauge_job import DEFAULTS, ShareOperator
 
 SCHEDULE = "*/10 * * * *" if os.environ.get("TIDEGAUGE_ALERTS") else None
 """Without the file there is nobody to tell."""
 
 with DAG(
-    dag_id="alerts",
+    dag_id="tidegauge_alerts",
     description="Tells people of breaches, of their end, and of clusters without a fresh audit",
     doc_md=__doc__,
     schedule=SCHEDULE,
