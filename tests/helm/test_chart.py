@@ -144,6 +144,24 @@ def test_an_audit_without_a_schedule_runs_once(with_values: Render) -> None:
     assert once[0]["spec"]["arguments"][:4] == ["audit", "latest", "--cluster", "a.b"]
 
 
+def test_audits_of_clusters_whose_names_begin_alike_have_names_of_their_own(with_values: Render) -> None:
+    clusters = [f"payments-of-the-north-sea-{place}" for place in ("aberdeen", "bergen")]
+    for schedule in ({}, {"schedule": "0 5 * * *"}):
+        documents = with_values({"spark": {"audits": [{"cluster": each, **schedule} for each in clusters]}})
+        (kind,) = {"ScheduledSparkApplication"} if schedule else {"SparkApplication"}
+        names = {document["metadata"]["name"] for document in of_kind(documents, kind)}
+        assert len(names) == 2
+        assert all(re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", name) for name in names)
+
+
+def test_a_network_policy_that_names_nobody_lets_nobody_in(with_values: Render) -> None:
+    (policy,) = of_kind(with_values({"console": {"networkPolicy": {"enabled": True}}}), "NetworkPolicy")
+    assert (policy["spec"]["policyTypes"], policy["spec"]["ingress"]) == (["Ingress"], [])
+    some = [{"podSelector": {"matchLabels": {"app": "proxy"}}}]
+    (policy,) = of_kind(with_values({"console": {"networkPolicy": {"enabled": True, "from": some}}}), "NetworkPolicy")
+    assert policy["spec"]["ingress"] == [{"from": some, "ports": [{"port": "http"}]}]
+
+
 def test_its_commands_are_commands(everything: list[dict[str, Any]]) -> None:
     """What pods run is asked of the command line itself."""
     pods = [d["spec"]["template"]["spec"] for kind in ("Job", "Deployment") for d in of_kind(everything, kind)]
