@@ -60,6 +60,14 @@ def test_it_has_what_the_chart_s_pods_run(image: Image) -> None:
     assert "openjdk-17-jre-headless tini" in asked
 
 
+@pytest.mark.slow
+@pytest.mark.postgres
+def test_without_airflow_the_demonstration_says_what_to_install(image: Image, tmp_path: Path) -> None:
+    done = image.run(["env", f"TIDEGAUGE_HOME={tmp_path}", "tidegauge", "demo"])
+    assert (done.returncode, "Traceback" in done.stderr) == (3, False), done.stderr
+    assert "pip install 'tidegauge[airflow]'" in done.stderr
+
+
 def test_every_package_of_it_is_one_whose_digest_is_known() -> None:
     """No step takes the newest of anything: not by pip or uv, and not for building what is here."""
     steps = [rest for word, rest in instructions((ROOT / DOCKERFILE).read_text()) if word == "RUN"]

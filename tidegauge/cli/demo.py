@@ -7,7 +7,6 @@ the audits of one's own; everything it starts it stops. A second run does no wor
 report is the same.
 """
 
-import importlib.metadata
 import os
 import signal
 import sys
@@ -76,6 +75,7 @@ def airflow_of(
 
 def _settled(server: postgres.EmbeddedPostgres, state: Path, environ: Mapping[str, str]) -> tuple[dict[str, str], bool]:
     """That Airflow's settings, and whether its tables were made just now."""
+    version = airflow.installed_version()
     database, directory = server.ensure_database("airflow"), state / "airflow"
     settled = airflow.environment(
         home=directory,
@@ -84,8 +84,7 @@ def _settled(server: postgres.EmbeddedPostgres, state: Path, environ: Mapping[st
         environ=environ,
         also=_named_by_alerts(),
     )
-    installed = f"{importlib.metadata.version('apache-airflow')} {database}"
-    return settled, airflow.migrate(directory, settled, installed)
+    return settled, airflow.migrate(directory, settled, f"{version} {database}")
 
 
 def run_airflow(words: Sequence[str]) -> int:

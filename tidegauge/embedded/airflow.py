@@ -8,6 +8,7 @@ What is started here is stopped here, with everything below it; each process lea
 Airflow's children outlive a signal to their parent alone. Airflow is never imported.
 """
 
+import importlib.metadata
 import json
 import os
 import secrets
@@ -41,6 +42,16 @@ TaskStates = Mapping[str, str | None]
 
 class AirflowError(UnavailableError):
     """Airflow did not start, did not answer, or does not know the DAG."""
+
+
+def installed_version() -> str:
+    """Which Airflow is installed beside this. Raises `AirflowError` where there is none."""
+    try:
+        return importlib.metadata.version("apache-airflow")
+    except importlib.metadata.PackageNotFoundError as error:
+        raise AirflowError(
+            "Airflow is not installed beside Tidegauge. It comes with an extra: pip install 'tidegauge[airflow]'."
+        ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
