@@ -50,6 +50,7 @@ _LONGEST_WORDS: Final = 1000
 BREACHED: Final = 1
 UNUSABLE: Final = 2
 NOTHING_TO_DO: Final = 99
+NOTHING_MORE: Final[Mapping[str, str]] = {}
 
 
 def reason_last(context: Any) -> None:
@@ -112,13 +113,20 @@ class ProcessOperator(BaseOperator):
         self.error = ""
         self.verdicts: list[str] = []
 
-    def _run(self, command: Sequence[str], *, pod_decides: bool, without: tuple[str, ...] = _OF_AIRFLOW) -> int:
+    def _run(
+        self,
+        command: Sequence[str],
+        *,
+        pod_decides: bool,
+        without: tuple[str, ...] = _OF_AIRFLOW,
+        also: Mapping[str, str] = NOTHING_MORE,
+    ) -> int:
         self.log.info("Running %s", shlex.join(command))
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                 errors="replace", start_new_session=True,
-                env={name: value for name, value in os.environ.items() if not name.startswith(without)},
+                env={name: value for name, value in os.environ.items() if not name.startswith(without)} | dict(also),
             )  # fmt: skip
         except OSError as error:
             raise AirflowException(f"Cannot run {command[0]}: {error}") from error
@@ -191,7 +199,10 @@ class JobOperator(ProcessOperator):
         with settings_file(os.environ) as given:
             command = spark_submit(master, words, os.environ, name=self.task_id, pod=pod, given=given)
             self._killing = [command[0], "--master", master, "--kill", f"{_namespace(os.environ)}:{pod}"] if pod else []
-            code = self._run(command, pod_decides=pod is not None, without=(*_OF_AIRFLOW, *_OF_THE_STORE))
+            code = self._run(
+                command, pod_decides=pod is not None, without=(*_OF_AIRFLOW, *_OF_THE_STORE),
+                also=python_of_jobs(master, os.environ),
+            )  # fmt: skip
             return outcome(code, may_breach=self.may_breach, said=self.error)
 
     def _run_here(self) -> Outcome:
@@ -328,8 +339,7 @@ def spark_submit(
     settings = [f"{key}={value}" for key, value in _safe_settings(master).items() if key not in said]
     if pod:
         settings.append(f"spark.kubernetes.driver.pod.name={pod}")
-    home = environ.get("SPARK_HOME")
-    binary = str(Path(home, "bin", "spark-submit")) if home else _installed("spark-submit")
+    binary = _spark_submit_program(environ)
     mode = "cluster" if is_kubernetes(master) else "client"
     return [
         binary, "--master", master, "--deploy-mode", mode, "--name", f"tidegauge-{name}",
@@ -337,6 +347,26 @@ def spark_submit(
         *(part for setting in settings for part in ("--conf", setting)),
         job_file(master, environ), *arguments,
     ]  # fmt: skip
+
+
+def _spark_submit_program(environ: Mapping[str, str]) -> str:
+    """That of `SPARK_HOME`, else of the PySpark beside this Python, else the one on the PATH. The script that pip puts
+    beside a Python asks the PATH's `python3` where PySpark is, which need not know.
+    """
+    if home := environ.get("SPARK_HOME"):
+        return str(Path(home, "bin", "spark-submit"))
+    package = importlib.util.find_spec("pyspark")
+    if package is not None and package.submodule_search_locations:
+        return str(Path(package.submodule_search_locations[0], "bin", "spark-submit"))
+    return "spark-submit"
+
+
+def python_of_jobs(master: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variable by which a job runs in this Python, unless another is named or the job is another's: Spark would
+    take the PATH's `python3`. On Kubernetes the image says which.
+    """
+    named = any(environ.get(name) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "TIDEGAUGE_JOB"))
+    return {} if named or is_kubernetes(master) or master == "yarn" else {"PYSPARK_PYTHON": sys.executable}
 
 
 def _safe_settings(master: str) -> dict[str, str]:

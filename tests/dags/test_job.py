@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tidegauge.spark_jobs.java import find_java
 from tidegauge.spark_jobs.session import submit_environment
 
 ENVIRON = {"SPARK_HOME": "/spark", "TIDEGAUGE_JOB": "/jobs/job.py"}
@@ -200,6 +201,31 @@ def test_on_kubernetes_the_drivers_exit_code_is_in_the_log(job):
 
 def test_without_a_setting_the_installed_job_is_run(job):
     assert job.job_file("local[*]", {}).endswith("spark_jobs/job.py")
+
+
+@pytest.mark.slow
+@pytest.mark.jvm
+def test_a_spark_step_runs_in_this_python_whatever_the_path_says(job, tmp_path, monkeypatch):
+    """As under an Airflow whose environment nobody activated, on a machine whose `python3` knows nothing of Spark."""
+    (tmp_path / "python3").symlink_to("/bin/false")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("JAVA_HOME", str(find_java().home))
+    for name in ("SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "TIDEGAUGE_JOB"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "job.py").write_text("import sys; print('IN', sys.executable, flush=True)")
+    monkeypatch.setattr(job, "job_file", lambda *_: str(tmp_path / "job.py"))
+    monkeypatch.setenv("TIDEGAUGE_SPARK_MASTER", "local[1]")
+    lines: list[str] = []
+    monkeypatch.setattr(job, "_through", lambda output, write: [lines.append(line.rstrip()) or line for line in output])
+    assert job.spark_step("index", arguments=[]).execute(CONTEXT) == "done", lines
+    assert f"IN {sys.executable}" in lines
+
+
+def test_the_python_of_a_job_is_who_brings_it_to_say(job):
+    assert job.python_of_jobs("spark://h:7077", {}) == {"PYSPARK_PYTHON": sys.executable}
+    assert job.python_of_jobs("k8s://https://api:6443", {}) == job.python_of_jobs("yarn", {}) == {}
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "TIDEGAUGE_JOB"):
+        assert job.python_of_jobs("local[2]", {name: "/there"}) == {}
 
 
 def test_a_spark_step_is_retried_like_any_task(job):

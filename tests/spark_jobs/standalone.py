@@ -8,7 +8,6 @@ import os
 import shlex
 import socket
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -129,7 +128,7 @@ def begun(
     }  # fmt: skip
     environ = {
         "TIDEGAUGE_SPARK_CONF": shlex.join(f"{key}={value}" for key, value in given.items()),
-        "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(REPOSITORY), "SPARK_SUBMIT_OPTS": quick(),
+        "PYTHONPATH": str(REPOSITORY), "SPARK_SUBMIT_OPTS": quick(),
     }  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environ.items():

@@ -71,6 +71,13 @@ def test_a_cluster_keeps_its_own_flags_and_addresses():
     assert set(session.environment(JAVA, "yarn")) == {"JAVA_HOME", "PYTHONSAFEPATH"}
 
 
+def test_a_standalone_cluster_runs_this_python_unless_another_is_named(monkeypatch):
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    assert session.environment(JAVA, "spark://h:7077")["PYSPARK_PYTHON"] == sys.executable
+    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python/bin/python3")
+    assert session.environment(JAVA, "spark://h:7077")["PYSPARK_PYTHON"] == "/opt/python/bin/python3"
+
+
 def test_without_an_archive_the_jvm_is_told_of_none():
     assert class_archive.options(JAVA) == ()
     assert "SharedArchiveFile" not in session.java_options("local[2]", JAVA)
