@@ -146,12 +146,44 @@ def test_what_was_found_before_there_were_incidents_is_put_together_by_the_next_
     script = (Path(sql.__file__).parent / "migrations" / "versions" / "r0029_what_is_left.sql").read_text("utf-8")
     with store.connect(url, "migrate") as connection, connection.cursor() as cursor:
         cursor.execute(script)
+        cursor.execute("SELECT tidegauge.count_incidents(%s, NULL)", (cluster,))  # as r0030 does
     assert states(url, cluster) == [("records", "open", 1), ("records", "open", 1), ("records", "open", 2)]
     audit(url, cluster, "s2", cut("b1"), cut("b2", "safe"), follows, day=1, losses=[LOSS])
     assert states(url, cluster) == [("broker", "open", 4)]
 
 
 # ----------------------------------------------------------------------------------------------------------- by hand
+
+
+def test_whatever_changes_an_incident_counts_it_anew(url: str, cluster: str) -> None:
+    def counted() -> list[Any]:
+        return rows(url, "SELECT * FROM tidegauge.incident_count WHERE cluster = %s ORDER BY incident_id", cluster)
+
+    seen: list[list[Any]] = []
+
+    def differs_and_is_right() -> None:
+        """From what it was before; and counting it all again finds the same."""
+        seen.append(counted())
+        assert seen[-1] not in seen[:-1]
+        with store.connect(url, "count") as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT tidegauge.count_incidents(%s, NULL)", (cluster,))
+        assert counted() == seen[-1]
+
+    everything = [cut("b1"), cut("b2", "safe"), rot("b3")]
+    audit(url, cluster, "s1", *everything, losses=[LOSS])
+    differs_and_is_right()
+    one, disk = id_of(url, cluster, "b1"), id_of(url, cluster, "b3")
+    assert split(url, one, ["b2"], speaker=ADA, note="broker 4 did this").outcome == "split"
+    differs_and_is_right()
+    assert merge(url, disk, one, speaker=ADA, note="the disk made it fail").outcome == "merged"
+    differs_and_is_right()
+    ((loss_id,),) = rows(url, "SELECT loss_id FROM tidegauge.loss_ledger WHERE cluster = %s", cluster)
+    store.decide(url, loss_id, "accepted", by="ada", note="known")
+    differs_and_is_right()
+    store.decide(url, loss_id, "reopened", by="ada", note="not so")
+    assert counted() == seen[-2]
+    audit(url, cluster, "s2", cut("b2", "safe"), day=1)
+    differs_and_is_right()
 
 
 def test_what_was_split_off_stays_apart_in_later_audits(url: str, cluster: str) -> None:
