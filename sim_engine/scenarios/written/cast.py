@@ -4,7 +4,7 @@ In: the parts `cluster`, `topics` and `clients` of a file. Out: settings, topics
 action with which it begins. A name that nobody has is an error where it is used.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -81,10 +81,8 @@ class Cast:
 
     def some_brokers(self, place: Place) -> tuple[int, ...]:
         """One broker, or a list of them."""
-        named = [self.broker(each) for each in (place.items(MOST_BROKERS) if place.is_list else (place,))]
-        if len(set(named)) < len(named):
-            raise place.error("names a broker twice. Leave one of them.")
-        return tuple(named)
+        named = place.items(MOST_BROKERS) if place.is_list else (place,)
+        return each_once(place, [self.broker(each) for each in named])
 
     def partition(self, place: Place) -> TopicPartition:
         """A partition that is named, as `orders-0`."""
@@ -119,16 +117,19 @@ class Cast:
         return broker_node(self.broker(place)) if name.isdecimal() else client_node(self.client(place))
 
 
-def cluster_of(place: Place | None, file_place: Place) -> tuple[tuple[int, ...], Settings]:
+def each_once(place: Place, brokers: Sequence[int]) -> tuple[int, ...]:
+    """Brokers that a list names, none of them twice."""
+    if len(set(brokers)) < len(brokers):
+        raise place.error("names a broker twice. Leave one of them.")
+    return tuple(brokers)
+
+
+def cluster_of(place: Place) -> tuple[tuple[int, ...], Settings]:
     """Brokers and settings."""
-    if place is None:
-        raise file_place.error("cluster is missing. Say how many brokers there are: `cluster: {brokers: 3}`.")
     said = place.mapping(("brokers",), ("generation", "config"))
     brokers = said["brokers"]
     if brokers.is_list:
-        ids = tuple(each.whole(1, 9_999) for each in brokers.items(MOST_BROKERS))
-        if len(set(ids)) < len(ids):
-            raise brokers.error("names a broker twice. Leave one of them.")
+        ids = each_once(brokers, [each.whole(1, 9_999) for each in brokers.items(MOST_BROKERS)])
     else:
         ids = tuple(range(1, brokers.whole(1, MOST_BROKERS) + 1))
     generation = said["generation"].one_of(GENERATIONS) if "generation" in said else Generation.ELR
@@ -136,10 +137,8 @@ def cluster_of(place: Place | None, file_place: Place) -> tuple[tuple[int, ...],
     return ids, Settings(generation=generation, broker_config=config)
 
 
-def topics_of(place: Place | None, brokers: tuple[int, ...], file_place: Place) -> dict[str, CreateTopic]:
+def topics_of(place: Place, brokers: tuple[int, ...]) -> dict[str, CreateTopic]:
     """Topics, by name, in their order."""
-    if place is None:
-        raise file_place.error("topics is missing. Name one: `topics: {orders: {replicas: 3}}`.")
     named = place.named()
     if not 1 <= len(named) <= MOST_TOPICS:
         raise place.error(f"has {len(named):,} topics; 1 to {MOST_TOPICS} are played.")
@@ -179,7 +178,7 @@ def config_of(place: Place, name: str) -> str:
     if name in _CHOICES:
         return place.one_of(_CHOICES[name])
     if name == _RATIO:
-        return place.one_of(_RATIOS) if place.text() not in _RATIOS else place.text()
+        return place.one_of(_RATIOS)
     return str(place.whole(_LEAST[name]))
 
 
@@ -188,9 +187,7 @@ def _config(place: Place) -> dict[str, str]:
 
 
 def _topic(name: str, place: Place, brokers: tuple[int, ...]) -> CreateTopic:
-    if not name or len(name) > 100 or not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
-        raise place.error("a topic's name has letters, digits, dots, underscores and hyphens, at most 100.")
-    if not name.isascii() or not name.replace(".", ""):
+    if len(name) > 100 or not name.isascii() or not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
         raise place.error("a topic's name has letters, digits, dots, underscores and hyphens, at most 100.")
     said = place.mapping((), ("replicas", "partitions", "assignment", "config"))
     if ("assignment" in said) == ("replicas" in said):

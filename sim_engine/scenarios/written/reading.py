@@ -42,8 +42,8 @@ def scenario_of(text: str, *, file: str, codes: Collection[str] | None = None) -
     said = root.mapping(
         ("scenario", "about", "cluster", "topics", "play"), ("clients", "story", "truth", "audit_finds")
     )
-    brokers, settings = cluster_of(said["cluster"], root)
-    topics = topics_of(said["topics"], brokers, root)
+    brokers, settings = cluster_of(said["cluster"])
+    topics = topics_of(said["topics"], brokers)
     clients = clients_of(said.get("clients"), brokers, topics)
     cast = Cast(brokers=brokers, topics=topics, clients=clients)
     # Kafka's own topics come first, as they do where they are created before anybody writes.

@@ -25,7 +25,7 @@ from tidegauge.sim_engine.disks.disk_actions import FillDisk, FreeDisk, HurtDisk
 from tidegauge.sim_engine.disks.disk_faults import FaultKind
 from tidegauge.sim_engine.log.stored_batch import NewRecord
 from tidegauge.sim_engine.network import CONTROLLER, Link, broker_node, client_node
-from tidegauge.sim_engine.scenarios.written.cast import CONFIG, LONGEST_MS, MOST_BROKERS, Cast, config_of
+from tidegauge.sim_engine.scenarios.written.cast import CONFIG, LONGEST_MS, MOST_BROKERS, Cast, config_of, each_once
 from tidegauge.sim_engine.scenarios.written.form import Act, Need
 from tidegauge.sim_engine.scenarios.written.places import Place
 
@@ -75,21 +75,20 @@ def records_in(act: Act) -> int:
 
 
 def _start(said: Said, cast: Cast) -> Act:
-    place = said["start"]
-    if place.is_list or place.text().isdecimal():
-        ids = cast.some_brokers(place)
-        return _now(*(actions.Start(b) for b in ids), needs=tuple((Need.DOWN, b) for b in ids))
-    name = cast.client(place)
+    if _is_of_brokers(said["start"]):
+        return _of_brokers("start", actions.Start, Need.DOWN)(said, cast)
+    name = cast.client(said["start"])
     return _now(cast.clients[name], needs=((Need.NOT_STARTED, name),))
 
 
 def _stop(said: Said, cast: Cast) -> Act:
-    place = said["stop"]
-    if place.is_list or place.text().isdecimal():
-        ids = cast.some_brokers(place)
-        return _now(*(actions.Stop(b) for b in ids), needs=tuple((Need.RUNS, b) for b in ids))
-    name = cast.client(place)
-    return _now(actions.StopClient(name), needs=((Need.STARTED, name),))
+    if _is_of_brokers(said["stop"]):
+        return _of_brokers("stop", actions.Stop, Need.RUNS)(said, cast)
+    return _of_client("stop", actions.StopClient)(said, cast)
+
+
+def _is_of_brokers(place: Place) -> bool:
+    return place.is_list or place.text().isdecimal()
 
 
 def _of_brokers(word: str, action: Callable[[int], object], need: Need) -> Callable[[Said, Cast], Act]:
@@ -100,9 +99,9 @@ def _of_brokers(word: str, action: Callable[[int], object], need: Need) -> Calla
     return read
 
 
-def _of_client(word: str, action: Callable[[str], object], kind: type) -> Callable[[Said, Cast], Act]:
+def _of_client(word: str, action: Callable[[str], object], *kinds: type) -> Callable[[Said, Cast], Act]:
     def read(said: Said, cast: Cast) -> Act:
-        name = cast.client(said[word], kind)
+        name = cast.client(said[word], *kinds)
         return _now(action(name), needs=((Need.STARTED, name),))
 
     return read
@@ -233,9 +232,7 @@ def _elect(said: Said, cast: Cast) -> Act:
 
 def _reassign(said: Said, cast: Cast) -> Act:
     partition = cast.partition(said["reassign"])
-    replicas = tuple(cast.broker(each) for each in said["replicas"].items(MOST_BROKERS))
-    if len(set(replicas)) < len(replicas):
-        raise said["replicas"].error("names a broker twice. Leave one of them.")
+    replicas = each_once(said["replicas"], [cast.broker(each) for each in said["replicas"].items(MOST_BROKERS)])
     return _now(actions.Reassign(partition, replicas))
 
 
