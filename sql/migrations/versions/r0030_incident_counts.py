@@ -21,7 +21,7 @@ _LOSSES: Final = "    PERFORM pg_advisory_xact_lock(hashtextextended('tidegauge:
 _DECIDED: Final = "    RETURN QUERY SELECT CASE WHEN what = 'reopened' THEN 'reopened' ELSE 'decided' END"
 _SPLIT: Final = "    RETURN QUERY SELECT 'split'"
 _MERGED: Final = "    RETURN QUERY SELECT 'merged'"
-_OF_THE_LOSS: Final = """
+_OF_THE_LOSS: Final = """\
     PERFORM tidegauge.count_incidents(m.cluster, ARRAY[m.incident_id]) FROM tidegauge.incident_member m
     WHERE m.cluster = found_cluster AND m.kind = 'loss' AND m.member = of_loss;
 """
@@ -29,10 +29,10 @@ _OF_THE_LOSS: Final = """
 
 def upgrade() -> None:
     """A decision takes the incidents' lock after the losses', as publishing does."""
-    _run((_HERE / "r0030_incident_counts.sql").read_text(encoding="utf-8"))
+    _run(Path(__file__).with_suffix(".sql").read_text(encoding="utf-8"))
     decide, split, merge = _before()
     decide = _with(decide, _LOSSES, after="    PERFORM tidegauge.lock_incidents(found_cluster);\n")
-    _replace(_with(decide, _DECIDED, before=_OF_THE_LOSS.removeprefix("\n")))
+    _replace(_with(decide, _DECIDED, before=_OF_THE_LOSS))
     _replace(_with(split, _SPLIT, before=_COUNT.format("present.cluster", "of_incident, made")))
     _replace(_with(merge, _MERGED, before=_COUNT.format("one.cluster", "into_incident")))
 
