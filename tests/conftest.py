@@ -148,9 +148,11 @@ def postgres_server(testrun_uid: str) -> Iterator[postgres.EmbeddedPostgres]:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def store_url(postgres_server: postgres.EmbeddedPostgres, worker_id: str) -> str:
-    """The SQLAlchemy URL of an empty database; one for each worker and session."""
+    """The SQLAlchemy URL of a database that is empty when a file's first test asks for it: what another file published
+    would be told beside what this one does.
+    """
     return postgres_server.fresh_database(f"test_{worker_id}")
 
 
