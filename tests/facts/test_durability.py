@@ -11,7 +11,7 @@ from tests.derivation.damage import copy_of, edit, segments
 from tests.derivation.judging import Judge
 from tests.derivation.pipeline import derived
 from tests.facts.logs import batch, checkpoint, context, replica
-from tidegauge.cli.simulate import simulate
+from tidegauge.cli.simulate import scenario_named, simulate
 from tidegauge.derivation.files.truth_file import read_ledger
 from tidegauge.facts.context import Acknowledged
 from tidegauge.facts.replicas.replica_set import ReplicaSet
@@ -40,7 +40,7 @@ def test_two_replicas_that_lost_their_tails_leave_one_disk(golden: Golden, tmp_p
 
 
 def test_the_ledger_alone_is_the_truth_and_alone_judges_by_it(tmp_path: Path, judge: Judge) -> None:
-    simulate("lossy-power-cut", seed=1, out=tmp_path / "sim")
+    simulate(scenario_named("lossy-power-cut"), seed=1, out=tmp_path / "sim")
     directory = tmp_path / "sim" / "back"
     row = derived(directory).one("partitions", topic="orders", partition=0)
     assert (row["acknowledged_missing"], row["acknowledged_missing_on"]) == (40, [1, 2, 3])

@@ -16,7 +16,7 @@ from tests.java.libraries import classpath, tool
 from tests.kafka_log.writing import marker
 from tests.oracle.kafka import running
 from tests.snapshots.headers_copies import headers_copy
-from tidegauge.cli.simulate import simulate
+from tidegauge.cli.simulate import scenario_named, simulate
 from tidegauge.kafka_log.batch_writer import write_batch
 from tidegauge.kafka_log.records import Record, RecordBatch
 from tidegauge.kafka_log.scan import scan_buffer
@@ -178,7 +178,7 @@ def test_a_headers_snapshot_has_nothing_to_salvage(golden: Golden, tmp_path: Pat
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_what_an_unclean_election_lost_is_what_is_salvaged(tmp_path: Path, seed: int) -> None:
     assert "unclean-election" in SCENARIOS
-    simulate("unclean-election", seed=seed, out=tmp_path / "sim")
+    simulate(scenario_named("unclean-election"), seed=seed, out=tmp_path / "sim")
     directory = tmp_path / "sim" / "b-is-elected"
     truth = json.loads((directory / "TRUTH.json").read_text())
     lost = [o for x in truth["losses"] if x["committed"] for o in range(x["start_offset"], x["end_offset"])]
