@@ -1,8 +1,9 @@
 """A soak's life: traffic flows, faults come and go, captures are taken on the way.
 
 In: a cluster made for it (`busy.BROKERS`), a ledger, a directory, kinds of faults, a seed. Out: the captures in their
-order, and the fault that each fell into. Most faults come alone, the cluster is whole again before the next one, and
-every record that was sent has its answer when the last capture is taken.
+order, and the fault that each fell into. The first fault begins when every part of the traffic flows. Most faults come
+alone, the cluster is whole again before the next one, and every record that was sent has its answer when the last
+capture is taken.
 """
 
 import random
@@ -68,7 +69,7 @@ def soak(
         found.faults[name] = during
 
     with Traffic(cluster, ledger, seed=seed) as traffic:
-        time.sleep(3)
+        traffic.wait_until_it_flows()
         order: list[Fault] = []
         lived = 0
         while len(found.taken) < captures:

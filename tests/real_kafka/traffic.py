@@ -27,9 +27,12 @@ from tests.real_kafka.clients import (
 )
 from tests.real_kafka.cluster import KafkaCluster
 from tests.real_kafka.ledger import Ledger, ProducerKind
+from tests.real_kafka.patience import wait_until
 
 SHORT_LIVED: Final = "short-lived"
 """How names of topics begin that are deleted and created again all the time."""
+PARTS: Final = frozenset({"plain", "hasty", "idempotent", "keyed", "keyed-plain", "v1", "v2", "copier", "short"})
+"""How the tags of the producers begin that are at work at once."""
 _REFUSED: Final = (ClientError, KafkaException, TimeoutError)
 """What a client meets while brokers are away."""
 _BEAT_S: Final = 0.1
@@ -86,6 +89,16 @@ class Traffic:
         """Raises what ended a part of the traffic."""
         for flow in self._flows:
             flow.still_well()
+
+    def wait_until_it_flows(self) -> None:
+        """Until a broker has acknowledged a record of every part; raises what ended a part."""
+
+        def flows(part: str) -> bool:
+            self.check()
+            return part in {tag.rsplit("-", 1)[0] for tag in self._ledger.kinds()}
+
+        for part in sorted(PARTS):
+            wait_until(partial(flows, part), what=f"a broker to acknowledge a record of {part!r}")
 
     def _flow(self, work: Callable[[random.Random], None], _: threading.Event) -> None:
         work(random.Random(f"{self._seed}-{work.__name__}"))
