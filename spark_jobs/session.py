@@ -353,7 +353,7 @@ def environment(java: Java, master: str = LOCAL) -> dict[str, str]:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_LAUNCHER_OPTS": " ".join(_LOCAL_JAVA_OPTIONS),
         }
-    elif master.startswith("spark://"):
+    elif master.startswith(("spark://", "local-cluster[")):
         # Its workers run the path that the driver names. Spark's own choice is the first `python3` on their PATH, which
         # need not know this package; YARN and Kubernetes bring an environment of their own.
         variables["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON") or sys.executable

@@ -110,11 +110,12 @@ def test_an_audit_runs_in_the_executors_of_who_knows_the_secret_and_of_nobody_el
         process = begun(
             golden("unclean-before"),
             cluster.url,
-            tmp_path / "out",
+            "out",  # as people say it: an executor's working directory is another one
             tmp_path / "home",
             settings=settings,
             stdout=told,
             stderr=told,
+            cwd=tmp_path,
         )
         audit = Audit(process)
         cluster.running.callback(ended, audit.process)

@@ -74,6 +74,7 @@ def test_a_cluster_keeps_its_own_flags_and_addresses():
 def test_a_standalone_cluster_runs_this_python_unless_another_is_named(monkeypatch):
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     assert session.environment(JAVA, "spark://h:7077")["PYSPARK_PYTHON"] == sys.executable
+    assert session.environment(JAVA, "local-cluster[2,1,1024]")["PYSPARK_PYTHON"] == sys.executable
     monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python/bin/python3")
     assert session.environment(JAVA, "spark://h:7077")["PYSPARK_PYTHON"] == "/opt/python/bin/python3"
 
