@@ -13,8 +13,15 @@ from typing import Final
 
 from tidegauge.snapshots.safe_path import SAFE_PATH
 
-PLAIN: Final = frozenset({"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TZDIR", "TMPDIR", "LD_LIBRARY_PATH"})
-"""Where programs, libraries and temporary files are, and how words and times are written; `LC_*`, too."""
+PLAIN: Final = frozenset(
+    {
+        "PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TZDIR", "TMPDIR", "LD_LIBRARY_PATH", "LD_PRELOAD",
+        "NSS_WRAPPER_PASSWD", "NSS_WRAPPER_GROUP",
+    }
+)  # fmt: skip
+"""Where programs, libraries and temporary files are, and how words and times are written; `LC_*`, too. By the last three
+the image says who a user is that its passwd does not know: Java and Postgres refuse to run for nobody.
+"""
 
 PYTHON: Final = (
     "PYTHONDONTWRITEBYTECODE", "PYTHONFAULTHANDLER", "PYTHONHASHSEED", "PYTHONIOENCODING", "PYTHONPATH", "PYTHONUTF8",

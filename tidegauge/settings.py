@@ -119,6 +119,12 @@ VARIABLES: Final = (
         "own name, to IP addresses and to the name in TIDEGAUGE_CONSOLE_URL.",
     ),
     Variable(
+        name="TIDEGAUGE_CONSOLE_WATCHED",
+        default="",
+        meaning="A directory of files that the console began with, such as Kubernetes' mounted Secrets. When one of "
+        "them changes, `/healthz` answers 503, so that whoever watches over the console starts it anew.",
+    ),
+    Variable(
         name="TIDEGAUGE_CONSOLE_FRAMED_BY",
         default="",
         meaning="Origins whose pages may show the console in a frame, such as Airflow's, separated by spaces.",
@@ -245,6 +251,12 @@ def console_hosts() -> tuple[str, ...]:
     """Names by which browsers may ask for the console, beside those of its machine."""
     url = urlsplit(os.environ.get("TIDEGAUGE_CONSOLE_URL", "")).hostname
     return (*os.environ.get("TIDEGAUGE_CONSOLE_HOSTS", "").split(), *([url] if url else []))
+
+
+def console_watched() -> Path | None:
+    """The directory of files with which a console is alive only as long as they stay as they are."""
+    given = os.environ.get("TIDEGAUGE_CONSOLE_WATCHED")
+    return Path(given) if given else None
 
 
 def console_framed_by() -> tuple[str, ...]:

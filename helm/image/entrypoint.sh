@@ -3,6 +3,16 @@
 # command: `tidegauge console`, `airflow celery worker`.
 set -euo pipefail
 
+# Kubernetes may run a container as any user (OpenShift does, and who sets runAsUser). Java takes the home of one whom passwd
+# does not know for "?", Hadoop and Postgres ask for a name: so there is one.
+if ! getent passwd "$(id -u)" > /dev/null; then
+  known=$(mktemp -d)
+  [[ -n "${HOME:-}" && "$HOME" != / && -w "$HOME" ]] || export HOME=/tmp
+  printf 'tidegauge:x:%s:%s::%s:/bin/false\n' "$(id -u)" "$(id -g)" "$HOME" > "$known/passwd"
+  printf 'tidegauge:x:%s:\n' "$(id -g)" > "$known/group"
+  export LD_PRELOAD=libnss_wrapper.so NSS_WRAPPER_PASSWD="$known/passwd" NSS_WRAPPER_GROUP="$known/group"
+fi
+
 case "${1:-}" in
   driver)
     shift

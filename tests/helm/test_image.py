@@ -57,7 +57,7 @@ def test_it_has_what_the_chart_s_pods_run(image: Image) -> None:
         assert (image.root / "opt" / "tidegauge" / main).is_file()
     assert (Path(image.environment["SPARK_HOME"]) / "bin" / "spark-submit").is_file()
     asked = image.asked_of_the_system.read_text()
-    assert "openjdk-17-jre-headless tini" in asked
+    assert "openjdk-17-jre-headless tini libnss-wrapper" in asked
 
 
 @pytest.mark.slow

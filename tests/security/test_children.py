@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.processes import environment_of
 from tidegauge.audit import validate_apart
 from tidegauge.cli import demo
 from tidegauge.embedded import airflow
@@ -41,12 +42,6 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
 def told(environ: Mapping[str, str]) -> set[str]:
     """The secrets that a child sees."""
     return {name for name in environ if name in SECRETS}
-
-
-def environment_of(pid: int) -> dict[str, str]:
-    """What a process was started with, as everybody sees it who may."""
-    words = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
-    return dict(word.split("=", 1) for word in words if "=" in word)
 
 
 def test_nothing_comes_through_unless_it_is_named() -> None:

@@ -38,6 +38,7 @@ from tidegauge.console.pages import (
     runs,
 )
 from tidegauge.console.refusal import RefusalError, not_found
+from tidegauge.console.watched import Watched
 from tidegauge.console.web import Page, asking, html_of
 from tidegauge.runs.errors import StoreError
 from tidegauge.store import schema_problem
@@ -58,11 +59,13 @@ def create_app(
     framed_by: Sequence[str] = (),
     hosts: Collection[str] | None = None,
     trust: Trust | None = None,
+    watched: Watched | None = None,
 ) -> FastAPI:
     """The application. `docs`: where audits leave `report.json` and `data_docs/`; `framed_by`: origins whose pages may
     show the console in a frame, besides its own; `hosts`: names by which it may be asked, None where whoever mounts it
-    sees to that; `trust`: who is believed about who asks, by default nobody. Raises `StoreError` for a
-    URL that names no Postgres; the store itself is asked when somebody asks.
+    sees to that; `trust`: who is believed about who asks, by default nobody; `watched`: files with which it is alive
+    only as long as they stay as they are. Raises `StoreError` for a URL that names no Postgres; the store itself is
+    asked when somebody asks.
     """
     store = Store(store_url)
 
@@ -80,6 +83,7 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.store = store
+    app.state.watched = watched
     app.state.docs = Docs(tuple(docs))
     app.state.door = Door(trust or Trust())
     app.state.forms = Limit(each=_FORMS_OF_ONE, overall=_FORMS_OVERALL)
@@ -200,8 +204,14 @@ def _metrics(request: Request) -> Response:
         return Response(metrics.exposition(reader), media_type=metrics.CONTENT_TYPE)
 
 
-def _healthz() -> Response:
-    """The process answers: nothing else is asked, so that an unreachable store restarts no console."""
+def _healthz(request: Request) -> Response:
+    """The process answers, and began with the secrets that hold now. Nothing else is asked: an unreachable store
+    restarts no console.
+    """
+    watched: Watched | None = request.app.state.watched
+    if watched is not None and (changed := watched.changed()):
+        reason = f"{', '.join(changed)} changed after this console had begun"
+        return JSONResponse({"status": "outdated", "reason": reason}, status_code=503)
     return JSONResponse({"status": "ok", "version": __version__})
 
 

@@ -83,9 +83,13 @@ def _server(
     trust: Trust | None,
 ) -> tuple["_Server", socket.socket]:
     from tidegauge.console.app import create_app
+    from tidegauge.console.watched import Watched
 
     names = {host, "localhost", socket.gethostname(), socket.getfqdn(), *settings.console_hosts()}
-    app = create_app(url, docs=docs, framed_by=framed_by, hosts=names, trust=trust or trust_of_settings())
+    directory = settings.console_watched()
+    watched = Watched(directory) if directory is not None else None
+    believed = trust or trust_of_settings()
+    app = create_app(url, docs=docs, framed_by=framed_by, hosts=names, trust=believed, watched=watched)
     configuration = uvicorn.Config(
         app,
         root_path=root_path,

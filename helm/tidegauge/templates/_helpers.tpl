@@ -37,11 +37,19 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- end -}}
 
 {{- define "tidegauge.image" -}}
+{{- if .Values.image.digest -}}
+{{ printf "%s@%s" .Values.image.repository .Values.image.digest | quote }}
+{{- else -}}
 {{ printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) | quote }}
+{{- end -}}
 {{- end -}}
 
 {{- define "tidegauge.sparkServiceAccount" -}}
 {{- default (printf "%s-spark" (include "tidegauge.fullname" .)) .Values.spark.serviceAccount.name -}}
+{{- end -}}
+
+{{- define "tidegauge.submitter" -}}
+{{- default (printf "%s-submitter" (include "tidegauge.fullname" .)) .Values.spark.submitter.name -}}
 {{- end -}}
 
 {{- define "tidegauge.runsClaim" -}}
@@ -68,10 +76,15 @@ key: store-url
 - name: TIDEGAUGE_STORE_URL
   valueFrom:
     secretKeyRef:
-      {{- include "tidegauge.storeSecretRef" . | nindent 6 }}
+      {{- include "tidegauge.storeSecretRef" . | trim | nindent 6 }}
+{{ include "tidegauge.envOfSpark" .root }}
+{{- end -}}
+
+{{/* What pods are told that have no use for the store. */}}
+{{- define "tidegauge.envOfSpark" -}}
 - name: TIDEGAUGE_HOME
-  value: {{ .root.Values.runs.mountPath | quote }}
-{{- with .root.Values.extraEnv }}
+  value: {{ .Values.runs.mountPath | quote }}
+{{- with .Values.extraEnv }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}

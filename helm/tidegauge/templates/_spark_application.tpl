@@ -1,4 +1,5 @@
-{{/* A SparkApplication's spec. Called with (dict "root" $ "main" "spark_jobs/job.py" "arguments" (list …)). */}}
+{{/* A SparkApplication's spec. Called with (dict "root" $ "main" "spark_jobs/job.py" "arguments" (list …) "publishes" true):
+whether the driver needs the store. Executors never do. */}}
 {{- define "tidegauge.sparkApplication" -}}
 {{- $values := .root.Values -}}
 type: Python
@@ -29,16 +30,19 @@ volumes:
   - name: runs
     persistentVolumeClaim:
       claimName: {{ include "tidegauge.runsClaim" .root }}
+  {{- with $values.extraVolumes }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 driver:
   cores: {{ $values.spark.driver.cores }}
   memory: {{ $values.spark.driver.memory }}
   serviceAccount: {{ include "tidegauge.sparkServiceAccount" .root }}
-  {{- include "tidegauge.sparkPod" . | nindent 2 }}
+  {{- include "tidegauge.sparkPod" (dict "root" .root "store" .publishes) | nindent 2 }}
 executor:
   instances: {{ $values.spark.executor.instances }}
   cores: {{ $values.spark.executor.cores }}
   memory: {{ $values.spark.executor.memory }}
-  {{- include "tidegauge.sparkPod" . | nindent 2 }}
+  {{- include "tidegauge.sparkPod" (dict "root" .root "store" false) | nindent 2 }}
 {{- end -}}
 
 {{/* What driver and executors have in common. */}}
@@ -47,7 +51,11 @@ labels: {{- include "tidegauge.podLabels" (dict "root" .root "component" "spark"
 {{- with .root.Values.podAnnotations }}
 annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- if .store }}
 env: {{- include "tidegauge.env" (dict "root" .root "console" false) | nindent 2 }}
+{{- else }}
+env: {{- include "tidegauge.envOfSpark" .root | nindent 2 }}
+{{- end }}
 envFrom: {{- include "tidegauge.envFrom" .root | nindent 2 }}
 podSecurityContext: {{- toYaml .root.Values.podSecurityContext | nindent 2 }}
 securityContext:
@@ -56,4 +64,7 @@ securityContext:
 volumeMounts:
   - name: runs
     mountPath: {{ .root.Values.runs.mountPath }}
+  {{- with .root.Values.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end -}}

@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.processes import environment_of
 from tidegauge.audit.validate_apart import validating
 from tidegauge.expectations.errors import EvaluationError
 from tidegauge.expectations.registry import CATALOGUE
@@ -39,8 +40,10 @@ with validating() as validate:
 
 
 def child() -> psutil.Process:
-    # Other tests of this process may have left children that ended, which have no command line any more.
-    living = [p for p in psutil.Process().children() if p.status() != psutil.STATUS_ZOMBIE]
+    """The one process of this library that this process has. Others may have ended, and then show no command line; it
+    shows its own a moment after its start.
+    """
+    living = [p for p in psutil.Process().children() if p.status() != psutil.STATUS_ZOMBIE and environment_of(p.pid)]
     (found,) = [p for p in living if "tidegauge.audit.validate_apart" in p.cmdline()]
     return found
 
