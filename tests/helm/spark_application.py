@@ -32,7 +32,7 @@ _POD: Final = {
     "envFrom": _list(_ANY_OBJECT),
     "podSecurityContext": _ANY_OBJECT,
     "securityContext": _ANY_OBJECT,
-    "volumeMounts": _list(_object(("name", "mountPath"), name=_TEXT, mountPath=_TEXT)),
+    "volumeMounts": _list(_object(("name", "mountPath"), name=_TEXT, mountPath=_TEXT, readOnly={"type": "boolean"})),
 }
 _APPLICATION: Final = _object(
     ("driver", "executor", "mainApplicationFile", "sparkVersion", "type"),

@@ -15,32 +15,15 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from tests.helm.chart import CHART, OWN_CLUSTER, ROOT, containers_of, helm, of_kind, rendered, with_hooks, written
 from tests.helm.spark_application import problems_of
-from tests.java.libraries import classpath, program
 
 pytestmark = [pytest.mark.slow, pytest.mark.jvm]
 
-ROOT = Path(__file__).parents[2]
-CHART = ROOT / "helm" / "tidegauge"
-OWN_CLUSTER = CHART / "examples" / "own-cluster.yaml"
 KUBERNETES = ("1.27.0", "1.33.0", "1.37.0")
 NOT_KUBERNETES = ("sparkoperator.k8s.io/v1beta2", "monitoring.coreos.com/v1")
 
 Render = Callable[..., list[dict[str, Any]]]
-
-
-def helm(*arguments: object) -> subprocess.CompletedProcess[str]:
-    classes = program("RunHelm", [Path(__file__).with_name("RunHelm.java")], classpath("helm"))
-    return subprocess.run(
-        ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classes, "RunHelm", *map(str, arguments)],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-
-
-def rendered(*values: Path, kubernetes: str = "1.33.0", chart: Path = CHART) -> list[dict[str, Any]]:
-    done = helm("template", chart, "tidegauge", "kafka", kubernetes, *values)
-    assert done.returncode == 0, done.stderr
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
 
 
 @pytest.fixture
@@ -48,25 +31,15 @@ def with_values(tmp_path: Path) -> Render:
     """Renders with values given as a mapping, on top of those that cannot be left out."""
 
     def render(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-        return rendered(_written(tmp_path, {"store": {"existingSecret": "store"}} | values))
+        return rendered(written(tmp_path, {"store": {"existingSecret": "store"}} | values))
 
     return render
 
 
-def _written(directory: Path, values: Mapping[str, Any]) -> Path:
-    path = directory / "values.yaml"
-    path.write_text(yaml.safe_dump(dict(values)))
-    return path
-
-
 @pytest.fixture(scope="module")
-def everything() -> list[dict[str, Any]]:
+def everything(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What a team with all of it on gets."""
-    return rendered(OWN_CLUSTER)
-
-
-def of_kind(documents: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
-    return [document for document in documents if document["kind"] == kind]
+    return rendered(OWN_CLUSTER, chart=with_hooks(tmp_path_factory.mktemp("chart")))
 
 
 def test_it_lints(tmp_path: Path) -> None:
@@ -124,7 +97,9 @@ def test_the_spark_operator_accepts_its_applications(everything: list[dict[str, 
         name = application["mainApplicationFile"].removeprefix("local:///opt/tidegauge/")
         assert (ROOT / name).is_file()
         for pod in (application["driver"], application["executor"]):
-            assert pod["volumeMounts"] == [{"name": "runs", "mountPath": "/var/lib/tidegauge"}]
+            assert [mount["name"] for mount in pod["volumeMounts"]] == ["runs", "ca"]
+        executor = {each["name"] for each in application["executor"]["env"]}
+        assert "TIDEGAUGE_STORE_URL" not in executor, "it has no use for the store"
 
 
 def test_a_mistake_in_an_application_would_be_noticed(everything: list[dict[str, Any]]) -> None:
@@ -164,12 +139,14 @@ def test_a_network_policy_that_names_nobody_lets_nobody_in(with_values: Render) 
 
 def test_its_commands_are_commands(everything: list[dict[str, Any]]) -> None:
     """What pods run is asked of the command line itself."""
-    pods = [d["spec"]["template"]["spec"] for kind in ("Job", "Deployment") for d in of_kind(everything, kind)]
-    for pod in pods:
-        (container,) = pod["containers"]
-        command = [word for word in container["args"] if not word.startswith("-")]
-        options = [word for word in container["args"] if word.startswith("--")]
-        path = command[: 3 if command[1] == "store" else 2]
+    commands = [container["args"] for document in everything for container in containers_of(document)]
+    assert len(commands) == 5
+    for words in commands:
+        if words[0] == "python":  # `helm test`
+            continue
+        command = [word for word in words if not word.startswith("-")]
+        options = [word for word in words if word.startswith("--")]
+        path = command[: 3 if command[1] in {"store", "alerts"} else 2]
         installed = Path(sys.executable).with_name(path[0])
         told = subprocess.run([installed, *path[1:], "--help"], capture_output=True, text=True, check=False)
         assert told.returncode == 0, told.stderr
@@ -178,7 +155,7 @@ def test_its_commands_are_commands(everything: list[dict[str, Any]]) -> None:
 
 def test_pods_are_confined_and_the_store_s_address_is_in_no_manifest(tmp_path: Path) -> None:
     secret = "postgresql+psycopg2://tidegauge:hunter2@postgres/tidegauge"
-    documents = rendered(_written(tmp_path, {"store": {"url": secret}}))
+    documents = rendered(written(tmp_path, {"store": {"url": secret}}))
     (made,) = of_kind(documents, "Secret")
     assert made["stringData"] == {"store-url": secret}
     others = [document for document in documents if document["kind"] != "Secret"]
@@ -273,6 +250,7 @@ def test_the_airflow_example_names_what_the_chart_makes(everything: list[dict[st
     account = re.search(r"serviceAccountName=(\S+)", environment["TIDEGAUGE_SPARK_CONF"])
     assert account is not None
     assert ("ServiceAccount", account[1]) in names
+    assert ("ServiceAccount", example["workers"]["serviceAccount"]["name"]) in names
 
 
 _WHAT_AIRFLOW_FINDS = """
@@ -343,6 +321,6 @@ def _mount(place: Path, data: Mapping[str, str], only: str | None) -> None:
     ],
 )  # fmt: skip
 def test_wrong_values_are_refused_with_a_word_about_it(tmp_path: Path, values: dict[str, Any], told: str) -> None:
-    done = helm("template", CHART, "tidegauge", "kafka", "1.33.0", _written(tmp_path, values))
+    done = helm("template", CHART, "tidegauge", "kafka", "1.33.0", written(tmp_path, values))
     assert done.returncode == 1
     assert told in done.stderr

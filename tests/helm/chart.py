@@ -1,0 +1,70 @@
+"""The chart as Helm's own code reads it: values in, manifests out."""
+
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tests.java.libraries import classpath, program
+
+ROOT: Final = Path(__file__).parents[2]
+CHART: Final = ROOT / "helm" / "tidegauge"
+OWN_CLUSTER: Final = CHART / "examples" / "own-cluster.yaml"
+
+
+def helm(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """`helm …`, by the library that the command is made of."""
+    classes = program("RunHelm", [Path(__file__).with_name("RunHelm.java")], classpath("helm"))
+    return subprocess.run(
+        ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classes, "RunHelm", *map(str, arguments)],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+
+
+def rendered(*values: Path, kubernetes: str = "1.33.0", chart: Path = CHART) -> list[dict[str, Any]]:
+    """What an installation with these files of values makes."""
+    done = helm("template", chart, "tidegauge", "kafka", kubernetes, *values)
+    assert done.returncode == 0, done.stderr
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+def written(directory: Path, values: Mapping[str, Any]) -> Path:
+    """A file of values."""
+    path = directory / "values.yaml"
+    path.write_text(yaml.safe_dump(dict(values)))
+    return path
+
+
+def of_kind(documents: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    """Those of one kind."""
+    return [document for document in documents if document["kind"] == kind]
+
+
+def pod_of(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The spec of the pod that a manifest makes, be it later or again and again; None for one that makes none."""
+    spec = document.get("spec", {})
+    match document["kind"]:
+        case "Pod":
+            return spec
+        case "Job" | "Deployment":
+            return spec["template"]["spec"]
+        case "CronJob":
+            return spec["jobTemplate"]["spec"]["template"]["spec"]
+    return None
+
+
+def containers_of(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Those of its pod."""
+    return list((pod_of(document) or {}).get("containers", ()))
+
+
+def with_hooks(into: Path) -> Path:
+    """A copy of the chart in which hooks are manifests like others: Helm's library leaves them out where it renders."""
+    chart = into / "tidegauge"
+    shutil.copytree(CHART, chart, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in (chart / "templates" / "tests").iterdir():
+        path.write_text(path.read_text().replace("helm.sh/hook:", "was-a-hook:"))
+    return chart
