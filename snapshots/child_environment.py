@@ -19,8 +19,8 @@ PLAIN: Final = frozenset(
         "NSS_WRAPPER_PASSWD", "NSS_WRAPPER_GROUP",
     }
 )  # fmt: skip
-"""Where programs, libraries and temporary files are, and how words and times are written; `LC_*`, too. By the last three
-the image says who a user is that its passwd does not know: Java and Postgres refuse to run for nobody.
+"""Where programs, libraries and temporary files are, and how words and times are written; `LC_*`, too. By the last
+three the image says who a user is that its passwd does not know: Java and Postgres refuse to run for nobody.
 """
 
 PYTHON: Final = (

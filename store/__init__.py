@@ -1,7 +1,8 @@
 """The store: staged facts and a report in, one published run out, all of it or nothing.
 
     migrate(url)                                     tables and views, from nothing or from an older version
-    schema_problem(revision, views)                  why this version cannot use a store, if it cannot
+    downgrade(url, revision)                         the tables of an older version again
+    schema_problem(said)                             why this version cannot read a store, if it cannot
     knows(revision)                                  whether it can use tables of that revision at all
     run_id = open_run(url, key, ...)                 a run that nobody sees; what a killed one left behind is removed
     stage(url, run_id, "replicas", batches, part=…)  facts, by any number of tasks at once, each part once
@@ -34,14 +35,16 @@ from tidegauge.store.loss_decision import Decision, decide
 from tidegauge.store.publish import Report, publish
 from tidegauge.store.retention import Removed, retain
 from tidegauge.store.runs import NewRun, RunKey, discard, keep, mark_judged, open_run, open_runs, release
-from tidegauge.store.schema import grant_roles, knows, migrate, schema_problem
+from tidegauge.store.schema import VERSION, NewerStoreError, downgrade, grant_roles, knows, migrate, schema_problem
 from tidegauge.store.staging import stage, stage_together
 
 __all__ = [
+    "VERSION",
     "Acknowledgement",
     "Decision",
     "Forgotten",
     "NewRun",
+    "NewerStoreError",
     "Removed",
     "Report",
     "RunKey",
@@ -54,6 +57,7 @@ __all__ = [
     "dated_ahead",
     "decide",
     "discard",
+    "downgrade",
     "forget",
     "grant_roles",
     "identities",

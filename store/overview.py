@@ -7,13 +7,12 @@ from decimal import Decimal
 from typing import Final
 
 from tidegauge.store.connection import by_column, connect
-from tidegauge.store.schema import schema_problem
+from tidegauge.store.schema import VERSION, schema_problem
 
 _SERVER: Final = """
 SELECT current_setting('server_version'), pg_database_size(current_database()),
        to_regclass('tidegauge.v_schema_version') IS NOT NULL
 """
-_SCHEMA: Final = "SELECT revision, views FROM tidegauge.v_schema_version"
 _CLUSTERS: Final = """
 SELECT k.cluster, k.source, r.run_id::text AS run_id, r.snapshot_id, r.captured_at, r.published_at, r.ruleset_version,
        k.records_at_risk, k.records_lost, k.records_possibly_lost,
@@ -93,11 +92,11 @@ def overview(url: str) -> StoreOverview:
         cursor.execute("SET TRANSACTION READ ONLY")
         cursor.execute(_SERVER)
         server_version, size_bytes, has_schema = cursor.fetchone()
-        revision = views = None
+        said = None
         if has_schema:
-            cursor.execute(_SCHEMA)
-            revision, views = cursor.fetchone() or (None, None)
-        problem = schema_problem(revision, views)
+            cursor.execute(VERSION)
+            (said,) = cursor.fetchone() or (None,)
+        problem, revision = schema_problem(said), said and said["revision"]
         if problem is not None:
             return StoreOverview(server_version=server_version, size_bytes=size_bytes, schema=revision, problem=problem)
         cursor.execute(_CLUSTERS)

@@ -426,7 +426,10 @@ def test_probes(console: httpx.Client) -> None:
     [
         ("UPDATE tidegauge.alembic_version SET version_num = 'r0020'", "its tables are of r0020"),
         ("UPDATE tidegauge.view_version SET digest = 'of an older version'", "other views"),
-        ("UPDATE tidegauge.alembic_version SET version_num = 'r9999'", "Another version of Tidegauge made"),
+        (
+            "UPDATE tidegauge.alembic_version SET version_num = 'r9999'; DELETE FROM tidegauge.readable_by",
+            "Another version of Tidegauge made",
+        ),
         ("DROP SCHEMA tidegauge CASCADE", "no schema that says its version"),
     ],
 )

@@ -12,6 +12,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
 
+from tests.sql.inventory import inventory, rows
 from tidegauge import sql, store
 from tidegauge.derivation.fact_files import relation_table
 from tidegauge.embedded.postgres import EmbeddedPostgres
@@ -42,27 +43,12 @@ def migrated(own_server: EmbeddedPostgres) -> str:
     return url
 
 
-def rows(url: str, query: str, *parameters: object) -> list[tuple[Any, ...]]:
-    with store.connect(url, "look") as connection, connection.cursor() as cursor:
-        cursor.execute(query, parameters)
-        return list(cursor.fetchall())
-
-
 def columns(url: str, table: str) -> list[tuple[Any, ...]]:
     return rows(
         url,
         "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
         "WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
         f"tidegauge.{table}",
-    )
-
-
-def inventory(url: str) -> list[tuple[Any, ...]]:
-    return rows(
-        url,
-        "SELECT c.relkind::text, c.relname, a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_class c "
-        "JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 "
-        "WHERE n.nspname = 'tidegauge' ORDER BY 1, 2, a.attnum",
     )
 
 
@@ -175,6 +161,7 @@ def test_a_store_of_another_version_is_refused_and_left_alone(empty: str, revisi
     store.migrate(empty)
     with store.connect(empty, "pretend") as connection, connection.cursor() as cursor:
         cursor.execute("UPDATE tidegauge.alembic_version SET version_num = %s", (revision,))
+        cursor.execute("DELETE FROM tidegauge.readable_by")
     before = inventory(empty)
     with pytest.raises(
         StoreError, match=f"Another version of Tidegauge made the store at .*'{revision}'.*new database"

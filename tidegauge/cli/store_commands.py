@@ -24,14 +24,45 @@ def store_group() -> None:
 )
 @told
 def migrate_command(store: str | None, roles: bool) -> None:
-    """Bring the store's tables and views to this version's; does nothing to a store that has them."""
-    from tidegauge.store import grant_roles, migrate
+    """Bring the store's tables and views to this version's; does nothing to a store that has them, or to a newer
+    version's that this one can read.
+    """
+    from tidegauge.store import NewerStoreError, grant_roles, migrate
 
     url = _named(store)
-    migrate(url)
+    try:
+        migrate(url)
+    except NewerStoreError as error:
+        click.echo(plain(f"Nothing was changed. {error}"))
+        return
     if roles:
         grant_roles(url)
     click.echo("The store has this version's tables and views" + (", and its roles their rights." if roles else "."))
+
+
+@store_group.command("downgrade")
+@click.argument("revision")
+@click.option("--yes", is_flag=True, help="Do it. Without this nothing is changed, and you are told what would go.")
+@click.option("--store", help="Postgres URL. Default: TIDEGAUGE_STORE_URL.")
+@told
+def downgrade_command(revision: str, yes: bool, store: str | None) -> None:
+    """Take the store back to REVISION, the tables of an older version, such as r0031.
+
+    What only newer versions keep goes, so dump the store first. Runs, breaches and losses stay. Stop the audits and
+    consoles of the newer version before, and run `tidegauge store migrate` of the older one after it: that makes its
+    views.
+    """
+    from tidegauge.store import downgrade
+
+    gone = downgrade(_named(store), revision, dry_run=not yes)
+    tables = f"with these tables: {', '.join(gone)}" if gone else "without a table"
+    if yes:
+        click.echo(f"The store has the tables of {revision}; what was newer is gone, {tables}.")
+        click.echo("Next, with the older version: tidegauge store migrate")
+    else:
+        click.echo(
+            f"Would take the store back to {revision}: what is newer goes, {tables}. Nothing was changed; give --yes."
+        )
 
 
 @store_group.command("retain")

@@ -41,7 +41,7 @@ from tidegauge.console.refusal import RefusalError, not_found
 from tidegauge.console.watched import Watched
 from tidegauge.console.web import Page, asking, html_of
 from tidegauge.runs.errors import StoreError
-from tidegauge.store import schema_problem
+from tidegauge.store import VERSION, schema_problem
 
 __all__ = ["create_app", "pages"]
 
@@ -216,12 +216,12 @@ def _healthz(request: Request) -> Response:
 
 
 def _readyz(request: Request) -> Response:
-    """The store answers, may be read, and has this version's tables and views."""
+    """The store answers, may be read, and has this version's tables and views, or a newer one's that hold as much."""
     try:
         with request.app.state.store.reading() as reader:
             is_told = reader.row("SELECT to_regclass('tidegauge.v_schema_version') IS NOT NULL AS it")
-            told = reader.row("SELECT revision, views FROM tidegauge.v_schema_version") if is_told["it"] else None
-            problem = schema_problem(*(told["revision"], told["views"]) if told else (None, None))
+            told = reader.row(VERSION) if is_told["it"] else None
+            problem = schema_problem(told["said"] if told else None)
             if problem is None:
                 reader.row("SELECT cluster FROM tidegauge.v_cluster LIMIT 1")
     except StoreError as error:
