@@ -424,7 +424,10 @@ def test_probes(console: httpx.Client) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ("UPDATE tidegauge.alembic_version SET version_num = 'r0020'", "its tables are of r0020"),
+        (
+            "UPDATE tidegauge.alembic_version SET version_num = 'r0020'; DELETE FROM tidegauge.readable_by",
+            "its tables are of r0020",
+        ),
         ("UPDATE tidegauge.view_version SET digest = 'of an older version'", "other views"),
         (
             "UPDATE tidegauge.alembic_version SET version_num = 'r9999'; DELETE FROM tidegauge.readable_by",
