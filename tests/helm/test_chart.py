@@ -129,12 +129,18 @@ def test_audits_of_clusters_whose_names_begin_alike_have_names_of_their_own(with
         assert all(re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", name) for name in names)
 
 
-def test_a_network_policy_that_names_nobody_lets_nobody_in(with_values: Render) -> None:
-    (policy,) = of_kind(with_values({"console": {"networkPolicy": {"enabled": True}}}), "NetworkPolicy")
-    assert (policy["spec"]["policyTypes"], policy["spec"]["ingress"]) == (["Ingress"], [])
+def test_the_console_is_closed_to_all_but_those_who_are_named(with_values: Render) -> None:
+    own = {"podSelector": {"matchLabels": {
+        "app.kubernetes.io/name": "tidegauge", "app.kubernetes.io/instance": "tidegauge",
+        "app.kubernetes.io/component": "test",
+    }}}  # fmt: skip
+    (policy,) = of_kind(with_values({}), "NetworkPolicy")
+    assert policy["spec"]["policyTypes"] == ["Ingress"]
+    assert policy["spec"]["ingress"] == [{"from": [own], "ports": [{"port": "http"}]}]
     some = [{"podSelector": {"matchLabels": {"app": "proxy"}}}]
-    (policy,) = of_kind(with_values({"console": {"networkPolicy": {"enabled": True, "from": some}}}), "NetworkPolicy")
-    assert policy["spec"]["ingress"] == [{"from": some, "ports": [{"port": "http"}]}]
+    (policy,) = of_kind(with_values({"console": {"networkPolicy": {"from": some}}}), "NetworkPolicy")
+    assert policy["spec"]["ingress"] == [{"from": [own, *some], "ports": [{"port": "http"}]}]
+    assert of_kind(with_values({"console": {"networkPolicy": {"enabled": False}}}), "NetworkPolicy") == []
 
 
 def test_its_commands_are_commands(everything: list[dict[str, Any]]) -> None:
@@ -318,6 +324,8 @@ def _mount(place: Path, data: Mapping[str, str], only: str | None) -> None:
         ({"store": {"existingSecret": "s"}, "spark": {"audits": [{"cluster": "a b"}]}}, "cluster"),
         ({"store": {"existingSecret": "s"}, "spark": {"audits": [{"cluster": "a", "schedule": "daily"}]}}, "schedule"),
         ({"store": {"existingSecret": "s"}, "runs": {"create": False}}, "Name a claim by runs.existingClaim"),
+        ({"store": {"existingSecret": "s"}, "console": {"ingress": {"enabled": True}}}, "Where does the Ingress's"),
+        ({"store": {"existingSecret": "s"}, "serviceMonitor": {"enabled": True}}, "Where does Prometheus run"),
     ],
 )  # fmt: skip
 def test_wrong_values_are_refused_with_a_word_about_it(tmp_path: Path, values: dict[str, Any], told: str) -> None:

@@ -143,6 +143,14 @@ def test_alerts_and_retention_run_without_airflow(everything: list[dict[str, Any
     assert [job["spec"]["concurrencyPolicy"] for job in jobs.values()] == ["Forbid", "Forbid"]
 
 
+OF_THIS_CHART = sorted(path for path in CHART.glob("examples/*.yaml") if path.stem != "airflow")
+
+
+@pytest.mark.parametrize("example", OF_THIS_CHART, ids=lambda path: path.stem)
+def test_every_example_installs(example: Path) -> None:
+    assert of_kind(rendered(example), "Deployment")
+
+
 def test_alerts_without_a_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="Whom do alerts go to"):
         rendered(written(tmp_path, {**STORE, "alerts": {"enabled": True}}))
