@@ -19,7 +19,7 @@ from tidegauge.kafka_log.log_dir import META_PROPERTIES, is_headers_file
 from tidegauge.kafka_log.properties import parse_meta_properties
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.holes import sha256_of
-from tidegauge.snapshots.local_path import LARGEST_FILE_OF_KAFKA, must_be_of_kafka
+from tidegauge.snapshots.local_path import LARGEST_FILE_OF_KAFKA, must_be_of_kafka, really
 from tidegauge.snapshots.location import Location, local
 from tidegauge.snapshots.manifest import (
     LARGEST_NODE_ID,
@@ -178,7 +178,7 @@ def survey(
     if not any(b.files for b in brokers):
         raise SnapshotError(_holds_nothing(directory, left_out))
     found = Manifest(
-        cluster=as_text(directory.resolve().name),
+        cluster=as_text(really(directory).name),
         cluster_id=None,
         snapshot_id=snapshot_id or _default_id(directory, brokers),
         source=Source.SIMULATED if (directory / "TRUTH.json").exists() else Source.CAPTURED,
@@ -353,5 +353,5 @@ def _default_id(directory: Path, brokers: list[BrokerCapture]) -> str:
     for broker in brokers:
         for file in broker.files:
             digest.update(f"{file.path}\0{file.size_bytes}\n".encode("utf-8", "surrogateescape"))
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", directory.resolve().name).strip("-") or "copy"
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", really(directory).name).strip("-") or "copy"
     return f"{name}-{digest.hexdigest()[:8]}"

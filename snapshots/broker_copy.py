@@ -13,6 +13,7 @@ from tidegauge.kafka_log.types import TopicPartition
 from tidegauge.snapshots.copying import Meter
 from tidegauge.snapshots.file_taking import GONE, NONE_HELD, Taker, Way
 from tidegauge.snapshots.leaders import Leaders
+from tidegauge.snapshots.local_path import really
 from tidegauge.snapshots.manifest import BrokerCapture, FileEntry, LeftOut, LogDir
 from tidegauge.snapshots.metadata_copies import leaders_of
 from tidegauge.snapshots.other_directories import METADATA_DIR
@@ -80,7 +81,7 @@ class BrokerCopy:
         self._earlier = earlier
         self._target = target
         # A metadata.log.dir may have the log dirs below it, which are taken for themselves.
-        own = [log_dir.path.resolve() for log_dir in source.log_dirs]
+        own = [really(log_dir.path) for log_dir in source.log_dirs]
         self._around = {around for path in own for around in (path, *path.parents)}
 
     def metadata(self) -> None:
@@ -105,7 +106,7 @@ class BrokerCopy:
             with log_directory(at.source.path) as log_dir:
                 names = log_dir.names()
                 for name in sorted(names, key=lambda n: (not n.endswith("-offset-checkpoint"), n)):
-                    if at.source.path.resolve() / name not in self._around:
+                    if really(at.source.path) / name not in self._around:
                         self._before(at, log_dir, name)
         for at in self._dirs:
             with log_directory(at.source.path) as log_dir:

@@ -36,6 +36,7 @@ from tidegauge.snapshots.local_path import (
     LocalPath,
     must_be_of_kafka,
     must_be_readable,
+    really,
 )
 
 if TYPE_CHECKING:
@@ -286,7 +287,7 @@ def place_of(text: str) -> Location:
 
 def local(path: Path) -> LocalPath:
     """A directory that a user named, as one whose files are read without following a link. It may be a link itself."""
-    return LocalPath(path.resolve())
+    return LocalPath(really(path))
 
 
 def open_bytes(path: Location) -> BufferedReader:

@@ -20,6 +20,7 @@ from tidegauge.snapshots.copying import Meter
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.identity import Claim, Owners, Settled, settle
 from tidegauge.snapshots.leaders import Leaders
+from tidegauge.snapshots.local_path import really
 from tidegauge.snapshots.location import Location
 from tidegauge.snapshots.metadata_copies import is_kraft, leaders_of, without_metadata_log
 from tidegauge.snapshots.other_directories import (
@@ -112,10 +113,10 @@ def must_not_hold(sources: Iterable[BrokerSource], out: Location) -> None:
     if not isinstance(out, Path):
         return
     brokers = tuple(sources)
-    written = [out.resolve(), *((out / s.directory).resolve() for s in brokers)]
+    written = [really(out), *(really(out / s.directory) for s in brokers)]
     for source in brokers:
         for log_dir in source.log_dirs:
-            read = log_dir.path.resolve()
+            read = really(log_dir.path)
             if any(to.is_relative_to(read) for to in written):
                 raise SnapshotError(
                     f"The snapshot would be written to {out}, which is inside broker {source.broker_id}'s log dir "
@@ -153,14 +154,14 @@ def _must_be_apart(paths: Sequence[tuple[int, Path]]) -> None:
     """No log dir is another one, or inside another one."""
     for at, (broker_id, path) in enumerate(paths):
         for other_id, other in paths[:at]:
-            if path.resolve() == other.resolve():
+            if really(path) == really(other):
                 raise SnapshotError(
                     f"{path} is named as a log dir of broker {other_id} and of broker {broker_id}. "
                     if broker_id != other_id
                     else f"{path} is named twice for broker {broker_id}. " + "Name each log dir once."
                 )
-            inner, outer = (path, other) if path.resolve().is_relative_to(other.resolve()) else (other, path)
-            if not inner.resolve().is_relative_to(outer.resolve()):
+            inner, outer = (path, other) if really(path).is_relative_to(really(other)) else (other, path)
+            if not really(inner).is_relative_to(really(outer)):
                 continue
             if broker_id != other_id or not is_metadata_log_dir(outer):
                 raise SnapshotError(

@@ -14,6 +14,7 @@ Of several snapshots that are audited together, one that cannot be audited makes
 breach, and they are published before that.
 """
 
+import errno
 import os
 import signal
 import sys
@@ -37,6 +38,9 @@ EXIT_ENVIRONMENT: Final = 3
 EXIT_OUR_FAULT: Final = 70
 EXIT_NOTHING_NEW: Final = 99
 
+NO_SUCH_PLACE: Final = frozenset({errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP})
+"""Refusals of the system that lie in a path itself, so that trying again does not help."""
+
 _SOON_S: Final = 0.01
 
 _REPORT: Final = "Please report it with the output of the same command after `tidegauge --debug`."
@@ -59,6 +63,13 @@ def told(command: Callable[..., Any]) -> Callable[..., Any]:
             sys.exit(EXIT_ENVIRONMENT)
         except OSError as error:
             where = f" at {error.filename}" if error.filename else ""
+            if error.errno in NO_SUCH_PLACE:
+                warning(
+                    f"tidegauge: nothing can be{where}: {error.strerror or error}. Name another path, or see what "
+                    "stands in its way."
+                )
+                _traceback()
+                sys.exit(EXIT_UNUSABLE)
             warning(
                 f"tidegauge: the system refused{where}: {error.strerror or error}. "
                 "Check permissions and free space there, then run the same command again."

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from tidegauge.audit.future_snapshots import Met
 from tidegauge.audit.latest_snapshots import newest
+from tidegauge.endings import NO_SUCH_PLACE
 from tidegauge.kafka_log.log_dir import parse_partition_dir
 from tidegauge.progress import working
 from tidegauge.snapshots.adopt import open_snapshot
@@ -97,6 +98,8 @@ def run(options: Options, *, say: Callable[[str], None], warn: Callable[[str], N
                 f"Interrupted. Go on with the same command and --id {snapshot_id}, or remove {out}."
             ) from None
         except OSError as error:
+            if error.errno in NO_SUCH_PLACE:
+                raise
             raise AuditError(
                 f"The capture stopped{f' at {error.filename}' if error.filename else ''}: {error.strerror or error}. "
                 f"Check permissions and free space there, then run the same command with --id {snapshot_id}: it goes "

@@ -21,6 +21,8 @@ from tidegauge import sql
 from tidegauge.runs.errors import StoreError
 from tidegauge.runs.store_address import normalised
 from tidegauge.snapshots.child_environment import LIBPQ, only
+from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.local_path import really
 from tidegauge.snapshots.places_above import check_above, trusted
 from tidegauge.store import connect, knows, migrate
 
@@ -45,9 +47,11 @@ def dump(url: str, file: Path) -> None:
 
 
 def restore(url: str, file: Path) -> None:
-    """Makes the store of a dump in a database that has none, and brings it to this version. Raises `StoreError`."""
+    """Makes the store of a dump in a database that has none, and brings it to this version. Raises `StoreError`, and
+    `SnapshotError` where there is no dump.
+    """
     if not file.is_file():
-        raise StoreError(f"There is no dump at {file}. `tidegauge store dump` writes one.")
+        raise SnapshotError(f"There is no dump at {file}. Name a file that `tidegauge store dump` wrote.")
     file = file.absolute()  # or a name that begins with a dash were an option
     _check_whose(file)
     with connect(url, "be looked at") as connection, connection.cursor() as cursor:
@@ -78,7 +82,7 @@ def _check_whose(file: Path) -> None:
     """Raises `StoreError`, or `SnapshotError` for a directory above, where somebody else may have written what a dump
     holds: it is SQL, and runs with every right of who restores it, programs on the server's machine included.
     """
-    check_above(file.resolve())
+    check_above(really(file))
     found = file.stat()
     if found.st_uid not in trusted() or found.st_mode & stat.S_IWOTH:
         raise StoreError(

@@ -85,10 +85,9 @@ def score_command(
     Exit 1 where anything was missed, or an alarm was false.
     """
     from tidegauge.scoring import run as steps
-    from tidegauge.snapshots.places_above import made_safe
+    from tidegauge.snapshots.places_above import check_within
 
-    made_safe(out)
-
+    check_within(out)
     if step in (None, "simulate"):
         steps.simulate(_batch(seeds, fault_free, scenarios, hours, files), out, progress=progress)
     if step in (None, "audit"):

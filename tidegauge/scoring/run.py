@@ -40,6 +40,7 @@ from tidegauge.sim_engine.scenarios.written.reading import read_scenario
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.location import Location
 from tidegauge.snapshots.places import emptied
+from tidegauge.snapshots.places_above import made_safe
 from tidegauge.snapshots.removal import removed
 from tidegauge.snapshots.whole_files import write_whole
 
@@ -91,6 +92,7 @@ def simulate(batch: Batch, out: Path, *, progress: Progress) -> list[Case]:
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and _read_batch(out) != batch)):
         raise SnapshotError(f"{out} exists and holds something. Name a directory that does not exist, or empty it.")
     named = _named(batch.files)
+    made_safe(out)
     worlds = out / _WORLDS
     shutil.rmtree(worlds, ignore_errors=True)
     worlds.mkdir(parents=True)
