@@ -139,15 +139,25 @@ def check_name(name: str, option: str) -> None:
 
 
 def broker_of(text: str) -> tuple[int, list[Path]]:
-    """The id and the log dirs that `ID=LOG_DIR[,LOG_DIR]` names. Raises `SnapshotError`."""
+    """The id and the log dirs that `ID=LOG_DIR[,LOG_DIR]` names. Raises `SnapshotError`.
+
+    A log dir that is left empty is not left out: a start would be judged, and a snapshot made, without its replicas.
+    """
     number, equals, dirs = text.partition("=")
-    names = [name for name in dirs.split(",") if name.strip()]
-    if not equals or re.fullmatch(r"[0-9]{1,10}", number.strip()) is None or not names:
+    names = [name.strip() for name in dirs.split(",")]
+    if not equals or re.fullmatch(r"[0-9]{1,10}", number.strip()) is None or not any(names):
         raise SnapshotError(
             f"--broker {text} names no broker: give its id and its log dirs, like --broker 1=/data/a or "
             "--broker 1=/data/a,/data/b"
         )
-    return int(number), [Path(name.strip()).absolute() for name in names]
+    if not all(names):
+        raise SnapshotError(
+            f"--broker {text} leaves a log dir empty: there is nothing before or behind one of its commas. Is a "
+            "variable of the shell not set? Name every log dir of the broker, with one comma between two."
+        )
+    if "\0" in dirs:
+        raise SnapshotError(f"--broker {text} holds a NUL, and no directory's name does. Name the log dirs.")
+    return int(number), [Path(name).absolute() for name in names]
 
 
 def _must_be_apart(paths: Sequence[tuple[int, Path]]) -> None:

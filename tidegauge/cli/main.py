@@ -42,7 +42,7 @@ from tidegauge.endings import (
 from tidegauge.endings import progress as _progress
 from tidegauge.endings import told as _told
 from tidegauge.endings import warning as _warning
-from tidegauge.parameters import AMOUNT, CONSISTENCY, PATH
+from tidegauge.parameters import AMOUNT, CONSISTENCY, PATH, must_say_something
 from tidegauge.progress import display_for, show, working
 from tidegauge.scoring.command import score_command
 from tidegauge.snapshots.errors import SnapshotError
@@ -317,15 +317,16 @@ _ONE = {
 """Commands whose exit code 1 is a result, and which; docs/reference/exit-codes.md says it, too."""
 
 
-def _with_exit_codes(group: click.Group, *names: str) -> None:
-    """Every command's help ends with how it may end."""
+def _completed(group: click.Group, *names: str) -> None:
+    """Every command's help ends with how it may end, and no command takes an empty text for a value."""
     for name, command in group.commands.items():
         path = (*names, name)
         if isinstance(command, click.Group):
-            _with_exit_codes(command, *path)
+            _completed(command, *path)
         else:
             one = f"1 {told}; " if (told := _ONE.get(" ".join(path))) else ""
             command.epilog = f"Exit: 0 done; {one}2 usage, or what cannot be used; 3 the environment; 70 our own error."
+            must_say_something(command)
 
 
-_with_exit_codes(main)
+_completed(main)

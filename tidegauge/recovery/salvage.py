@@ -105,6 +105,11 @@ def salvage(
 
     Without `start` it begins with the first batch that no surviving copy holds.
     """
+    if end is not None and end <= (start or 0):
+        raise SnapshotError(
+            f"From {start or 0} to {end} there is no offset: --to is the offset after the last one to save. Give one "
+            "that is larger than --from."
+        )
     check_within(out)
     snapshot = open_snapshot(directory)
     name = f"{topic}-{partition}"
@@ -123,6 +128,8 @@ def salvage(
     chosen = broker if broker is not None else _holder(held, reference, f"{name} in {directory}")
     if chosen not in copies:
         raise SnapshotError(f"{directory} holds no replica of {name} of broker {chosen}.")
+    if start is not None or end is not None:
+        _must_hold_something(copies[chosen], start or 0, end, f"{name} in {directory}")
     staying = _staying(held, reference, chosen)
     surviving: set[Identity] = set().union(*(held[b] for b in staying))
     if start is None:
@@ -179,6 +186,21 @@ def _holder(held: dict[int, set[Identity]], reference: int, what: str) -> int:
             "no other copy has. Say whose to take: --broker ID"
         )
     return largest
+
+
+def _must_hold_something(copy: ReplicaBatches, start: int, end: int | None, what: str) -> None:
+    """Raises `SnapshotError` for a range that the copy has nothing of: "0 records" would say that nothing is to be
+    saved, and somebody starts a broker by that.
+    """
+    if any(True for _ in copy.headers(start, end)):
+        return
+    bounds = f"[{start}, {end})" if end is not None else f"{start} and above"
+    there = [(int(rows["base_offset"].min()), int(rows["last_offset"].max())) for _, rows in copy.headers(0, None)]
+    held = f"offsets {min(a for a, _ in there)}..{max(b for _, b in there)}" if there else "no batch at all"
+    raise SnapshotError(
+        f"Broker {copy.replica.broker_id}'s copy of {what} holds nothing of offsets {bounds}, so there is nothing to "
+        f"save: it holds {held}. Check --from, --to and --broker."
+    )
 
 
 def _staying(held: dict[int, set[Identity]], reference: int, chosen: int) -> list[int]:
