@@ -34,11 +34,22 @@ from tidegauge.store.identity import UnidentifiedError, contradictions, identiti
 from tidegauge.store.loss_decision import Decision, decide
 from tidegauge.store.publish import Report, publish
 from tidegauge.store.retention import Removed, retain
-from tidegauge.store.runs import NewRun, RunKey, discard, keep, mark_judged, open_run, open_runs, release
+from tidegauge.store.runs import (
+    PUBLISHED_WITHIN,
+    NewRun,
+    RunKey,
+    discard,
+    keep,
+    mark_judged,
+    open_run,
+    open_runs,
+    release,
+)
 from tidegauge.store.schema import VERSION, NewerStoreError, downgrade, grant_roles, knows, migrate, schema_problem
 from tidegauge.store.staging import stage, stage_together
 
 __all__ = [
+    "PUBLISHED_WITHIN",
     "VERSION",
     "Acknowledgement",
     "Decision",

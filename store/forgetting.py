@@ -13,13 +13,13 @@ from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.store.connection import connect
 from tidegauge.store.identity import LOCK
 from tidegauge.store.rows import text_value
-from tidegauge.store.runs import LEASE_IS_FREE, remove_facts
+from tidegauge.store.runs import LEASE_IS_FREE, PUBLISHED_WITHIN, remove_facts
 
 _RUNNING: Final = f"""
 SELECT run_id FROM tidegauge.audit_run
-WHERE cluster = %s AND status = 'staging' AND (finished_at IS NOT NULL OR NOT {LEASE_IS_FREE}) ORDER BY run_id LIMIT 1
+WHERE cluster = %s AND status = 'staging' AND (finished_at >= now() - %s OR NOT {LEASE_IS_FREE}) ORDER BY run_id LIMIT 1
 """
-"""A run that somebody works on, or that waits for its publishing."""
+"""A run that somebody works on, or that waits for its publishing: not one that was killed before it, for ever."""
 _COUNTED: Final = """
 SELECT (SELECT count(*) FROM tidegauge.audit_run WHERE cluster = %(cluster)s),
        (SELECT count(*) FROM tidegauge.breach WHERE cluster = %(cluster)s AND state <> 'resolved'),
@@ -69,11 +69,12 @@ def _forget(cursor: Any, cluster: str) -> Forgotten:
         raise SnapshotError(
             f"The store knows no cluster named {cluster}. `tidegauge store names` lists those it knows."
         )
-    cursor.execute(_RUNNING, (cluster,))
+    cursor.execute(_RUNNING, (cluster, PUBLISHED_WITHIN))
     if (running := cursor.fetchone()) is not None:
         raise SnapshotError(
-            f"An audit of {cluster} runs ({running[0]}) and would publish into what is forgotten. Nothing was removed. "
-            "Stop it or wait for its end, then run the same command again."
+            f"An audit of {cluster} runs ({running[0]}), or waits for its publishing, and would publish into what is "
+            "forgotten. Nothing was removed. Stop it or wait for its end, then run the same command again; one that "
+            "was killed between judging and publishing counts as waiting for a day."
         )
     cursor.execute(_COUNTED, {"cluster": cluster})
     runs, open_breaches, undecided = cursor.fetchone()

@@ -22,12 +22,13 @@ from tidegauge.store.connection import connect
 from tidegauge.store.identity import LOCK
 from tidegauge.store.incident_life import tidy_incidents
 from tidegauge.store.lifecycle import LIFE, renew_breaches, renew_summaries
-from tidegauge.store.runs import LEASE_IS_FREE, give_up, remove_facts
+from tidegauge.store.runs import LEASE_IS_FREE, PUBLISHED_WITHIN, give_up, remove_facts
 
 _CLUSTERS: Final = "SELECT DISTINCT cluster FROM tidegauge.audit_run ORDER BY cluster"
 _ABANDONED: Final = f"""
 SELECT run_id FROM tidegauge.audit_run
 WHERE cluster = %(cluster)s AND status = 'staging' AND started_at < %(before)s
+  AND (finished_at IS NULL OR finished_at < now() - %(published_within)s)
   AND {LEASE_IS_FREE}
 """
 _FAILED: Final = """
@@ -122,7 +123,7 @@ def _empty_partitions(url: str) -> None:
 
 def _retain(cursor: Any, cluster: str, runs_before: datetime, facts_before: datetime, unmarked: list[str]) -> Removed:
     cursor.execute(LOCK, (cluster,))
-    of = {"cluster": cluster, "before": runs_before, "run_id": None}
+    of = {"cluster": cluster, "before": runs_before, "run_id": None, "published_within": PUBLISHED_WITHIN}
     cursor.execute(_ABANDONED, of)
     give_up(cursor, *(run_id for (run_id,) in cursor.fetchall()))
     cursor.execute(_FAILED, of)

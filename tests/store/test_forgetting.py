@@ -68,6 +68,20 @@ def test_not_below_an_audit_that_runs(url: str, cluster: str) -> None:
     assert store.forget(url, cluster, dry_run=False).runs == 3
 
 
+def test_a_run_that_was_killed_before_its_publishing_keeps_a_cluster_for_a_day(url: str, cluster: str) -> None:
+    filled(url, cluster)
+    judged = opened(url, key(cluster, "s3"))
+    store.mark_judged(url, judged)
+    store.release(judged)
+    with pytest.raises(SnapshotError, match=rf"runs \({judged}\), or waits for its publishing"):
+        store.forget(url, cluster, dry_run=False)
+    with store.connect(url, "age a run") as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE tidegauge.audit_run SET finished_at = now() - interval '25 hours' WHERE run_id = %s", (judged,)
+        )
+    assert store.forget(url, cluster, dry_run=False).runs == 3
+
+
 def test_a_name_that_nobody_knows(url: str) -> None:
     with pytest.raises(SnapshotError, match="knows no cluster named nobody's"):
         store.forget(url, "nobody's", dry_run=False)

@@ -91,6 +91,24 @@ def test_a_run_that_is_at_work_is_left_alone_and_a_dead_one_is_not(url: str, clu
     store.discard(url, working)
 
 
+def test_a_run_that_was_judged_today_waits_for_its_publishing_whenever_it_began(url: str, cluster: str) -> None:
+    from tests.store.helpers import key, opened
+
+    judged = opened(url, key(cluster, "s1"))
+    store.mark_judged(url, judged)
+    store.release(judged)
+    with store.connect(url, "age runs") as connection, connection.cursor() as cursor:
+        cursor.execute("UPDATE tidegauge.audit_run SET started_at = %s WHERE run_id = %s", (NOW - timedelta(9), judged))
+    retain(url, cluster, days=1)
+    assert rows(url, "SELECT status FROM tidegauge.audit_run WHERE run_id = %s", judged) == [("staging",)]
+    with store.connect(url, "age runs") as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE tidegauge.audit_run SET finished_at = %s WHERE run_id = %s", (NOW - timedelta(9), judged)
+        )
+    retain(url, cluster, days=1)
+    assert rows(url, "SELECT 1 FROM tidegauge.audit_run WHERE run_id = %s AND status = 'staging'", judged) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_no_life_that_matters_comes_out_otherwise(url: str, cluster: str, seed: int) -> None:
