@@ -20,6 +20,7 @@ from tidegauge.derivation.located_parquet import dataset_at, parts_in
 from tidegauge.facts.bounds import within
 from tidegauge.facts.rows import AnyRow
 from tidegauge.relations import LOSSES, RELATIONS, Relation
+from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.location import Location
 from tidegauge.snapshots.places import made
 from tidegauge.snapshots.whole_files import appearing, write_whole
@@ -121,8 +122,18 @@ def _empty_part(name: str) -> bytes:
 
 
 def relation_at(facts: Location, name: str) -> ds.Dataset:
-    """The rows of one relation, of which those are read that are asked for."""
-    return dataset_at(facts / name, _ALL[name].arrow_schema)
+    """The rows of one relation, of which those are read that are asked for.
+
+    Raises `SnapshotError` where it has no file: each relation has one, without rows too, and what is not there would
+    count as nothing found.
+    """
+    found = dataset_at(facts / name, _ALL[name].arrow_schema)
+    if not found.files:
+        raise SnapshotError(
+            f"{facts / name} holds no facts: somebody has removed them since they were derived. Audit the snapshot "
+            "again."
+        )
+    return found
 
 
 def read_relation(facts: Location, name: str) -> pa.Table:

@@ -44,6 +44,21 @@ def held(directory: Location) -> Iterator[None]:
         os.close(opened)
 
 
+@contextmanager
+def free(directory: Path) -> Iterator[bool]:
+    """Whether no process has the directory; none gets it during the block then. Raises `OSError`."""
+    opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        try:
+            _lock(opened, directory)
+        except UnavailableError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(opened)
+
+
 def _locked(directory: Path) -> int:
     """A descriptor that holds the lock of what stands there now: who had it before may have removed what he made."""
     while True:

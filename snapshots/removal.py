@@ -21,12 +21,18 @@ _NO_FOLDER: Final = frozenset({errno.ENOTDIR, errno.ELOOP})
 """What open(2) says of a link, or a file, that stands where a directory stood."""
 
 
-def removed(root: Path, below: Path, *, first: str | None = None, dry_run: bool = False) -> int:
+def removed(
+    root: Path, below: Path, *, first: str | None = None, beside: str | None = None, dry_run: bool = False
+) -> int:
     """Removes `below`, a directory somewhere under `root`, and what is in it; the bytes of its files. `first` names a
-    file that goes before all others. Raises `OSError`, where it is passed through a link under `root` too.
+    file of it that goes before all others, `beside` one that lies next to it. Raises `OSError`, where it is passed
+    through a link under `root` too.
     """
     *way, name = below.relative_to(root).parts
     with _opened(root, way) as parent:
+        if beside is not None and not dry_run:
+            with suppress(FileNotFoundError):
+                os.unlink(beside, dir_fd=parent)
         top = os.open(name, _FOLDER, dir_fd=parent)
         if first is not None and not dry_run:
             try:

@@ -12,8 +12,9 @@ from tests.derivation.small_cluster import small_world, taken, written
 from tidegauge.audit import evaluate, publication
 from tidegauge.cli.main import main
 from tidegauge.derivation.in_process import derive_run
+from tidegauge.embedded.airflow import alone
 from tidegauge.runs import report_file
-from tidegauge.runs.run import Run, new_run
+from tidegauge.runs.run import Run, load, new_run
 from tidegauge.runs.run_lock import held
 from tidegauge.snapshots.errors import SnapshotError
 
@@ -59,6 +60,34 @@ def test_while_one_audit_writes_to_a_directory_no_other_does(tmp_path: Path, sou
     assert done.exit_code == 3, done.output
     assert "Another audit is writing to" in done.output
     assert sorted(path.relative_to(run) for path in run.rglob("*")) == before
+
+
+@pytest.mark.parametrize("asked", ["demo", "up"])
+def test_one_airflow_at_a_time_runs_in_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
+    """Two wrote each other's password, and the second ended with "401 Invalid credentials"."""
+    monkeypatch.setenv("TIDEGAUGE_HOME", str(tmp_path))
+    with alone(tmp_path / "airflow"):
+        done = command(asked)
+    assert done.exit_code == 3, done.output
+    assert "Another `tidegauge demo` or `tidegauge up` is running Airflow in" in done.output
+    assert [path.name for path in tmp_path.iterdir()] == ["airflow"]
+    with alone(tmp_path / "airflow"):
+        pass
+
+
+@pytest.mark.parametrize("gone", ["replicas", "losses", "*"])
+def test_facts_that_are_gone_are_no_facts_that_found_nothing(
+    gone: str, tmp_path: Path, broken: Path, store_url: str
+) -> None:
+    """`store retain --facts-days 0` removed them between two steps, and "nothing is breached" was published."""
+    run = tmp_path / "run"
+    assert command("job", "snapshot", broken, "--run", run, "--store", "none").exit_code == 0
+    derive_run(load(run))
+    for relation in (run / "facts").glob(gone):
+        shutil.rmtree(relation)
+    with pytest.raises(SnapshotError, match="holds no facts"):
+        evaluate.evaluate(load(run), store_url)
+    assert not (run / "report.json").exists()
 
 
 def test_the_lock_goes_with_its_holder_and_leaves_no_directory_that_holds_nothing(tmp_path: Path) -> None:

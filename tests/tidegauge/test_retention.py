@@ -12,8 +12,9 @@ from tests.store.helpers import audit
 from tidegauge import store
 from tidegauge.audit.future_snapshots import Met
 from tidegauge.cli.retention import retain
+from tidegauge.runs.run_lock import held
 from tidegauge.snapshots.manifest import BrokerCapture, Consistency, Manifest, Mode, Source, to_json
-from tidegauge.snapshots.removal import removed
+from tidegauge.snapshots.removal import _Descent, removed
 
 NOW = datetime.now(UTC)
 OLD = NOW - timedelta(days=30)
@@ -87,6 +88,50 @@ def test_a_directory_stays_as_long_as_its_run_and_its_facts_do_not(url: str, tmp
     assert (fresh / "facts").exists()
     assert (tmp_path / "somebody's").exists()
     assert told(url, tmp_path) == after[:1]
+
+
+def test_an_audit_that_is_not_done_keeps_its_facts(url: str, tmp_path: Path) -> None:
+    """Without them it would find nothing, and that would be published."""
+    audit(url, "c", "s1", day=1)
+    held_one, queued, dead = (run_directory(tmp_path, name, name, "x", days_ago=6) for name in ("a", "b", "d"))
+    for directory in (held_one, queued, dead):
+        (directory / "report.json").unlink()
+        (directory / "coverage.json").write_text("{}")
+        (directory / "work").mkdir()
+        at = (NOW - timedelta(days=0.5 if directory == queued else 6)).timestamp()
+        for path in directory.iterdir():
+            os.utime(path, (at, at))
+    with held(held_one):
+        told(url, tmp_path, facts_days=0)
+        assert (held_one / "facts").exists(), "an audit is at work there"
+        assert (queued / "facts").exists(), "its next step may be queued"
+        assert not (dead / "facts").exists()
+        assert not (dead / "coverage.json").exists(), "nobody judges what is left"
+        told(url, tmp_path, days=5)
+        assert held_one.exists()
+        assert not dead.exists()
+    told(url, tmp_path, days=5)
+    assert not held_one.exists()
+
+
+def test_facts_are_nobody_s_before_the_first_of_them_goes(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever ends the command meanwhile leaves some of them."""
+    directory = run_directory(tmp_path, "a", audit(url, "c", "s1", day=1), "c", days_ago=6)
+    run_directory(tmp_path, "b", "newer", "c", days_ago=1)
+    (directory / "coverage.json").write_text("{}")
+    at = (NOW - timedelta(days=6)).timestamp()
+    os.utime(directory / "coverage.json", (at, at))
+    monkeypatch.setattr(_Descent, "to_the_end", broken_off)
+    with pytest.raises(KeyboardInterrupt):
+        told(url, tmp_path)
+    assert (directory / "facts" / "replicas" / "part-0.parquet").exists()
+    assert not (directory / "coverage.json").exists()
+
+
+def broken_off(_: object) -> int:
+    raise KeyboardInterrupt
 
 
 def test_the_newest_directory_of_a_cluster_stays_whole(url: str, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def run_dag(state: Path, say: Say) -> Path:
 
 def _run_dag(state: Path, say: Say) -> Path:
     say(f"store      {store_words(settings.store_url())}")
-    with postgres.running(state / "postgres") as server:
+    with airflow.alone(state / "airflow"), postgres.running(state / "postgres") as server:
         environ = task_environment(state, store_url=server.ensure_database("tidegauge"), schedule="none")
         with airflow_of(server, state, environ, say) as scheduler:
             return audit_shipped(scheduler, state, say)

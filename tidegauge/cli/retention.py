@@ -1,9 +1,10 @@
 """What has become old goes from store, disk and snapshots: instants in, lines of what went out.
 
 The rules that must hold: only what is ours is removed (a directory with a `run.json`, a snapshot with a manifest), and
-no link is followed; a run directory stays as long as its run is in the store; of each cluster the newest run directory
-and the newest snapshots stay, whatever their age, and what is dated in the future is none of these: it lets no other
-go, and stays to be looked at; a snapshot goes manifest first, so that half of one is none.
+no link is followed; a run directory stays as long as its run is in the store, and as it is while an audit works there
+or its next step may be queued; facts are nobody's before the first of them goes; of each cluster the newest run
+directory and the newest snapshots stay, whatever their age, and what is dated in the future is none of these: it lets
+no other go, and stays to be looked at; a snapshot goes manifest first, so that half of one is none.
 """
 
 import json
@@ -18,15 +19,19 @@ from tidegauge import settings
 from tidegauge.audit.future_snapshots import Met
 from tidegauge.audit.latest_snapshots import PassOver, captured, until
 from tidegauge.runs.errors import UnavailableError
+from tidegauge.runs.run_lock import free
+from tidegauge.runs.run_places import COVERAGE_FILE
 from tidegauge.snapshots.local_path import LocalPath
 from tidegauge.snapshots.location import Location, ObjectPath, local, location
 from tidegauge.snapshots.manifest import MANIFEST_NAME
 from tidegauge.snapshots.removal import removed
 from tidegauge.snapshots.tree import directories
-from tidegauge.store import Removed, connect
+from tidegauge.store import PUBLISHED_WITHIN, Removed, connect
 from tidegauge.store import retain as retain_in_store
 
 _RUN_FILE: Final = "run.json"
+_WORK: Final = "work"
+"""In a run directory until the last step is done."""
 _DEPTH: Final = 3
 _NEWEST_SNAPSHOTS: Final = 2
 """Of each cluster: the newest, and the one that it is compared with."""
@@ -56,16 +61,23 @@ def retain(
     problems: list[str] = []
     run_directories = list(_directories(root, _DEPTH, problems))
     newest = _newest(run_directories)
+    untouched = min(facts_before, now - PUBLISHED_WITHIN)
     for directory in run_directories:
-        if directory.path in newest or directory.written_at >= facts_before.timestamp():
+        before = untouched if directory.is_unfinished else facts_before
+        if directory.path in newest or directory.written_at >= before.timestamp():
             continue
         try:
-            if directory.run_ids & published or directory.written_at >= runs_before.timestamp():
-                freed = sum(removed(root, facts, dry_run=dry_run) for facts in _facts(directory.path))
-                if freed:
-                    yield f"{directory.path}: facts {gone}, {_mb(freed)}"
-            else:
-                yield f"{directory.path} {gone}, {_mb(_removed_run(root, directory.path, dry_run))}"
+            with free(directory.path) as is_free:
+                if not is_free:
+                    continue
+                if directory.run_ids & published or directory.written_at >= runs_before.timestamp():
+                    # Without its coverage nobody judges what is left of an audit's facts, if this is broken off.
+                    goes = _facts(directory.path)
+                    freed = sum(removed(root, facts, beside=COVERAGE_FILE, dry_run=dry_run) for facts in goes)
+                    if freed:
+                        yield f"{directory.path}: facts {gone}, {_mb(freed)}"
+                else:
+                    yield f"{directory.path} {gone}, {_mb(_removed_run(root, directory.path, dry_run))}"
         except OSError as error:
             problems.append(f"{directory.path}: {error}")
     if with_snapshots:
@@ -103,10 +115,11 @@ def _published(url: str) -> set[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Directory:
-    """A run directory: when it was last written to, and the runs whose reports lie in it."""
+    """A run directory: when it was last written to, whether steps are to come, the runs whose reports lie in it."""
 
     path: LocalPath
     written_at: float
+    is_unfinished: bool
     run_ids: frozenset[str]
     clusters: frozenset[str]
 
@@ -135,6 +148,7 @@ def _directory(folder: LocalPath) -> _Directory | None:
     runs = [run for run in told if run is not None]
     return _Directory(
         path=folder,
+        is_unfinished=(folder / _WORK).is_dir(),
         written_at=max((file.stat().st_mtime for file in folder.iterdir()), default=0.0),
         run_ids=frozenset(run["run_id"] for run in runs),
         clusters=frozenset(run["cluster"] for run in runs),
@@ -160,7 +174,7 @@ def _newest(found: list[_Directory]) -> set[Path]:
 
 
 def _facts(run: LocalPath) -> Iterator[LocalPath]:
-    for facts in (run / "facts", *run.glob("*/*/facts"), run / "work"):
+    for facts in (run / "facts", *run.glob("*/*/facts"), run / _WORK):
         if facts.is_dir():
             yield facts
 

@@ -20,7 +20,7 @@ from tidegauge import settings, store
 from tidegauge.cli import demo
 from tidegauge.console import server as console
 from tidegauge.console.callers import trust_of_settings
-from tidegauge.embedded import postgres
+from tidegauge.embedded import airflow, postgres
 from tidegauge.embedded.airflow import Airflow
 from tidegauge.embedded.announced import RunningProcess, announced
 from tidegauge.embedded.store_in_use import store_words
@@ -42,7 +42,7 @@ def up(port: int, say: Callable[[str], None]) -> None:
 
 def _up(state: Path, port: int, say: Callable[[str], None]) -> None:
     say(f"store      {store_words(settings.store_url())}")
-    with postgres.running(state / "postgres") as server:
+    with airflow.alone(state / "airflow"), postgres.running(state / "postgres") as server:
         url = settings.store_url() or server.ensure_database("tidegauge")
         store.migrate(url)
         framed_by = (f"http://{_HOST}:*", *settings.console_framed_by())

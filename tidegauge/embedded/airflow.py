@@ -27,7 +27,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidegauge.runs.errors import UnavailableError
+from tidegauge.runs.run_lock import free
 from tidegauge.snapshots.child_environment import LIBPQ, OBJECT_STORES, PYTHON, SPARK, only
+from tidegauge.snapshots.local_path import really
 from tidegauge.snapshots.places_above import made_safe
 from tidegauge.snapshots.whole_files import appearing, write_whole
 
@@ -189,6 +191,21 @@ def _told(component: str, environ: Mapping[str, str]) -> dict[str, str]:
     if component == "scheduler":
         return dict(environ)
     return {key: value for key, value in only(*_OF_PAGES, environ=environ).items() if key not in _NOT_OF_PAGES}
+
+
+@contextmanager
+def alone(home: Path) -> Iterator[None]:
+    """No other Airflow runs in this home for the block. Raises `AirflowError` where one does: two would write each
+    other's password and tables, and refuse each other's tasks.
+    """
+    made_safe(home)
+    with free(really(home)) as is_free:
+        if not is_free:
+            raise AirflowError(
+                f"Another `tidegauge demo` or `tidegauge up` is running Airflow in {home}. Wait for its end, stop it, "
+                "or give this one a home of its own (TIDEGAUGE_HOME)."
+            )
+        yield
 
 
 @contextmanager
