@@ -177,6 +177,10 @@ class LogDir:
     directory_id: str | None
 
 
+_LONGEST_PATH: Final = 4096
+"""No system opens a longer one (PATH_MAX of Linux)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignLogDir:
     """A log dir that lies in the snapshot and is no evidence of its cluster, by what its meta.properties says."""
@@ -212,13 +216,15 @@ class BrokerCapture:
         dirs below it, whose files are theirs. Raises `SnapshotError` as `files` does.
         """
         found: dict[str, dict[str, FileEntry]] = {log_dir.name: {} for log_dir in self.log_dirs}
-        places = [(f"{self.directory}/" if name == "." else f"{self.directory}/{name}/", name) for name in found]
-        places.sort(key=lambda place: -len(place[0]))
+        places = {self.directory if name == "." else f"{self.directory}/{name}": name for name in found}
+        longest = max(map(len, places), default=0)
         for file in self.files:
-            for prefix, name in places:
-                if file.path.startswith(prefix):
-                    found[name][file.path[len(prefix) :]] = file
-                    break
+            # Whoever wrote a manifest may have named as many log dirs as files: no file asks for each of them.
+            at = file.path.rfind("/", 0, min(longest, _LONGEST_PATH) + 1)
+            while at >= 0 and (name := places.get(file.path[:at])) is None:
+                at = file.path.rfind("/", 0, at)
+            if at >= 0 and name is not None:
+                found[name][file.path[at + 1 :]] = file
         return found
 
 
@@ -355,7 +361,7 @@ def from_json(text: str, *, place: Location, where: str, settled: bool = False) 
             source=Source(value.text("source")),
             mode=Mode(value.text("mode")),
             consistency=Consistency(value.text("consistency")),
-            brokers=tuple(broker_from(b, place) for b in value.objects("brokers")),
+            brokers=_each_once(broker_from(b, place) for b in value.objects("brokers")),
             left_out=tuple(left_out_from(x) for x in value.objects("left_out")),
             answers=value.path("answers") if value.text_or_none("answers", optional=True) is not None else None,
             answers_sha256=value.text_or_none("answers_sha256", optional=True),
@@ -367,6 +373,15 @@ def from_json(text: str, *, place: Location, where: str, settled: bool = False) 
             f"{where} is not a manifest that can be used ({type(error).__name__}: {error}). "
             "Remove it and adopt the directory again: tidegauge snapshot adopt DIR --cluster NAME"
         ) from error
+
+
+def _each_once(brokers: Iterable[BrokerCapture]) -> tuple[BrokerCapture, ...]:
+    """Raises `ValueError` for a node that is named twice: each of its replicas would count as two."""
+    found: dict[int, BrokerCapture] = {}
+    for broker in brokers:
+        if found.setdefault(broker.broker_id, broker) is not broker:
+            raise ValueError(f"broker_id {broker.broker_id} stands for two of the brokers")
+    return tuple(found.values())
 
 
 _NOWHERE: Final = Path()

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,7 @@ def set_to(name: str, value: Any) -> Callable[[dict[str, Any]], object]:
         changed(set_to("consistency", "perhaps")),
         changed(set_to("brokers", [5])),
         changed(lambda v: v["brokers"][0].__setitem__("broker_id", "three")),
+        changed(lambda v: v["brokers"].append(v["brokers"][0] | {"directory": "broker-4"})),
         changed(lambda v: v["brokers"][0]["files"][0].pop("size_bytes")),
     ],
 )
@@ -184,3 +186,32 @@ def test_a_snapshot_does_not_say_of_itself_that_it_is_settled() -> None:
     text = changed(lambda v: v.__setitem__("foreign", [foreign]))
     assert from_json(text, place=HERE, where="m").foreign == ()
     assert len(from_json(text, place=HERE, where="m", settled=True).foreign) == 1
+
+
+class _Counted(str):
+    """A path that counts how often it is looked into."""
+
+    looks = 0
+
+    def rfind(self, *given: Any) -> int:
+        _Counted.looks += 1
+        return super().rfind(*given)
+
+    def startswith(self, *given: Any) -> bool:
+        _Counted.looks += 1
+        return super().startswith(*given)
+
+
+def test_no_file_asks_for_each_log_dir_whose_it_is() -> None:
+    """Whoever writes a manifest may name a million of each."""
+    log_dirs = tuple(LogDir(name=name, directory_id=None) for name in (".", "d1", "d1/inner", *map(str, range(5000))))
+    paths = ["b/d1/inner/t-0/x.log", "b/d1/t-0/x.log", "b/t-0/x.log", "b/d1", "b", "c/d1/x", f"b/4999/{'y/' * 5000}"]
+    files = tuple(FileEntry(path=_Counted(path), size_bytes=1) for path in paths)
+    found = replace(MANIFEST.brokers[0], directory="b", log_dirs=log_dirs, files=files).by_log_dir()
+    assert {name: list(of_dir) for name, of_dir in found.items() if of_dir} == {
+        "d1/inner": ["t-0/x.log"],
+        "d1": ["t-0/x.log"],
+        ".": ["t-0/x.log", "d1"],
+        "4999": ["y/" * 5000],
+    }
+    assert _Counted.looks < 100

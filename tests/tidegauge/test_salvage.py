@@ -230,3 +230,13 @@ def test_kafka_s_dump_tool_and_log_loader_read_what_was_salvaged(golden: Golden,
     assert "error" not in kafka, kafka
     assert (kafka["log_start"], kafka["log_end"]) == (saved.start_offset, int(rows[-1]["last_offset"]) + 1)
     assert [e for e, _ in kafka["epochs"]] == sorted({int(row["partition_leader_epoch"]) for row in rows})
+
+
+def test_a_replica_without_a_log_has_nothing_to_salvage(tmp_path: Path) -> None:
+    """A broker that lost its logs keeps the directory."""
+    root = snapshot(tmp_path / "s", broker_1=[COMMON], broker_2=[COMMON])
+    (root / "broker-1" / "orders-0" / f"{0:020d}.log").unlink()
+    (root / "broker-1" / "orders-0" / f"{0:020d}.timeindex").write_bytes(b"")
+    with pytest.raises(SnapshotError, match=r"nothing of offsets 0 and above.*it holds no batch at all"):
+        salvage(root, topic="orders", partition=0, broker=1, start=0, out=tmp_path / "out")
+    assert salvage(root, topic="orders", partition=0, broker=2, out=tmp_path / "out").records == 2

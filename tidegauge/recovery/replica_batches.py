@@ -33,8 +33,9 @@ class ReplicaBatches:
 
     def headers(self, start: int, end: int | None) -> Iterator[tuple[SegmentFiles, NDArray[Any]]]:
         """Batches that touch [start, end), segment by segment, those with a wrong checksum included."""
-        bases = [s.base_offset for s in self.replica.segments]
-        for segment, next_base in zip(self.replica.segments, [*bases[1:], None], strict=True):
+        segments = self.replica.segments
+        next_bases = [*(s.base_offset for s in segments[1:]), None]
+        for segment, next_base in zip(segments, next_bases, strict=False):  # None too where there is no segment
             if (end is not None and segment.base_offset >= end) or (next_base is not None and next_base <= start):
                 continue
             with open_bytes(self.root / segment.log.path) as file:
