@@ -6,7 +6,7 @@ offset order. The rule that must hold: every file of the manifest is either plac
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidegauge.kafka_log.internal_topics import CLUSTER_METADATA
 from tidegauge.kafka_log.log_dir import (
@@ -127,6 +127,13 @@ class SnapshotListing:
 
     log_dirs: tuple[LogDirListing, ...]
     unread: tuple[LeftOut, ...]
+    _by_broker: dict[int, list[LogDirListing]] = field(init=False, repr=False, compare=False, default_factory=dict)
+    """Who asks for each broker's does not look at those of all: a manifest may name a million."""
+
+    def __post_init__(self) -> None:
+        """Sorts the log dirs by broker."""
+        for log_dir in self.log_dirs:
+            self._by_broker.setdefault(log_dir.broker_id, []).append(log_dir)
 
     def replicas(self) -> Iterable[ReplicaFiles]:
         """Every live or future replica, the metadata log included."""
@@ -145,7 +152,7 @@ class SnapshotListing:
 
     def of_broker(self, broker_id: int) -> tuple[LogDirListing, ...]:
         """One broker's log dirs."""
-        return tuple(d for d in self.log_dirs if d.broker_id == broker_id)
+        return tuple(self._by_broker.get(broker_id, ()))
 
 
 def listing(manifest: Manifest) -> SnapshotListing:

@@ -121,7 +121,8 @@ def _metadata_log(known: Gathered) -> Iterator[Missing]:
         why += f"{sorted(voters & own)} alone are at hand"
         subjects = sum(len(t.partitions) for t in history.topics.values() if not t.deleted)
         yield Missing(evidence=Evidence.METADATA_LOG, why=why, subjects=subjects)
-    blind = [n for n in known.read.nodes.absent.metadata_logs if n in known.read.nodes.broker_ids]
+    captured = known.read.nodes.broker_ids
+    blind = [n for n in known.read.nodes.absent.metadata_logs if n in captured]
     if blind:
         why = f"the own copies of brokers {blind} are not there, so what these brokers knew is not known"
         yield Missing(evidence=Evidence.METADATA_LOG, why=why)
@@ -167,12 +168,13 @@ def _replicas(known: Gathered) -> Iterator[Missing]:
     """Replicas that captured brokers ought to have, and that no missing log directory explains."""
     elsewhere = known.read.nodes.absent.replicas_in_absent_log_dirs()
     here = {(r.broker_id, (r.topic, r.partition)) for r in _live(known.read.files)}
+    captured = known.read.nodes.broker_ids
     wanting = [
         f"{topic.name}-{number} of broker {broker}"
         for topic in known.read.metadata.history.topics.values()
         for number, state in (sorted(topic.partitions.items()) if not topic.deleted else ())
         for broker in sorted(set(state.replicas) - set(state.adding_replicas))
-        if broker in known.read.nodes.broker_ids
+        if broker in captured
         and (broker, (topic.name, number)) not in here
         and (broker, (topic.name, number)) not in elsewhere
     ]

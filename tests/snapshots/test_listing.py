@@ -1,10 +1,12 @@
 """The listing: each file of a manifest is placed, or named as unread with the reason."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.conftest import Golden
 from tidegauge.snapshots.adopt import survey
-from tidegauge.snapshots.listing import SnapshotListing, listing
+from tidegauge.snapshots.listing import LogDirListing, SnapshotListing, listing
 from tidegauge.snapshots.manifest import BrokerCapture, Consistency, FileEntry, LogDir, Manifest, Mode, Source
 
 
@@ -127,3 +129,22 @@ def test_a_log_beside_its_headers_file_is_not_read_twice() -> None:
     found = of_files(f"a-0/{0:020d}.headers", f"a-0/{0:020d}.log")
     assert len(found.log_dirs[0].replicas[0].segments) == 1
     assert [u.reason for u in found.unread] == ["the snapshot holds both this log and its headers file"]
+
+
+class _Looks(tuple[LogDirListing, ...]):
+    """Log dirs that count how often somebody goes through all of them."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[LogDirListing]:
+        _Looks.looks += 1
+        return super().__iter__()
+
+
+def test_nobody_goes_through_all_log_dirs_for_each_broker(golden: Golden) -> None:
+    """Whoever writes a manifest may name a million brokers."""
+    found = listing(survey(golden("one-controller")))
+    counted = SnapshotListing(log_dirs=_Looks(found.log_dirs), unread=found.unread)
+    for broker_id in range(1, 104):
+        assert counted.of_broker(broker_id) == tuple(d for d in found.log_dirs if d.broker_id == broker_id)
+    assert _Looks.looks == 1
