@@ -68,6 +68,34 @@ def test_sparks_tasks_hand_on_through_a_store(s3: S3Server, golden: Golden, tmp_
     assert not (there / "work").exists()
 
 
+def test_what_a_killed_audit_left_in_a_store_is_neither_judged_nor_kept(
+    s3: S3Server, golden: Golden, tmp_path: Path
+) -> None:
+    """It leaves facts of other tries, parts that were staged, and neither coverage nor report: nobody cleared up."""
+    url, here = f"s3://{BUCKET}/runs/killed", tmp_path / "out"
+    asked = ["audit", golden("shares-unclean"), "--previous", golden("shares"), "--cluster", "c", "--store", "none"]
+    asked += ["--fail-on", "never"]
+    assert run(*asked, "--out", here).exit_code == 0
+    there = location(url)
+    for relation in ("replicas", "losses", "divergences"):
+        for part in (here / "facts" / relation).glob("*.parquet"):
+            (there / "facts" / relation / "part-00007-99.parquet").write_bytes(part.read_bytes())
+    for half in (
+        "work/staged/0badcafe/facts/part-9.parquet",
+        "work/summaries/part-00077.parquet",
+        "work/known/x.parquet",
+    ):
+        (there / half).write_bytes(b"half")
+    Failures(directory=url + "/failed").take_part("derive", "c/1", "orders-0", ["a.log"], KeyError("x"))
+    done = run(*asked, "--out", url)
+    assert done.exit_code == 0, done.output
+    assert told(there) == told(here)
+    for name in (*RELATIONS, LOSSES.name):
+        assert read_relation(there / "facts", name).equals(read_relation(here / "facts", name)), name
+    found, expected = set(there.sizes_below()), {str(p.relative_to(here)) for p in here.rglob("*") if p.is_file()}
+    assert found == expected
+
+
 def test_what_failed_is_noted_in_a_store(s3: S3Server, golden: Golden, tmp_path: Path) -> None:
     url = f"s3://{BUCKET}/runs/by-steps"
     begun = run("job", "snapshot", golden("unclean-before"), "--cluster", "c", "--store", "none", "--run", url)
