@@ -45,7 +45,16 @@ from tidegauge.store.runs import (
     open_runs,
     release,
 )
-from tidegauge.store.schema import VERSION, NewerStoreError, downgrade, grant_roles, knows, migrate, schema_problem
+from tidegauge.store.schema import (
+    VERSION,
+    NewerStoreError,
+    downgrade,
+    grant_roles,
+    knows,
+    migrate,
+    schema_problem,
+    unmigrated,
+)
 from tidegauge.store.staging import stage, stage_together
 
 __all__ = [
@@ -88,5 +97,6 @@ __all__ = [
     "shared_names",
     "stage",
     "stage_together",
+    "unmigrated",
     "withdraw",
 ]

@@ -56,6 +56,15 @@ def migrate(url: str) -> None:
             carry_all_losses(cursor)
 
 
+@contextmanager
+def unmigrated(url: str) -> Iterator[None]:
+    """Nobody brings the store to any schema during the block: who wants to, waits. Raises `StoreError`."""
+    where = normalised(url)
+    with connect(where, "be kept from others") as connection, connection.cursor() as cursor:
+        cursor.execute(str(_ONE_AT_A_TIME))
+        yield
+
+
 def downgrade(url: str, revision: str, *, dry_run: bool) -> Sequence[str]:
     """Takes the store back to the tables of an older version, in one transaction, and returns the tables that go, with
     all that is in them. Who runs that version makes its views by `tidegauge store migrate`. Raises `StoreError`.

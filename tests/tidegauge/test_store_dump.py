@@ -1,8 +1,10 @@
 """A store is written to a file and made again on another server, by Postgres' own programs."""
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from tidegauge.cli import store_dump
 from tidegauge.embedded import postgres
 from tidegauge.embedded.postgres import EmbeddedPostgres
 from tidegauge.runs.errors import StoreError
+from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.store.incident_word import Speaker, split
 
 pytestmark = pytest.mark.slow
@@ -116,6 +119,28 @@ def test_roles_have_the_rights_that_they_had_and_no_other(restored: str, other_s
     assert audit(audits, "c", "s9", breach("b1"), day=9)
 
 
+def test_an_audit_that_begins_meanwhile_waits_for_the_store(
+    filled: str, dumped: Path, other_server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would make an empty store where the other is about to be, and one of the two failed by a duplicate key."""
+    url, run = other_server.fresh_database("meanwhile"), store_dump._run
+    with ThreadPoolExecutor() as pool:
+        begun: list[Future[None]] = []
+
+        def run_beside(*given: Any, doing: str) -> str:
+            if doing == "be restored":
+                begun.append(pool.submit(store.migrate, url))
+                waiting = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+                while not begun[0].done() and not rows(url, waiting):
+                    pass
+            return run(*given, doing=doing)
+
+        monkeypatch.setattr(store_dump, "_run", run_beside)
+        store_dump.restore(url, dumped)
+        assert begun.pop().result() is None
+    assert seen(url) == seen(filled)
+
+
 def test_a_store_is_never_restored_over_another(dumped: Path, restored: str) -> None:
     before = seen(restored)
     with pytest.raises(StoreError, match="restored into one that holds none"):
@@ -138,7 +163,7 @@ def test_a_dump_of_another_version_s_store_is_refused_and_leaves_nothing_behind(
 
 def test_what_is_no_dump_leaves_nothing_behind(tmp_path: Path, dumped: Path, other_server: EmbeddedPostgres) -> None:
     url = other_server.fresh_database("untouched")
-    with pytest.raises(StoreError, match="no dump at"):
+    with pytest.raises(SnapshotError, match="no dump at"):
         store_dump.restore(url, tmp_path / "missing")
     for name, content in (("other", b"a word"), ("torn", dumped.read_bytes()[: dumped.stat().st_size * 3 // 4])):
         (tmp_path / name).write_bytes(content)

@@ -24,7 +24,7 @@ from tidegauge.snapshots.child_environment import LIBPQ, only
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.local_path import really
 from tidegauge.snapshots.places_above import check_above, trusted
-from tidegauge.store import connect, knows, migrate
+from tidegauge.store import connect, knows, migrate, unmigrated
 
 OURS: Final = ("tidegauge_reader", "tidegauge_console", "tidegauge_writer")
 """Roles that a restored store may need, and that nobody logs in as: they are made where they are missing."""
@@ -54,6 +54,18 @@ def restore(url: str, file: Path) -> None:
         raise SnapshotError(f"There is no dump at {file}. Name a file that `tidegauge store dump` wrote.")
     file = file.absolute()  # or a name that begins with a dash were an option
     _check_whose(file)
+    with unmigrated(url):  # an audit that finds no store there would make one meanwhile
+        made = _restored(url, file)
+    migrate(url)
+    with connect(url, "be counted") as connection, connection.cursor() as cursor:
+        for name in made:  # that one role is a member of another is in no database's dump
+            script = Path(sql.__file__).parent / "roles" / f"{name.removeprefix('tidegauge_')}.sql"
+            cursor.execute(script.read_text(encoding="utf-8"))
+        cursor.execute("ANALYZE")  # a dump holds no statistics, and without them pages are slow
+
+
+def _restored(url: str, file: Path) -> list[str]:
+    """The roles that were made for it. Raises `StoreError` where there is a store."""
     with connect(url, "be looked at") as connection, connection.cursor() as cursor:
         cursor.execute("SELECT to_regnamespace('tidegauge') IS NOT NULL")
         if cursor.fetchone()[0]:
@@ -70,12 +82,7 @@ def restore(url: str, file: Path) -> None:
         )
     made = _make_roles(url, {_unquoted(found[1]) for found in _GRANT.finditer(schema)} - {"PUBLIC"})
     _run(url, program, "--no-owner", "--exit-on-error", "--single-transaction", str(file), doing="be restored")
-    migrate(url)
-    with connect(url, "be counted") as connection, connection.cursor() as cursor:
-        for name in made:  # that one role is a member of another is in no database's dump
-            script = Path(sql.__file__).parent / "roles" / f"{name.removeprefix('tidegauge_')}.sql"
-            cursor.execute(script.read_text(encoding="utf-8"))
-        cursor.execute("ANALYZE")  # a dump holds no statistics, and without them pages are slow
+    return made
 
 
 def _check_whose(file: Path) -> None:
