@@ -88,5 +88,8 @@ def _forget(cursor: Any, cluster: str) -> Forgotten:
         (cluster,),
     )
     for name in tables:
-        cursor.execute(f"DELETE FROM tidegauge.{name} WHERE cluster = %s", (cluster,))
+        if name == "audit_run":  # by id: one that an audit has begun meanwhile is that audit's, and its facts need it
+            cursor.execute("DELETE FROM tidegauge.audit_run WHERE run_id = ANY(%s)", (run_ids,))
+        else:
+            cursor.execute(f"DELETE FROM tidegauge.{name} WHERE cluster = %s", (cluster,))
     return Forgotten(runs=runs, open_breaches=open_breaches, undecided_losses=undecided)

@@ -1,11 +1,15 @@
 """A cluster is forgotten: all of it goes, nothing of another, and never below an audit that runs."""
 
+from typing import Any
+
 import pytest
 
-from tests.store.helpers import LOSS, audit, breach, key, opened, rows
+from tests.store.helpers import LOSS, audit, breach, broker, key, opened, rows, table
 from tidegauge import store
 from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.store import forgetting
 from tidegauge.store.incident_word import Speaker, split
+from tidegauge.store.runs import remove_facts
 
 TABLES = """
 SELECT c.table_name FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
@@ -80,6 +84,23 @@ def test_a_run_that_was_killed_before_its_publishing_keeps_a_cluster_for_a_day(u
             "UPDATE tidegauge.audit_run SET finished_at = now() - interval '25 hours' WHERE run_id = %s", (judged,)
         )
     assert store.forget(url, cluster, dry_run=False).runs == 3
+
+
+def test_an_audit_that_begins_meanwhile_makes_the_cluster_known_again(
+    url: str, cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(url, cluster)
+    begun: list[str] = []
+
+    def removed_meanwhile(cursor: Any, *run_ids: str) -> None:
+        remove_facts(cursor, *run_ids)
+        begun.append(opened(url, key(cluster, "s3")))
+
+    monkeypatch.setattr(forgetting, "remove_facts", removed_meanwhile)
+    assert store.forget(url, cluster, dry_run=False).runs == 2
+    assert rows(url, "SELECT run_id FROM tidegauge.audit_run WHERE cluster = %s", cluster) == [(begun[0],)]
+    assert store.stage(url, begun[0], "brokers", table("brokers", broker(1))) == 1
+    store.discard(url, *begun)
 
 
 def test_a_name_that_nobody_knows(url: str) -> None:
