@@ -11,6 +11,7 @@ from typing import Final
 
 from tidegauge import store
 from tidegauge.runs import report_file
+from tidegauge.runs.log import about
 from tidegauge.runs.run import AuditedSnapshot, Run
 from tidegauge.runs.survivors import going_on
 from tidegauge.snapshots.errors import SnapshotError
@@ -38,15 +39,16 @@ def publish(run: Run, url: str, *, progress: Progress = lambda _: None) -> None:
     staged = [(snapshot, staged_run(snapshot)) for snapshot in going_on(run).snapshots]
     store.keep(url, *(run_id for _, run_id in staged))
     for snapshot, run_id in staged:
-        progress(f"publish: {snapshot.key}")
-        try:
-            _publish(snapshot, run, run_id, url)
-        except store.UnidentifiedError as error:
-            progress(f"not published: {error}")
-            report_file.keep_with(snapshot.target, "not_published", str(error))
-        except Exception as error:
-            run.failures.take("publish", snapshot.key, error)
-            store.discard(url, run_id)
+        with about(**snapshot.ids, run_id=run_id):
+            progress(f"publish: {snapshot.key}")
+            try:
+                _publish(snapshot, run, run_id, url)
+            except store.UnidentifiedError as error:
+                progress(f"not published: {error}")
+                report_file.keep_with(snapshot.target, "not_published", str(error))
+            except Exception as error:
+                run.failures.take("publish", snapshot.key, error)
+                store.discard(url, run_id)
     _tell_other_names(going_on(run), url, progress)
 
 
@@ -82,7 +84,10 @@ def _tell_other_names(run: Run, url: str, progress: Progress) -> None:
     others = store.shared_names(url, {s.manifest.cluster for s in captured})
     for snapshot in captured:
         if names := others.get(snapshot.manifest.cluster):
-            progress(f"publish: Warning: {snapshot.key} is of a cluster that is published as {', '.join(names)} too")
+            with about(**snapshot.ids):
+                progress(
+                    f"publish: Warning: {snapshot.key} is of a cluster that is published as {', '.join(names)} too"
+                )
             report_file.keep_with(snapshot.target, "same_cluster_as", list(names))
 
 

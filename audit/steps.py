@@ -19,6 +19,8 @@ from tidegauge.audit.future_snapshots import Met, kept
 from tidegauge.audit.headline import headline
 from tidegauge.audit.validate_apart import Validate, validating
 from tidegauge.embedded.store_in_use import store_at, store_words
+from tidegauge.runs import report_file
+from tidegauge.runs.log import about, about_from_now
 from tidegauge.runs.restriction import EVERYTHING, Restriction
 from tidegauge.runs.run import NO_STORE, Run, load, new_run
 from tidegauge.runs.run_lock import held
@@ -101,6 +103,7 @@ def begin(
         kept_summaries=kept_summaries or settings.kept_summaries(),
         many_rows=settings.many_rows(),
     )
+    about_from_now(**run.ids)
     _say_failures(run, "snapshot", progress)
     return run
 
@@ -111,7 +114,9 @@ def step(name: str, run_dir: Location, *, progress: Progress) -> AuditResult | N
     """
     load(run_dir)  # What is no run directory is told as that, and none is made of it.
     with held(run_dir):
-        return _step(name, load(run_dir), run_dir, progress)
+        run = load(run_dir)
+        about_from_now(**run.ids)
+        return _step(name, run, run_dir, progress)
 
 
 def _step(name: str, run: Run, run_dir: Location, progress: Progress) -> AuditResult | None:
@@ -308,7 +313,8 @@ def _publish(run: Run, url: str, progress: Progress) -> AuditResult:
     emptied(run.work)
     result = _result(run)
     for path in result.reports:
-        progress(headline(path))
+        with about(**report_file.ids(path)):
+            progress(headline(path))
     return result
 
 
@@ -316,15 +322,16 @@ def _say_failures(run: Run, step: str, progress: Progress) -> None:
     """Says at once which snapshots a step lost: the error comes when the others are done."""
     for failure in run.failures.all():
         if failure.step == step:
-            progress(f"{step}: {failure.snapshot} is left out: {failure.text}")
+            with about(snapshot=failure.snapshot):
+                progress(f"{step}: {failure.snapshot} is left out: {failure.text}")
     for failure in run.failures.parts():
         if failure.step == step:
-            progress(f"{step}: {failure.part} of {failure.snapshot} counts as unread: {failure.text}")
+            with about(snapshot=failure.snapshot):
+                progress(f"{step}: {failure.part} of {failure.snapshot} counts as unread: {failure.text}")
 
 
 def _result(run: Run) -> AuditResult:
     from tidegauge.audit.evaluate import worst_at_or_above
-    from tidegauge.runs import report_file
     from tidegauge.runs.survivors import failed_snapshots, surviving
 
     for snapshot in failed_snapshots(run):  # What an earlier run left there is not this one's.

@@ -19,6 +19,7 @@ Nothing here imports PySpark, Great Expectations or Tidegauge: Airflow may run f
 """
 
 import importlib.util
+import json
 import logging
 import os
 import re
@@ -141,7 +142,7 @@ class ProcessOperator(BaseOperator):
         """The lines, of which the error and the verdicts are kept: what a task's log ends with, and what a run is."""
         self.error, self.verdicts = "", []
         for line in lines:
-            text = line.strip()
+            text = message_of(line)
             if text.startswith(_ERRORS):
                 self.error = text[:_LONGEST_WORDS]
             elif text.startswith(VERDICT):
@@ -245,6 +246,17 @@ class SnapshotOperator(ShareOperator):
             "cluster": self.cluster, "snapshot": self.snapshot, "snapshot_id": self.snapshot_id,
         }  # fmt: skip
         return done
+
+
+def message_of(line: str) -> str:
+    """What a command says in a line, also where `TIDEGAUGE_LOG_FORMAT` makes objects of its lines."""
+    text = line.strip()
+    if not text.startswith('{"at": '):
+        return text
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError):
+        return text
 
 
 def flat(arguments: Iterable[Any]) -> Iterable[str]:

@@ -30,6 +30,12 @@ def read(path: Location) -> dict[str, Any]:
     return report
 
 
+def ids(path: Location) -> dict[str, str]:
+    """What lines of a log say that are about a report's run."""
+    run = read(path)["run"]
+    return {name: run[name] for name in ("cluster", "snapshot_id", "run_id")}
+
+
 def keep_judged(target: Location, report: Mapping[str, Any]) -> None:
     """Writes verdicts that nobody has published yet."""
     write(target / _JUDGED, report)

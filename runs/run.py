@@ -60,6 +60,11 @@ class ReadSnapshot:
         """Names it among the snapshots read together."""
         return f"{self.manifest.cluster}/{self.manifest.snapshot_id}"
 
+    @property
+    def ids(self) -> dict[str, str]:
+        """What lines of a log say that are about it."""
+        return {"cluster": self.manifest.cluster, "snapshot_id": self.manifest.snapshot_id}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedSnapshot(ReadSnapshot):
@@ -109,6 +114,12 @@ class Run:
     def work(self) -> Location:
         """Where the steps keep what is not a result."""
         return self.directory / "work"
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """What lines of a log say that are about all of it: what its snapshots have in common."""
+        first, *others = (snapshot.ids for snapshot in self.snapshots)
+        return {name: value for name, value in first.items() if all(other[name] == value for other in others)}
 
     @property
     def asks_object_stores(self) -> bool:

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tidegauge.progress import display_for, show
+from tidegauge.progress import Lines, display_for, show
+from tidegauge.runs import log
 from tidegauge.runs.errors import AddressError, OwnError
 from tidegauge.runs.run import Run, load
 from tidegauge.snapshots.errors import AuditError, SnapshotError
@@ -30,9 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("steps", nargs="+", choices=STEPS, metavar="STEP", help="index, derive")
     parser.add_argument("--run", required=True, help="the run directory that the steps share, or its URL")
     options = parser.parse_args(arguments)
-    show(display_for())
+    log.about_from_now(command="job")
+    show(Lines(_say) if log.as_json() else display_for())
     try:
         run = load(place_of(options.run))
+        log.about_from_now(**run.ids)
         spark = session.attach(asks_object_stores=run.asks_object_stores)
         try:
             for step in options.steps:
@@ -41,11 +44,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         finally:
             spark.stop()
     except AuditError as error:
-        print(f"{'+'.join(options.steps)}: {error}", file=sys.stderr)
+        _say(f"{'+'.join(options.steps)}: {error}", "error")
         return 70 if isinstance(error, OwnError) else 2 if isinstance(error, SnapshotError | AddressError) else 3
     for failure in run.failures.all():
-        print(f"{failure.step}: {failure.snapshot} is left out: {failure.text}", file=sys.stderr)
+        with log.about(snapshot=failure.snapshot):
+            _say(f"{failure.step}: {failure.snapshot} is left out: {failure.text}")
     return 0
+
+
+def _say(text: str, level: log.Level = "info") -> None:
+    print(log.line(text, level), file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from types import FrameType
 from typing import Any, Final
@@ -28,6 +29,7 @@ from typing import Any, Final
 import click
 
 from tidegauge.progress import show
+from tidegauge.runs import log
 from tidegauge.runs.errors import AddressError, OwnError
 from tidegauge.snapshots.errors import AuditError, SnapshotError
 from tidegauge.terminal import paragraph, plain
@@ -169,14 +171,43 @@ def _unraisable(met: "sys.UnraisableHookArgs") -> None:
 
 def warning(text: str) -> None:
     """A line on standard error, also for who wants quiet."""
-    click.echo(paragraph(text), err=True)
+    click.echo(log.line(paragraph(text), "error"), err=True)
 
 
 def progress(text: str) -> None:
     """A line on standard error, unless somebody wants quiet: one line, whatever the names in it hold."""
     context = click.get_current_context(silent=True)
     if context is None or not (context.find_root().obj or {}).get("quiet"):
-        click.echo(plain(text), err=True)
+        click.echo(log.line(plain(text)), err=True)
+
+
+class Told(click.Group):
+    """A group of which usage errors are told as all others are, where logs are collected."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """See click."""
+        with _collected():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """See click."""
+        with _collected():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _collected() -> Iterator[None]:
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise  # That is help, not an error.
+    except click.ClickException as error:
+        if not log.as_json():
+            raise
+        warning(f"tidegauge: {error.format_message()}")
+        raise click.exceptions.Exit(error.exit_code) from error
 
 
 def _be_quiet(context: click.Context, _: click.Parameter, wanted: bool) -> None:

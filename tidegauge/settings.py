@@ -59,6 +59,12 @@ VARIABLES: Final = (
         meaning="A file of public keys (PEM, Ed25519): audits and `snapshot verify` take only what one of them signed.",
     ),
     Variable(
+        name="TIDEGAUGE_LOG_FORMAT",
+        default="text",
+        meaning="How commands write to standard error: `text`, or `json`: an object a line with the time, the command, "
+        "and the cluster, snapshot and run that it is about.",
+    ),
+    Variable(
         name="TIDEGAUGE_SPARK_MASTER",
         default="local[*]",
         meaning="Where Spark runs: `local[N]`, `spark://host:port`, `yarn` or `k8s://https://host:port`. Unset, "

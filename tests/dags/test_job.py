@@ -246,3 +246,13 @@ def test_what_a_task_starts_sees_none_of_airflow_s_secrets_and_spark_none_of_the
         task.execute(CONTEXT)
     assert said[0] & secrets == {"TIDEGAUGE_STORE_URL", "TIDEGAUGE_CONSOLE_TOKENS"}
     assert said[1] & secrets == set()
+
+
+def test_a_line_that_is_an_object_is_heard_as_its_message(job):
+    told = (
+        '{"at": "2026-11-26T05:19:22.310Z", "level": "error", "message": "tidegauge: no such file", "command": "job"}\n'
+    )
+    assert job.message_of(told) == "tidegauge: no such file"
+    assert job.message_of(' verdict: "a" \n') == 'verdict: "a"'
+    for torn in ('{"at": "2026', '{"at": "2026"}'):
+        assert job.message_of(torn) == torn

@@ -38,12 +38,14 @@ from tidegauge.endings import (
     EXIT_OUR_FAULT,
     EXIT_UNUSABLE,
     QUIET,
+    Told,
 )
 from tidegauge.endings import progress as _progress
 from tidegauge.endings import told as _told
 from tidegauge.endings import warning as _warning
 from tidegauge.parameters import AMOUNT, CONSISTENCY, PATH, must_say_something
-from tidegauge.progress import display_for, show, working
+from tidegauge.progress import Lines, display_for, show, working
+from tidegauge.runs import log
 from tidegauge.scoring.command import score_command
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.manifest import Consistency, Mode
@@ -55,14 +57,15 @@ __all__ = ["EXIT_BREACHES", "EXIT_ENVIRONMENT", "EXIT_OUR_FAULT", "EXIT_UNUSABLE
 _MODELS = ("TruncateToHighWatermark", "Kip101", "Kip279", "Kip320FirstTry", "Kip320", "KafkaTruncateToHighWatermark")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Told, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
 @click.option("--debug", is_flag=True, help="Show a traceback with an error.")
 def main(debug: bool) -> None:
     """Replication data quality for Apache Kafka: what was lost, on which broker, why, and what to run next."""
     context = click.get_current_context()
     context.obj = {"debug": debug}
-    show(display_for())
+    log.about_from_now(command=context.invoked_subcommand)
+    show(Lines(_progress) if log.as_json() else display_for())
     context.call_on_close(lambda: show(None))
 
 
