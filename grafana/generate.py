@@ -39,7 +39,7 @@ def rendered(dashboard: Dashboard) -> str:
             {"type": "dashboards", "tags": ["tidegauge"], "title": "Tidegauge", "asDropdown": True, "keepTime": True}
         ],
         "templating": {"list": list(_variables(dashboard))},
-        "annotations": {"list": []},
+        "annotations": {"list": list(_annotations(dashboard))},
         "panels": list(_panels(dashboard.panels)),
     }
     return json.dumps(model, indent=2) + "\n"
@@ -51,6 +51,15 @@ def _variables(dashboard: Dashboard) -> Iterator[dict[str, Any]]:
         "label": "Store",
         "type": "datasource",
         "query": DATASOURCE["type"],
+        "current": {},
+        "hide": 0,
+    }
+    yield {
+        "name": "console",
+        "label": "Console",
+        "description": "Where the console is, for links: https://tidegauge.example.com",
+        "type": "textbox",
+        "query": "",
         "current": {},
         "hide": 0,
     }
@@ -68,6 +77,24 @@ def _variables(dashboard: Dashboard) -> Iterator[dict[str, Any]]:
             "includeAll": False,
             "current": {},
             "hide": 0,
+        }
+
+
+def _annotations(dashboard: Dashboard) -> Iterator[dict[str, Any]]:
+    for annotation in dashboard.annotations:
+        yield {
+            "name": annotation.name,
+            "datasource": DATASOURCE,
+            "enable": True,
+            "iconColor": annotation.colour,
+            "target": {
+                "refId": "Anno",
+                "datasource": DATASOURCE,
+                "format": "table",
+                "editorMode": "code",
+                "rawQuery": True,
+                "rawSql": annotation.sql.strip(),
+            },
         }
 
 

@@ -26,6 +26,15 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Annotation:
+    """What happened, on the axis of every chart of a page: columns time, text and tags, and timeend where it lasted."""
+
+    name: str
+    colour: str
+    sql: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dashboard:
     """One page: a fixed uid, by which others link to it, what is chosen at its top, its panels."""
 
@@ -35,6 +44,7 @@ class Dashboard:
     variables: tuple[tuple[str, str], ...]
     """Name and the query of its values; a later one may ask about an earlier one."""
     panels: tuple[Panel, ...]
+    annotations: tuple[Annotation, ...] = ()
     span: str = "now-30d"
     tags: tuple[str, ...] = field(default=("tidegauge", "kafka"))
 
@@ -54,6 +64,17 @@ _TO_CLUSTER: Final = (
     "Open the cluster",
     "/d/tidegauge-cluster?var-cluster=${__data.fields.cluster}&var-datasource=${datasource}",
 )
+# The console is where the reader's choice `console` says; without one the links lead nowhere.
+_TO_INCIDENT: Final = (
+    "incident_id",
+    "Open the incident",
+    "${console}/clusters/${__data.fields.cluster}/incidents/${__data.fields.incident_id}",
+)
+_TO_BREACH: Final = (
+    "breach_id",
+    "Open the argument and its runbook",
+    "${console}/clusters/${__data.fields.cluster}/breaches/${__data.fields.breach_id}",
+)
 _TO_PARTITION: Final = (
     "partition",
     "Open the partition",
@@ -63,11 +84,47 @@ _TO_PARTITION: Final = (
 _HERE: Final = "cluster = ${cluster:sqlstring}"
 _OF_PARTITION: Final = f"{_HERE} AND topic = ${{topic:sqlstring}} AND partition::text = ${{partition:sqlstring}}"
 
+_INCIDENTS: Final = """
+SELECT cluster, severity, state, what, began_at, records_lost, records_at_risk, open_breaches, undecided_losses,
+       cardinality(partitions) AS partitions, incident_id
+FROM tidegauge.v_incident WHERE state <> 'over' {where}
+ORDER BY array_position(ARRAY['critical', 'warning', 'info'], severity), records_lost DESC, records_at_risk DESC,
+         began_at DESC, incident_id
+LIMIT 200
+"""
+_INCIDENTS_HERE: Final = Annotation(
+    name="Incidents",
+    colour="red",
+    sql=f"""
+SELECT began_at AS time, ended_at AS timeend, what AS text, kind || ',' || severity AS tags
+FROM tidegauge.v_incident WHERE {_HERE} AND severity <> 'info' AND $__timeFilter(began_at) LIMIT 500
+""",
+)
+_ELECTIONS_HERE: Final = Annotation(
+    name="Unclean elections",
+    colour="orange",
+    sql=f"""
+SELECT at AS time, topic || '-' || partition || ': broker ' || leader_id || ' leads epoch ' || leader_epoch AS text,
+       'unclean' AS tags
+FROM tidegauge.v_election WHERE {_HERE} AND election LIKE 'unclean%' AND $__timeFilter(at) LIMIT 500
+""",
+)
+
 FLEET: Final = Dashboard(
     uid="tidegauge-fleet",
     title="Tidegauge / Fleet",
     about="All clusters: how old the picture is, what is broken, what is lost.",
     variables=(),
+    annotations=(
+        Annotation(
+            name="Incidents",
+            colour="red",
+            sql="""
+SELECT began_at AS time, ended_at AS timeend, cluster || ': ' || what AS text, kind || ',' || severity AS tags
+FROM tidegauge.v_incident WHERE severity <> 'info' AND $__timeFilter(began_at) LIMIT 500
+""",
+        ),
+    ),
     panels=(
         Panel(title="Clusters", kind="stat", width=4, height=4, sql="SELECT count(*) FROM tidegauge.v_run_latest"),
         Panel(
@@ -105,6 +162,15 @@ FLEET: Final = Dashboard(
 SELECT coalesce(sum(records_lost_undecided + records_at_risk_undecided), 0) AS records
 FROM tidegauge.v_loss_total WHERE source <> 'simulated'
 """,
+        ),
+        Panel(
+            title="Incidents, the worst first",
+            kind="table",
+            width=24,
+            height=8,
+            links=(_TO_CLUSTER, _TO_INCIDENT),
+            about="Breaches, losses and risks of one cause and time. Records are those that nobody has decided.",
+            sql=_INCIDENTS.format(where=""),
         ),
         Panel(
             title="Clusters, the worst first",
@@ -154,7 +220,7 @@ GROUP BY 1, 2 ORDER BY 1
             kind="table",
             width=24,
             height=10,
-            links=(_TO_CLUSTER,),
+            links=(_TO_CLUSTER, _TO_BREACH),
             sql="""
 SELECT severity, cluster, code, name, topic, partition, broker_id, records, opened_at, times_opened, breach_id
 FROM tidegauge.v_breach_open
@@ -171,6 +237,7 @@ CLUSTER: Final = Dashboard(
     title="Tidegauge / Cluster",
     about="One cluster by its latest audit: verdicts, breaches, losses, elections, risks, transactions, groups.",
     variables=(_CLUSTER,),
+    annotations=(_INCIDENTS_HERE, _ELECTIONS_HERE),
     panels=(
         Panel(
             title="Verdicts",
@@ -190,14 +257,23 @@ FROM tidegauge.v_coverage WHERE {_HERE}
 """,
         ),
         Panel(
+            title="Incidents",
+            kind="table",
+            width=24,
+            height=7,
+            links=(_TO_INCIDENT,),
+            about="Breaches, losses and risks of one cause and time. Records are those that nobody has decided.",
+            sql=_INCIDENTS.format(where=f"AND {_HERE}"),
+        ),
+        Panel(
             title="Open breaches",
             kind="table",
             width=24,
             height=10,
-            links=(_TO_PARTITION,),
+            links=(_TO_PARTITION, _TO_BREACH),
             about="Roots first; what follows from a breach names it in implied_by.",
             sql=f"""
-SELECT severity, code, name, topic, partition, broker_id, start_offset, end_offset, records, state, opened_at,
+SELECT cluster, severity, code, name, topic, partition, broker_id, start_offset, end_offset, records, state, opened_at,
        seen_in_latest, implied_by, next, breach_id
 FROM tidegauge.v_breach_open WHERE {_HERE}
 ORDER BY implied_by IS NOT NULL, array_position(ARRAY['critical', 'warning', 'info'], severity), code

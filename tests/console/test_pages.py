@@ -390,6 +390,18 @@ def test_metrics_speak_kafka_s_words(console: httpx.Client) -> None:
     assert families["tidegauge_under_min_isr_partitions"].documentation
 
 
+def test_metrics_count_incidents_as_the_list_does(console: httpx.Client) -> None:
+    families = {f.name: f for f in text_string_to_metric_families(page(console, "/metrics"))}
+    told = {
+        tuple(s.labels[n] for n in ("cluster", "severity", "state")): s.value
+        for s in families["tidegauge_incidents"].samples
+    }
+    clusters = {cluster for cluster, _, _ in told}
+    assert len(told) == 6 * len(clusters), "one that is over is a zero, not a series that ends"
+    assert told["production", "critical", "open"] == 1
+    assert "1 incident" in text_of(page(console, "/clusters/production"))
+
+
 def test_metrics_count_risks_by_what_has_to_fail_and_what_it_costs(console: httpx.Client) -> None:
     families = {f.name: f for f in text_string_to_metric_families(page(console, "/metrics"))}
     risks = {(s.labels["cluster"], s.labels["failures"]): s.value for s in families["tidegauge_risks"].samples}

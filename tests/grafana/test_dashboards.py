@@ -94,6 +94,38 @@ def test_a_hostile_name_is_a_string(reader: Any, uid: str, title: str) -> None:
     rows(reader, asked(target["rawSql"], dict.fromkeys(CHOSEN, HOSTILE)))
 
 
+ANNOTATIONS = [(uid, at["name"]) for uid, dashboard in DASHBOARDS.items() for at in dashboard["annotations"]["list"]]
+
+
+@pytest.mark.parametrize(("uid", "name"), ANNOTATIONS)
+def test_what_happened_stands_on_the_axis_of_time(reader: Any, uid: str, name: str) -> None:
+    (annotation,) = [at for at in DASHBOARDS[uid]["annotations"]["list"] if at["name"] == name]
+    found = rows(reader, asked(annotation["target"]["rawSql"], CHOSEN))
+    assert {"time", "text", "tags"} <= found[0].keys()
+    assert all(row["time"] is not None and row["text"] for row in found)
+    assert rows(reader, asked(annotation["target"]["rawSql"], dict.fromkeys(CHOSEN, HOSTILE))) == [] or "fleet" in uid
+
+
+def test_an_incident_s_figures_are_the_store_s(reader: Any) -> None:
+    for uid, title in (("tidegauge-fleet", "Incidents, the worst first"), ("tidegauge-cluster", "Incidents")):
+        (first, *_) = rows(reader, asked(panel_of(uid, title)["targets"][0]["rawSql"], CHOSEN))
+        assert (first["cluster"], first["severity"], first["records_at_risk"]) == ("payments", "critical", 1200)
+        assert "nclean election" in first["what"]
+
+
+def test_links_to_the_console_are_pages_of_it() -> None:
+    from tidegauge.console.app import create_app
+
+    app = create_app("postgresql+psycopg2://u@127.0.0.1:1/x")
+    told = json.dumps(DASHBOARDS)
+    links = {link.replace("\\", "") for link in re.findall(r"\$\{console\}(/[^\"]*)", told)}
+    assert len(links) == 2
+    for link in links:
+        path = re.sub(r"\$\{__data\.fields\.\w+\}", "x", link)
+        scope = {"type": "http", "method": "GET", "path": path, "headers": [], "root_path": ""}
+        assert any(route.matches(scope)[0].value == 2 for route in app.router.routes), path
+
+
 def test_the_choices_at_the_top_are_those_of_the_store(reader: Any) -> None:
     for dashboard in DASHBOARDS.values():
         for variable in dashboard["templating"]["list"]:

@@ -59,6 +59,11 @@ _UNDECIDED: Final = (
     ("records_possible_undecided", "Records that are possibly lost, over all runs, and that nobody has decided"),
 )
 _REASONS: Final = ("dated_ahead", "other_cluster")
+_SEVERITIES: Final = ("critical", "warning", "info")
+_STATES: Final = ("open", "acknowledged")
+_INCIDENTS: Final = """
+SELECT cluster, severity, state, count(*) AS incidents FROM tidegauge.v_incident WHERE state <> 'over' GROUP BY 1, 2, 3
+"""
 _RISKS: Final = "SELECT * FROM tidegauge.v_risk_count ORDER BY cluster, failures"
 """A cluster that no topic could be judged of has no row: nothing known is not the same as no risk."""
 
@@ -99,7 +104,7 @@ class _Latest(Collector):
             "open_breaches",
             "Root breaches that no run has seen resolved",
             ("cluster", "severity"),
-            [((row["cluster"], s), row[s]) for row in rows for s in ("critical", "warning", "info")],
+            [((row["cluster"], s), row[s]) for row in rows for s in _SEVERITIES],
         )
         yield _gauge(
             "invariants",
@@ -107,6 +112,7 @@ class _Latest(Collector):
             ("cluster", "verdict"),
             [((row["cluster"], v), row[v]) for row in rows for v in ("holds", "breached", "unknown")],
         )
+        yield _incidents([row["cluster"] for row in rows], self._store.rows(_INCIDENTS))
         yield _refusals([row["cluster"] for row in rows], clusters.refusals(self._store))
         yield from _risks(self._store.rows(_RISKS))
         yield from _losses(list(losses.totals(self._store).values()))
@@ -119,6 +125,17 @@ class _Latest(Collector):
                 ("cluster", "topic", "partition"),
                 values,
             )
+
+
+def _incidents(known: Sequence[str], rows: Sequence[Row]) -> Metric:
+    found = {(cluster, severity, state): 0 for cluster in known for severity in _SEVERITIES for state in _STATES}
+    found |= {(row["cluster"], row["severity"], row["state"]): row["incidents"] for row in rows}
+    return _gauge(
+        "incidents",
+        "Incidents that are not over; one is acknowledged if each open breach of it is",
+        ("cluster", "severity", "state"),
+        list(found.items()),
+    )
 
 
 def _refusals(known: Sequence[str], rows: Sequence[Row]) -> Metric:
