@@ -102,9 +102,9 @@ def test_the_demonstration_as_it_ships_finds_the_losses_and_a_second_run_changes
 def test_the_demonstration_says_where_everything_is(tmp_path, monkeypatch, capsys):
     told = []
     monkeypatch.setattr(demo, "run_dag", lambda state, say: tmp_path)
-    monkeypatch.setattr("tidegauge.cli.present.print_report", lambda report, docs: told.extend([report, docs]))
+    monkeypatch.setattr("tidegauge.cli.present.print_report", lambda *a, command: told.extend([*a, command]))
     assert demo.demo() == 0
-    assert told == [tmp_path / "report.json", tmp_path / "data_docs" / "index.html"]
     command, action = capsys.readouterr().out.removeprefix("Console").split()
+    assert told == [tmp_path / "report.json", tmp_path / "data_docs" / "index.html", command]
     assert Path(command).is_file()
     assert action == "up"

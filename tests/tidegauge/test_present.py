@@ -196,6 +196,8 @@ def test_a_breach_is_explained_with_its_evidence_and_what_follows(report, tmp_pa
 def test_the_last_line_says_where_to_begin() -> None:
     minor, worst = incident("B01-c", severity="info"), incident("D06-a")
     assert begin([worst, minor], [], Path("a b")) == "tidegauge plan incident-0123456789 --report 'a b'"
+    there = begin([worst], [], Path("x"), command="/c/.venv/bin/tidegauge")
+    assert there == "/c/.venv/bin/tidegauge plan incident-0123456789 --report x"
     assert begin([minor], [], Path("x")) == "nothing to do: nothing is breached"
     assert "bring back the missing evidence" in begin([minor], [{"blinds": ["D06"]}], Path("x"))
 

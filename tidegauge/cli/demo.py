@@ -8,6 +8,7 @@ report is the same.
 """
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,8 +39,10 @@ def demo() -> int:
     from tidegauge.cli.present import print_report
 
     run = run_dag(settings.home(), lambda line: print(line, file=sys.stderr, flush=True))
-    print_report(run / "report.json", run / "data_docs" / "index.html")
-    print(f"Console    {Path(sys.executable).with_name('tidegauge')} up")
+    # After `make demo` the command is in an environment that nobody has on the PATH yet.
+    command = shlex.quote(str(Path(sys.executable).with_name("tidegauge")))
+    print_report(run / "report.json", run / "data_docs" / "index.html", command=command)
+    print(f"Console    {command} up")
     return 0
 
 

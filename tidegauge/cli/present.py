@@ -40,8 +40,8 @@ _PARAGRAPHS: Final = frozenset({"explanation"})
 Report = Mapping[str, Any]
 
 
-def print_report(report_path: "Location", data_docs_path: "Location | None") -> None:
-    """Prints a report file, and last where to begin."""
+def print_report(report_path: "Location", data_docs_path: "Location | None", *, command: str = "tidegauge") -> None:
+    """Prints a report file, and last where to begin; `command` is how `tidegauge` is run there."""
     report = json.loads(report_path.read_text(encoding="utf-8"))
     for line in lines(report):
         click.echo(line)
@@ -49,14 +49,20 @@ def print_report(report_path: "Location", data_docs_path: "Location | None") -> 
     if data_docs_path is not None:
         click.echo(f"Data docs  {linked(data_docs_path)}")
     missing = report["coverage"].get("missing_evidence", ())
-    click.echo(f"Begin      {begin(report['incidents'], missing, report_path.parent)}")
+    click.echo(f"Begin      {begin(report['incidents'], missing, report_path.parent, command=command)}")
 
 
-def begin(incidents: Sequence[ToldIncident], missing_evidence: Sequence[Any], directory: "Location") -> str:
+def begin(
+    incidents: Sequence[ToldIncident],
+    missing_evidence: Sequence[Any],
+    directory: "Location",
+    *,
+    command: str = "tidegauge",
+) -> str:
     """What to do first: the command that prints what to do of the worst incident, or that there is nothing to do."""
     worst = next((incident for incident in incidents if incident["severity"] != "info"), None)
     if worst is not None:
-        return plain(f"tidegauge plan {worst['incident_id']} --report {shlex.quote(str(directory))}")
+        return plain(f"{command} plan {worst['incident_id']} --report {shlex.quote(str(directory))}")
     if any(piece["blinds"] for piece in missing_evidence):
         return "nothing is breached in what could be judged; bring back the missing evidence above"
     return "nothing to do: nothing is breached"
