@@ -19,6 +19,7 @@ from typing import Final, Literal
 Level = Literal["info", "error"]
 
 FORMAT: Final = "TIDEGAUGE_LOG_FORMAT"
+FORMATS: Final = ("text", "json")
 
 _ABOUT: ContextVar[dict[str, str]] = ContextVar("about", default={})  # noqa: B039  # never changed in place
 

@@ -88,3 +88,10 @@ def test_help_is_for_people(tmp_path: Path) -> None:
     done = tidegauge("audit", "--help", home=tmp_path / "home")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Usage: tidegauge audit")
+
+
+def test_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGAUGE_LOG_FORMAT", "xml")
+    done = tidegauge("status", home=tmp_path / "home")
+    assert done.returncode == 2
+    assert "TIDEGAUGE_LOG_FORMAT is 'xml'. It may be text or json." in done.stderr

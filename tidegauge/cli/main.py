@@ -10,6 +10,7 @@ An error is one paragraph: what, where, what to do; a traceback only with --debu
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,8 @@ def main(debug: bool) -> None:
     """Replication data quality for Apache Kafka: what was lost, on which broker, why, and what to run next."""
     context = click.get_current_context()
     context.obj = {"debug": debug}
+    if (chosen := os.environ.get(log.FORMAT, "")) not in ("", *log.FORMATS):
+        raise click.UsageError(f"{log.FORMAT} is {chosen!r}. It may be {' or '.join(log.FORMATS)}.")
     log.about_from_now(command=context.invoked_subcommand)
     show(Lines(_progress) if log.as_json() else display_for())
     context.call_on_close(lambda: show(None))
