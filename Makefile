@@ -16,7 +16,7 @@ STAMP := $(VENV)/.installed
 PYTEST = $(BIN)/python -m pytest -n $(AT_ONCE) --dist loadfile --no-loadscope-reorder
 # What opens no server, starts no program and takes no while: most mistakes show here.
 PURE := tests/kafka_log tests/snapshots tests/facts tests/expectations tests/sim_engine --ignore=tests/expectations/gx
-ALONE := not slow and not (jvm or postgres or kafka or browser or airflow)
+ALONE := not slow and not (jvm or postgres or kafka or browser or airflow or kubernetes)
 # uv with what pip is told of indexes, certificates and proxies.
 UV := $(BIN)/python tools/uv.py
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url --no-emit-find-links --generate-hashes
@@ -39,12 +39,16 @@ t: lint  ## after each change: what `make lint` does, and the tests that need no
 
 .PHONY: test
 test: AT_ONCE = $(or $(WORKERS),3)
-test: $(STAMP)  ## every test but the soaks, those that start Spark and Airflow too
-	$(PYTEST) -m "not soak"
+test: $(STAMP)  ## every test but the soaks and those of `make kubernetes`, those that start Spark and Airflow too
+	$(PYTEST) -m "not soak and not kubernetes"
 
 .PHONY: soak
 soak: $(STAMP)  ## what takes minutes to tell what `make test` tells in short: every fault of a busy cluster, every evidence removed
 	$(PYTEST) -m soak
+
+.PHONY: kubernetes
+kubernetes: $(STAMP)  ## the chart and Spark before a real API server; the first time it builds the server, which takes minutes
+	$(PYTEST) -m kubernetes tests/helm
 
 .PHONY: check
 check: lint  ## what `make lint` does, and the fast tests

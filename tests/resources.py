@@ -1,10 +1,11 @@
 """What a test needs of its machine: in, what its fixtures start; out, a marker for each, and a refusal of the rest.
 
-    jvm       a Java: Spark, the S3 server, Kafka's classes, Helm's code
-    postgres  the embedded server
-    kafka     running brokers, which are Java too
-    browser   a Chromium
-    airflow   the package
+    jvm         a Java: Spark, the S3 server, Kafka's classes, Helm's code
+    postgres    the embedded server
+    kafka       running brokers, which are Java too
+    browser     a Chromium
+    airflow     the package
+    kubernetes  an API server and its etcd, and Go to build them
 
 A fixture says by `@starts` what it starts, and every test that requests it, by whatever way, gets the marker here. A
 test that starts something itself, by a command or a call, says so with the marker. The rule that must hold: a test
@@ -26,12 +27,13 @@ import pytest
 P = ParamSpec("P")
 R = TypeVar("R")
 
-RESOURCES: Final = ("jvm", "postgres", "kafka", "browser", "airflow")
+RESOURCES: Final = ("jvm", "postgres", "kafka", "browser", "airflow", "kubernetes")
 
 PROGRAMS: Final[Mapping[str, str]] = {
     "java": "jvm", "javac": "jvm", "mvn": "jvm", "spark-submit": "jvm",
     "initdb": "postgres", "pg_ctl": "postgres", "postgres": "postgres",
     "airflow": "airflow",
+    "go": "kubernetes", "etcd": "kubernetes", "kube-apiserver": "kubernetes",
 }  # fmt: skip
 """The programs that are a resource."""
 

@@ -26,6 +26,7 @@ STARTERS: Final = {
     "RenderedCluster": {"jvm", "kafka"},
     "chromium": {"browser"},
     "airflow.running": {"airflow"},
+    "api_server.running": {"kubernetes"},
 }
 """How a test starts a resource, as it is written in a call. `running` alone is the oracle's."""
 
