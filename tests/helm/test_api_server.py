@@ -104,3 +104,29 @@ def test_what_is_wrong_is_refused(kubernetes: ApiServer, installed: Installed) -
     pod = dict(pods_of(documents))[f"Deployment {deployment['metadata']['name']}"]
     with pytest.raises(RefusedError, match="violates PodSecurity"):
         kubernetes.admin.create({**pod, "spec": {**pod["spec"], "securityContext": {}}}, namespace)
+
+
+CHANGES: dict[str, Document] = {
+    "resources": {"migration": {"resources": {"limits": {"memory": "1Gi"}}}, "console": {"replicas": 3}},
+    "extraEnv": {"extraEnv": [{"name": "TIDEGAUGE_LOG", "value": "x"}]},
+    "extraEnvFrom": {"extraEnvFrom": [{"secretRef": {"name": "another"}}]},
+    "pods' labels": {"podLabels": {"team": "streams"}, "podAnnotations": {"audited": "yes"}},
+    "image": {"image": {"tag": "next"}},
+    "settings": {"settings": {"TIDEGAUGE_SNAPSHOTS": "s3://another/kafka"}},
+    "secret": {"store": {"existingSecret": "another"}},
+    "users": {"podSecurityContext": {"runAsUser": 20001}},
+    "pull secrets": {"imagePullSecrets": [{"name": "registry"}]},
+}
+"""What an upgrade may change."""
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_upgrade_is_taken(
+    kubernetes: ApiServer, new_namespace: Callable[[], str], secret: Path, tmp_path: Path, change: str
+) -> None:
+    """Kubernetes does not let a Job's pods be changed: where they would be, the Job has another name."""
+    namespace, changed = new_namespace(), tmp_path / "changed.yaml"
+    changed.write_text(yaml.safe_dump(CHANGES[change]))
+    for values in ((secret, OWN_CLUSTER), (secret, OWN_CLUSTER, changed)):
+        for document in rendered(*values, namespace=namespace):
+            kubernetes.admin.apply(document, namespace)
