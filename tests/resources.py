@@ -33,7 +33,7 @@ PROGRAMS: Final[Mapping[str, str]] = {
     "java": "jvm", "javac": "jvm", "mvn": "jvm", "spark-submit": "jvm",
     "initdb": "postgres", "pg_ctl": "postgres", "postgres": "postgres",
     "airflow": "airflow",
-    "go": "kubernetes", "etcd": "kubernetes", "kube-apiserver": "kubernetes",
+    "go": "kubernetes", "etcd": "kubernetes", "kube-apiserver": "kubernetes", "kube-controller-manager": "kubernetes",
 }  # fmt: skip
 """The programs that are a resource."""
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import httpx
+import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
@@ -51,6 +52,7 @@ class ApiServer:
     url: str
     certificate: Path
     admin: Client
+    admin_token: str
     audit_log: Path
 
     def namespace(self, name: str) -> str:
@@ -73,6 +75,18 @@ class ApiServer:
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
         return str(self.admin.request("POST", path, asked)["status"]["token"])
+
+    def kubeconfig(self, path: Path, token: str) -> Path:
+        """A file by which programs reach the server as whom this token is of."""
+        cluster = {"server": self.url, "certificate-authority": str(self.certificate)}
+        content = {
+            "apiVersion": "v1", "kind": "Config", "current-context": "tests",
+            "clusters": [{"name": "tests", "cluster": cluster}],
+            "users": [{"name": "tests", "user": {"token": token}}],
+            "contexts": [{"name": "tests", "context": {"cluster": "tests", "user": "tests"}}],
+        }  # fmt: skip
+        path.write_text(yaml.safe_dump(content))
+        return path
 
     def requests_of(self, account: str, namespace: str) -> set[Request]:
         """What a ServiceAccount has asked for in its namespace."""
@@ -101,7 +115,25 @@ def running(directory: Path) -> Iterator[ApiServer]:
         _wait(process, directory / "server.log", certificate.exists)
         with Client(url, certificate, token) as admin:
             _wait(process, directory / "server.log", lambda: _is_ready(admin))
-            yield ApiServer(url=url, certificate=certificate, admin=admin, audit_log=directory / "audit.log")
+            yield ApiServer(
+                url=url, certificate=certificate, admin=admin, admin_token=token, audit_log=directory / "audit.log"
+            )
+
+
+@contextmanager
+def controllers(server: ApiServer, directory: Path, *names: str) -> Iterator[None]:
+    """Those of Kubernetes' controllers that are named are at work while the block lasts."""
+    manager = program("kube-controller-manager")
+    config = server.kubeconfig(directory / "controllers.kubeconfig", server.admin_token)
+    with ExitStack() as stack:
+        _start(
+            [
+                str(manager), f"--kubeconfig={config}", f"--controllers={','.join(names)}", "--leader-elect=false",
+                "--secure-port=0",
+            ],
+            directory / "controllers.log", stack,
+        )  # fmt: skip
+        yield
 
 
 def _start_etcd(etcd: Path, directory: Path, stack: ExitStack) -> str:

@@ -1,15 +1,14 @@
 """What Airflow's worker does on Kubernetes, done from here: spark-submit, as the DAGs call it, with the settings of
 `examples/airflow.yaml`, against the tests' API server; and a driver, which there would be a pod.
 
-In: a namespace in which the chart is installed. Out: settings and environments. No pod runs, so that a test says what
-becomes of it.
+In: a namespace in which the chart is installed. Out: settings and environments.
 """
 
 import os
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
@@ -52,39 +51,11 @@ def environment(server: ApiServer, account: str, namespace: str, directory: Path
     """Of a process that is known to the server as a pod of this account would be. What a pod finds in its file system,
     where no test can write, Spark's client takes from a kubeconfig too, in the same way.
     """
-    path = directory / f"{account}.kubeconfig"
-    path.write_text(yaml.safe_dump(_kubeconfig(server, server.token_of(account, namespace))))
+    path = server.kubeconfig(directory / "kubeconfig", server.token_of(account, namespace))
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("KUBE", "SPARK_", "TIDEGAUGE_"))}
     return kept | {"KUBECONFIG": str(path), "AIRFLOW_HOME": str(directory / "airflow"), "SPARK_LOCAL_IP": "127.0.0.1"}
-
-
-def _kubeconfig(server: ApiServer, token: str) -> Document:
-    cluster = {"server": server.url, "certificate-authority": str(server.certificate)}
-    return {
-        "apiVersion": "v1", "kind": "Config", "current-context": "tests",
-        "clusters": [{"name": "tests", "cluster": cluster}],
-        "users": [{"name": "tests", "user": {"token": token}}],
-        "contexts": [{"name": "tests", "context": {"cluster": "tests", "user": "tests"}}],
-    }  # fmt: skip
 
 
 def as_variable(given: Mapping[str, str]) -> str:
     """Settings as TIDEGAUGE_SPARK_CONF has them."""
     return shlex.join(f"{key}={value}" for key, value in given.items())
-
-
-def ended_pod(pod: Document, exit_code: int) -> dict[str, Any]:
-    """The status that a kubelet would write when a pod's container has ended."""
-    (container,) = pod["spec"]["containers"]
-    when = "2026-11-21T02:12:01Z"
-    ended = {
-        "exitCode": exit_code,
-        "reason": "Error" if exit_code else "Completed",
-        "startedAt": when,
-        "finishedAt": when,
-    }
-    status = {
-        "name": container["name"], "image": container["image"], "imageID": "", "ready": False, "restartCount": 0,
-        "state": {"terminated": ended},
-    }  # fmt: skip
-    return {"status": {"phase": "Failed" if exit_code else "Succeeded", "containerStatuses": [status]}}

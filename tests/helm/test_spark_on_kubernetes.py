@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.helm import kubelet
 from tests.helm.api_client import Document
-from tests.helm.api_server import ApiServer, Request, until
+from tests.helm.api_server import ApiServer, Request, controllers, until
 from tests.helm.chart import OWN_CLUSTER, ROOT, of_kind, rendered
-from tests.helm.spark_submission import as_variable, ended_pod, environment, settings
+from tests.helm.spark_submission import as_variable, environment, settings
 from tests.processes import ended
 from tidegauge.spark_jobs.java import find_java
 
@@ -86,9 +87,7 @@ class Installed:
 
     def end(self, pod: Document, exit_code: int) -> None:
         """As if its container had ended."""
-        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}/status"
-        kind = "application/strategic-merge-patch+json"
-        self.server.admin.request("PATCH", path, ended_pod(pod, exit_code), kind)
+        kubelet.end(self.server.admin, pod, exit_code)
 
     def allow(self, account: str, rules: list[Document]) -> None:
         """Another account, with these rights."""
@@ -238,16 +237,25 @@ def test_without_the_right_to_a_network_policy_no_driver_stays(
     assert not [each for each in installed.pods("driver") if each["metadata"]["name"] == task.pod]
 
 
-def test_what_submitting_makes_is_in_the_namespace(installed: Installed, submitted: Document) -> None:
-    """The driver's pod is the chart's template, which a namespace of restricted pods takes, and all else is its own."""
+def owned(installed: Installed, by: Document) -> list[str]:
+    """What goes when this pod goes."""
     admin, namespace = installed.server.admin, installed.namespace
+    kinds = (("v1", "ConfigMap"), ("v1", "Service"), ("networking.k8s.io/v1", "NetworkPolicy"))
+    return [
+        f"{kind} {each['metadata']['name']}"
+        for version, kind in kinds
+        for each in admin.items(version, kind, namespace)
+        if by["metadata"]["uid"] in {owner["uid"] for owner in each["metadata"].get("ownerReferences", [])}
+    ]
+
+
+def test_what_submitting_makes_is_the_driver_s_own(installed: Installed, submitted: Document) -> None:
+    """Whose pod is of the chart's template, which a namespace of restricted pods takes. There are two ConfigMaps: its
+    settings, and the template of its executors.
+    """
     assert submitted["spec"]["serviceAccountName"] == installed.account("spark")
-    made = [*admin.items("v1", "ConfigMap", namespace), *admin.items("v1", "Service", namespace)]
-    made += admin.items("networking.k8s.io/v1", "NetworkPolicy", namespace)
-    owner = submitted["metadata"]["uid"]
-    owned = [e for e in made if owner in {o["uid"] for o in e["metadata"].get("ownerReferences", [])}]
-    # Of ConfigMaps two: the driver's settings, and the template of its executors.
-    assert len(owned) == 4, [each["metadata"]["name"] for each in owned]
+    made = [each.split()[0] for each in owned(installed, submitted)]
+    assert made == ["ConfigMap", "ConfigMap", "Service", "NetworkPolicy"]
 
 
 @pytest.fixture(scope="module")
@@ -328,3 +336,13 @@ def test_its_accounts_may_do_nothing_else(
             assert not admin.may(account, namespace, verb, resource), (verb, resource)
         for resource in ("pods", "configmaps", "services", "persistentvolumeclaims", NETWORK_POLICIES, *OTHERS):
             assert not admin.may(account, namespace, verb, resource, elsewhere), (verb, resource)
+
+
+@pytest.mark.usefixtures("driven")
+def test_when_the_driver_goes_all_of_it_goes(installed: Installed, submitted: Document, tmp_path: Path) -> None:
+    """By Kubernetes' own garbage collector."""
+    assert owned(installed, submitted)
+    admin = installed.server.admin
+    with controllers(installed.server, tmp_path, "garbage-collector-controller"):
+        admin.request("DELETE", f"/api/v1/namespaces/{installed.namespace}/pods/{submitted['metadata']['name']}")
+        until(lambda: not owned(installed, submitted), "what was the driver's is still there")
