@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from tests.helm import kubelet
@@ -262,21 +263,25 @@ def test_what_submitting_makes_is_the_driver_s_own(installed: Installed, submitt
 def driven(
     installed: Installed, given: dict[str, str], submitted: Document, tmp_path_factory: pytest.TempPathFactory
 ) -> list[Document]:
-    """The executors' pods that a driver made, which has seen one fail and has ended since. It is a process of this
-    machine, known as the pod that was submitted.
+    """The executors' pods that a driver made, which has seen one fail, has computed a sum with another and has ended
+    since. Driver and executor are processes of this machine, known as the pods that they would be.
     """
     account, directory = installed.account("spark"), tmp_path_factory.mktemp("driver")
     conf = {
         **given, "spark.master": f"k8s://{installed.server.url}", "spark.ui.enabled": "false",
         "spark.kubernetes.driver.pod.name": submitted["metadata"]["name"],
         "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
-        "spark.executor.instances": "2", "spark.local.dir": str(directory),
+        "spark.executor.instances": "2", "spark.executor.memory": "512m",
+        # As a task of the DAGs has it.
+        "spark.authenticate": "true", "spark.network.crypto.enabled": "true",
         # So that it does not wait for what never is ready here.
         "spark.kubernetes.allocation.driver.readinessTimeout": "1s",
         "spark.scheduler.maxRegisteredResourcesWaitingTime": "0s",
     }  # fmt: skip
+    java = find_java().home
     told = environment(installed.server, account, installed.namespace, directory) | {
-        "JAVA_HOME": str(find_java().home),
+        "JAVA_HOME": str(java),
+        "SPARK_LOCAL_DIRS": str(directory),
         "PYSPARK_SUBMIT_ARGS": shlex.join(
             [*(word for each in conf.items() for word in ("--conf", "=".join(each))), "pyspark-shell"]
         ),
@@ -299,10 +304,17 @@ def driven(
         executors = installed.pods("executor")
         installed.end(executors[0], 1)
         until(lambda: are_made(3), "the driver makes no executor for the one that failed")
-        driver.communicate(timeout=120)
+        image = {
+            "PATH": f"{java}/bin:/usr/local/bin:/usr/bin:/bin",
+            "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        }
+        kubelet.begin(installed.server.admin, executors[1])
+        with kubelet.running(executors[1], image, directory):
+            driver.communicate(b"1000\n", timeout=180)
     finally:
         ended(driver)
     assert driver.returncode == 0, log.read_text()
+    assert "sum 499500" in log.read_text().splitlines()
     return executors
 
 
