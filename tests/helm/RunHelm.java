@@ -1,9 +1,15 @@
 import com.marcnuri.helm.Helm;
+import com.marcnuri.helm.InstallCommand;
 import com.marcnuri.helm.LintResult;
 import com.marcnuri.helm.TemplateCommand;
+import com.marcnuri.helm.TestCommand;
+import com.marcnuri.helm.UpgradeCommand;
 import java.nio.file.Path;
 
-/** Helm's own code: `lint CHART`, `package CHART TARGET`, `template CHART RELEASE NAMESPACE KUBERNETES VALUES_FILE...`. */
+/**
+ * Helm's own code: `lint CHART`, `package CHART TARGET`, `template CHART RELEASE NAMESPACE KUBERNETES VALUES_FILE...`; on a
+ * cluster `install` and `upgrade CHART RELEASE NAMESPACE KUBECONFIG VALUES_FILE...`, `test CHART RELEASE NAMESPACE KUBECONFIG`.
+ */
 public final class RunHelm {
     public static void main(String[] arguments) {
         Helm chart = new Helm(Path.of(arguments[1]));
@@ -22,6 +28,26 @@ public final class RunHelm {
                         command.withValuesFile(Path.of(arguments[at]));
                     }
                     System.out.print(command.call());
+                }
+                case "install" -> {
+                    InstallCommand command = chart.install().withName(arguments[2]).withNamespace(arguments[3]);
+                    command.withKubeConfig(Path.of(arguments[4]));
+                    for (int at = 5; at < arguments.length; at++) {
+                        command.withValuesFile(Path.of(arguments[at]));
+                    }
+                    System.out.println(command.call().getStatus());
+                }
+                case "upgrade" -> {
+                    UpgradeCommand command = chart.upgrade().withName(arguments[2]).withNamespace(arguments[3]);
+                    command.withKubeConfig(Path.of(arguments[4]));
+                    for (int at = 5; at < arguments.length; at++) {
+                        command.withValuesFile(Path.of(arguments[at]));
+                    }
+                    System.out.println(command.call().getStatus());
+                }
+                case "test" -> {
+                    TestCommand command = Helm.test(arguments[2]).withNamespace(arguments[3]);
+                    System.out.println(command.withKubeConfig(Path.of(arguments[4])).call().getStatus());
                 }
                 default -> throw new IllegalArgumentException(arguments[0]);
             }
