@@ -187,7 +187,7 @@ def _start(command: list[str], log: Path, stack: ExitStack) -> "subprocess.Popen
 
 
 def _is_established(definition: Document) -> bool:
-    conditions = definition.get("status", {}).get("conditions", [])
+    conditions = definition.get("status", {}).get("conditions") or ()  # null in its first moments
     return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
 

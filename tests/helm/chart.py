@@ -24,9 +24,11 @@ def helm(*arguments: object) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def rendered(*values: Path, kubernetes: str = "1.33.0", chart: Path = CHART) -> list[dict[str, Any]]:
+def rendered(
+    *values: Path, kubernetes: str = "1.33.0", chart: Path = CHART, namespace: str = "kafka"
+) -> list[dict[str, Any]]:
     """What an installation with these files of values makes."""
-    done = helm("template", chart, "tidegauge", "kafka", kubernetes, *values)
+    done = helm("template", chart, "tidegauge", namespace, kubernetes, *values)
     assert done.returncode == 0, done.stderr
     return [document for document in yaml.safe_load_all(done.stdout) if document]
 
