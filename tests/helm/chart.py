@@ -3,7 +3,9 @@
 import shutil
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import yaml
@@ -28,9 +30,20 @@ def rendered(
     *values: Path, kubernetes: str = "1.33.0", chart: Path = CHART, namespace: str = "kafka"
 ) -> list[dict[str, Any]]:
     """What an installation with these files of values makes."""
-    done = helm("template", chart, "tidegauge", namespace, kubernetes, *values)
+    told = _template(chart, namespace, kubernetes, tuple(path.read_text(encoding="utf-8") for path in values))
+    return [document for document in yaml.safe_load_all(told) if document]
+
+
+@cache
+def _template(chart: Path, namespace: str, kubernetes: str, values: tuple[str, ...]) -> str:
+    # A Java starts for each, and many tests look at the same manifests.
+    with TemporaryDirectory() as directory:
+        files = [Path(directory, f"{number}.yaml") for number in range(len(values))]
+        for path, content in zip(files, values, strict=True):
+            path.write_text(content, encoding="utf-8")
+        done = helm("template", chart, "tidegauge", namespace, kubernetes, *files)
     assert done.returncode == 0, done.stderr
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
+    return done.stdout
 
 
 def written(directory: Path, values: Mapping[str, Any]) -> Path:
