@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parent))  # Python leaves it out where PYTHONSAFEPATH is set
-from panels import DASHBOARDS, Dashboard, Panel
+from model import Dashboard, Panel
+
+from panels import DASHBOARDS
 
 HERE: Final = Path(__file__).parent
 DATASOURCE: Final = {"type": "grafana-postgresql-datasource", "uid": "${datasource}"}

@@ -4,50 +4,10 @@ The rule that must hold: every query reads the store's `v_*` views, as a role th
 viewer chooses comes into it only as a quoted string.
 """
 
-from dataclasses import dataclass, field
 from typing import Final
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
-    """One panel: `width` and `height` in Grafana's grid of 24 columns; panels follow one another as text does."""
-
-    title: str
-    kind: str
-    sql: str
-    about: str = ""
-    width: int = 12
-    height: int = 8
-    unit: str | None = None
-    bad_from: float | None = None
-    """The value from which it is red; below it is green."""
-    links: tuple[tuple[str, str, str], ...] = ()
-    """Columns that lead somewhere: column, what it says, URL."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Annotation:
-    """What happened, on the axis of every chart of a page: columns time, text and tags, and timeend where it lasted."""
-
-    name: str
-    colour: str
-    sql: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dashboard:
-    """One page: a fixed uid, by which others link to it, what is chosen at its top, its panels."""
-
-    uid: str
-    title: str
-    about: str
-    variables: tuple[tuple[str, str], ...]
-    """Name and the query of its values; a later one may ask about an earlier one."""
-    panels: tuple[Panel, ...]
-    annotations: tuple[Annotation, ...] = ()
-    span: str = "now-30d"
-    tags: tuple[str, ...] = field(default=("tidegauge", "kafka"))
-
+from links import TO_BREACH, TO_CLUSTER, TO_INCIDENT, TO_PARTITION
+from model import Annotation, Dashboard, Panel
 
 _CLUSTER: Final = ("cluster", "SELECT DISTINCT cluster FROM tidegauge.v_run ORDER BY 1")
 _TOPIC: Final = (
@@ -58,28 +18,6 @@ _PARTITION: Final = (
     "partition",
     "SELECT partition FROM tidegauge.v_partition WHERE cluster = ${cluster:sqlstring} AND topic = ${topic:sqlstring}"
     " ORDER BY 1",
-)
-_TO_CLUSTER: Final = (
-    "cluster",
-    "Open the cluster",
-    "/d/tidegauge-cluster?var-cluster=${__data.fields.cluster}&var-datasource=${datasource}",
-)
-# The console is where the reader's choice `console` says; without one the links lead nowhere.
-_TO_INCIDENT: Final = (
-    "incident_id",
-    "Open the incident",
-    "${console}/clusters/${__data.fields.cluster}/incidents/${__data.fields.incident_id}",
-)
-_TO_BREACH: Final = (
-    "breach_id",
-    "Open the argument and its runbook",
-    "${console}/clusters/${__data.fields.cluster}/breaches/${__data.fields.breach_id}",
-)
-_TO_PARTITION: Final = (
-    "partition",
-    "Open the partition",
-    "/d/tidegauge-partition?var-cluster=${cluster:queryparam}&var-topic=${__data.fields.topic}"
-    "&var-partition=${__data.fields.partition}&var-datasource=${datasource}",
 )
 _HERE: Final = "cluster = ${cluster:sqlstring}"
 _OF_PARTITION: Final = f"{_HERE} AND topic = ${{topic:sqlstring}} AND partition::text = ${{partition:sqlstring}}"
@@ -168,7 +106,7 @@ FROM tidegauge.v_loss_total WHERE source <> 'simulated'
             kind="table",
             width=24,
             height=8,
-            links=(_TO_CLUSTER, _TO_INCIDENT),
+            links=(TO_CLUSTER, TO_INCIDENT),
             about="Breaches, losses and risks of one cause and time. Records are those that nobody has decided.",
             sql=_INCIDENTS.format(where=""),
         ),
@@ -177,7 +115,7 @@ FROM tidegauge.v_loss_total WHERE source <> 'simulated'
             kind="table",
             width=24,
             height=9,
-            links=(_TO_CLUSTER,),
+            links=(TO_CLUSTER,),
             sql="""
 SELECT r.cluster, r.captured_at, round(extract(epoch FROM now() - r.captured_at) / 3600) AS hours_old, r.consistency,
        count(b.breach_id) FILTER (WHERE b.severity = 'critical') AS critical,
@@ -220,7 +158,7 @@ GROUP BY 1, 2 ORDER BY 1
             kind="table",
             width=24,
             height=10,
-            links=(_TO_CLUSTER, _TO_BREACH),
+            links=(TO_CLUSTER, TO_BREACH),
             sql="""
 SELECT severity, cluster, code, name, topic, partition, broker_id, records, opened_at, times_opened, breach_id
 FROM tidegauge.v_breach_open
@@ -261,7 +199,7 @@ FROM tidegauge.v_coverage WHERE {_HERE}
             kind="table",
             width=24,
             height=7,
-            links=(_TO_INCIDENT,),
+            links=(TO_INCIDENT,),
             about="Breaches, losses and risks of one cause and time. Records are those that nobody has decided.",
             sql=_INCIDENTS.format(where=f"AND {_HERE}"),
         ),
@@ -270,7 +208,7 @@ FROM tidegauge.v_coverage WHERE {_HERE}
             kind="table",
             width=24,
             height=10,
-            links=(_TO_PARTITION, _TO_BREACH),
+            links=(TO_PARTITION, TO_BREACH),
             about="Roots first; what follows from a breach names it in implied_by.",
             sql=f"""
 SELECT cluster, severity, code, name, topic, partition, broker_id, start_offset, end_offset, records, state, opened_at,
@@ -284,7 +222,7 @@ LIMIT 500
             title="Losses that nobody has decided",
             kind="table",
             width=24,
-            links=(_TO_PARTITION,),
+            links=(TO_PARTITION,),
             about="Over all runs. A loss stays until somebody decides it, or its records are proven to be back.",
             sql=f"""
 SELECT loss_id, topic, partition, leader_epoch, state, records, since, last_told_at, held_by, cause, groups_affected
@@ -295,7 +233,7 @@ LIMIT 500
         Panel(
             title="Lost, or at risk, by the latest audit",
             kind="table",
-            links=(_TO_PARTITION,),
+            links=(TO_PARTITION,),
             sql=f"""
 SELECT topic, partition, start_offset, end_offset, records, state, declared_committed, held_by, cause, groups_affected
 FROM tidegauge.v_loss WHERE {_HERE} ORDER BY records DESC
@@ -304,7 +242,7 @@ FROM tidegauge.v_loss WHERE {_HERE} ORDER BY records DESC
         Panel(
             title="Unclean elections",
             kind="table",
-            links=(_TO_PARTITION,),
+            links=(TO_PARTITION,),
             sql=f"""
 SELECT at, topic, partition, leader_id, previous_leader_id, leader_epoch, previous_isr, records_at_stake, metadata_offset
 FROM tidegauge.v_election WHERE {_HERE} AND election = 'unclean' AND NOT coalesce(topic_deleted, false)
@@ -329,7 +267,7 @@ LIMIT 500
         Panel(
             title="Open transactions",
             kind="table",
-            links=(_TO_PARTITION,),
+            links=(TO_PARTITION,),
             about="They hold read_committed consumers back; a hanging one does so for ever.",
             sql=f"""
 SELECT hanging, topic, partition, transactional_id, producer_id, producer_epoch, first_offset, began_at, coordinator_state
@@ -339,7 +277,7 @@ FROM tidegauge.v_transaction_open WHERE {_HERE} ORDER BY hanging DESC NULLS LAST
         Panel(
             title="Groups that had read what is lost, or point outside the log",
             kind="table",
-            links=(_TO_PARTITION,),
+            links=(TO_PARTITION,),
             sql=f"""
 SELECT "group", topic, partition, committed_offset, log_start_offset, log_end_offset, lost_from_offset, committed_at
 FROM tidegauge.v_committed_offset

@@ -52,5 +52,10 @@ def about_from_now(**ids: str | None) -> None:
     _ABOUT.set(_with(ids))
 
 
+def about_nothing() -> None:
+    """What was said from now on is over: another command may come in this process."""
+    _ABOUT.set({})
+
+
 def _with(ids: dict[str, str | None]) -> dict[str, str]:
     return _ABOUT.get() | {name: value for name, value in ids.items() if value is not None}

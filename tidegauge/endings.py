@@ -185,7 +185,7 @@ class Told(click.Group):
     """A group of which usage errors are told as all others are, where logs are collected."""
 
     def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
     ) -> click.Context:
         """See click."""
         with _collected():

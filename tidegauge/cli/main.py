@@ -70,6 +70,7 @@ def main(debug: bool) -> None:
     log.about_from_now(command=context.invoked_subcommand)
     show(Lines(_progress) if log.as_json() else display_for())
     context.call_on_close(lambda: show(None))
+    context.call_on_close(log.about_nothing)
 
 
 main.add_command(airflow_command)

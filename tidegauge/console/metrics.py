@@ -112,7 +112,7 @@ class _Latest(Collector):
             ("cluster", "verdict"),
             [((row["cluster"], v), row[v]) for row in rows for v in ("holds", "breached", "unknown")],
         )
-        yield _incidents([row["cluster"] for row in rows], self._store.rows(_INCIDENTS))
+        yield self._incidents([row["cluster"] for row in rows])
         yield _refusals([row["cluster"] for row in rows], clusters.refusals(self._store))
         yield from _risks(self._store.rows(_RISKS))
         yield from _losses(list(losses.totals(self._store).values()))
@@ -126,16 +126,17 @@ class _Latest(Collector):
                 values,
             )
 
-
-def _incidents(known: Sequence[str], rows: Sequence[Row]) -> Metric:
-    found = {(cluster, severity, state): 0 for cluster in known for severity in _SEVERITIES for state in _STATES}
-    found |= {(row["cluster"], row["severity"], row["state"]): row["incidents"] for row in rows}
-    return _gauge(
-        "incidents",
-        "Incidents that are not over; one is acknowledged if each open breach of it is",
-        ("cluster", "severity", "state"),
-        list(found.items()),
-    )
+    def _incidents(self, known: Sequence[str]) -> Metric:
+        """Each cluster has all of its series: one that is over is a zero, and ends no series."""
+        found = {(cluster, severity, state): 0 for cluster in known for severity in _SEVERITIES for state in _STATES}
+        for row in self._store.rows(_INCIDENTS):
+            found[row["cluster"], row["severity"], row["state"]] = row["incidents"]
+        return _gauge(
+            "incidents",
+            "Incidents that are not over; one is acknowledged if each open breach of it is",
+            ("cluster", "severity", "state"),
+            list(found.items()),
+        )
 
 
 def _refusals(known: Sequence[str], rows: Sequence[Row]) -> Metric:
