@@ -117,7 +117,8 @@ def test_an_index_of_a_company_is_read_from_pips_settings(tmp_path: Path, given:
             environ |= {"PIP_CONFIG_FILE": str(settings)}
         else:
             environ |= {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": index, "PIP_CERT": str(certified[0])}
-        command = ["pip", "install", "--no-cache", "--target", str(tmp_path / "into"), "tidal-probe"]
+        into = ("--python", sys.executable, "--target", str(tmp_path / "into"))
+        command = ["pip", "install", "--no-cache", *into, "tidal-probe"]
         subprocess.run(
             [sys.executable, ROOT / "tools" / "uv.py", *command], env=environ, cwd=tmp_path, check=True, timeout=120
         )
