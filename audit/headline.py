@@ -1,11 +1,9 @@
 """A report's verdict in one line, for a task's log and a note: the report in, a sentence out."""
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
-from tidegauge.runs import report_file
-from tidegauge.snapshots.location import Location
 from tidegauge.terminal import plain
 
 BEGINNING: Final = "verdict: "
@@ -14,9 +12,8 @@ _SEVERITIES: Final = ("critical", "warning")
 _STATES: Final = {"lost": "lost", "at_risk": "at risk", "possible": "possibly lost"}
 
 
-def headline(path: Location) -> str:
-    """The line of the report in a file, without an end."""
-    report = report_file.read(path)
+def headline(report: Mapping[str, Any]) -> str:
+    """The line, without an end."""
     roots = Counter(b["severity"] for b in report["breaches"] if not b["implied_by"])
     records: Counter[str] = Counter()
     for loss in report["losses"]:

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from tidegauge import store
+from tidegauge.log import about
 from tidegauge.runs import report_file
-from tidegauge.runs.log import about
 from tidegauge.runs.run import AuditedSnapshot, Run
 from tidegauge.runs.survivors import going_on
 from tidegauge.snapshots.errors import SnapshotError

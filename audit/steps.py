@@ -19,8 +19,8 @@ from tidegauge.audit.future_snapshots import Met, kept
 from tidegauge.audit.headline import headline
 from tidegauge.audit.validate_apart import Validate, validating
 from tidegauge.embedded.store_in_use import store_at, store_words
+from tidegauge.log import about, about_from_now
 from tidegauge.runs import report_file
-from tidegauge.runs.log import about, about_from_now
 from tidegauge.runs.restriction import EVERYTHING, Restriction
 from tidegauge.runs.run import NO_STORE, Run, load, new_run
 from tidegauge.runs.run_lock import held
@@ -313,8 +313,9 @@ def _publish(run: Run, url: str, progress: Progress) -> AuditResult:
     emptied(run.work)
     result = _result(run)
     for path in result.reports:
-        with about(**report_file.ids(path)):
-            progress(headline(path))
+        report = report_file.read(path)
+        with about(**{name: report["run"][name] for name in ("cluster", "snapshot_id", "run_id")}):
+            progress(headline(report))
     return result
 
 

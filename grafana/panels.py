@@ -30,14 +30,19 @@ ORDER BY array_position(ARRAY['critical', 'warning', 'info'], severity), records
          began_at DESC, incident_id
 LIMIT 200
 """
-_INCIDENTS_HERE: Final = Annotation(
-    name="Incidents",
-    colour="red",
-    sql=f"""
-SELECT began_at AS time, ended_at AS timeend, what AS text, kind || ',' || severity AS tags
-FROM tidegauge.v_incident WHERE {_HERE} AND severity <> 'info' AND $__timeFilter(began_at) LIMIT 500
+
+
+def _incidents(*, words: str, where: str = "") -> Annotation:
+    return Annotation(
+        name="Incidents",
+        colour="red",
+        sql=f"""
+SELECT began_at AS time, ended_at AS timeend, {words} AS text, kind || ',' || severity AS tags
+FROM tidegauge.v_incident WHERE {where}severity <> 'info' AND $__timeFilter(began_at) LIMIT 500
 """,
-)
+    )
+
+
 _ELECTIONS_HERE: Final = Annotation(
     name="Unclean elections",
     colour="orange",
@@ -53,16 +58,7 @@ FLEET: Final = Dashboard(
     title="Tidegauge / Fleet",
     about="All clusters: how old the picture is, what is broken, what is lost.",
     variables=(),
-    annotations=(
-        Annotation(
-            name="Incidents",
-            colour="red",
-            sql="""
-SELECT began_at AS time, ended_at AS timeend, cluster || ': ' || what AS text, kind || ',' || severity AS tags
-FROM tidegauge.v_incident WHERE severity <> 'info' AND $__timeFilter(began_at) LIMIT 500
-""",
-        ),
-    ),
+    annotations=(_incidents(words="cluster || ': ' || what"),),
     panels=(
         Panel(title="Clusters", kind="stat", width=4, height=4, sql="SELECT count(*) FROM tidegauge.v_run_latest"),
         Panel(
@@ -175,7 +171,7 @@ CLUSTER: Final = Dashboard(
     title="Tidegauge / Cluster",
     about="One cluster by its latest audit: verdicts, breaches, losses, elections, risks, transactions, groups.",
     variables=(_CLUSTER,),
-    annotations=(_INCIDENTS_HERE, _ELECTIONS_HERE),
+    annotations=(_incidents(words="what", where=f"{_HERE} AND "), _ELECTIONS_HERE),
     panels=(
         Panel(
             title="Verdicts",

@@ -26,14 +26,7 @@ def at(target: Location) -> Location:
 
 def read(path: Location) -> dict[str, Any]:
     """A report."""
-    report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return report
-
-
-def ids(path: Location) -> dict[str, str]:
-    """What lines of a log say that are about a report's run."""
-    run = read(path)["run"]
-    return {name: run[name] for name in ("cluster", "snapshot_id", "run_id")}
+    return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 def keep_judged(target: Location, report: Mapping[str, Any]) -> None:

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tidegauge.progress import Lines, display_for, show
-from tidegauge.runs import log
+from tidegauge import log
+from tidegauge.progress import display_for, show
 from tidegauge.runs.errors import AddressError, OwnError
 from tidegauge.runs.run import Run, load
 from tidegauge.snapshots.errors import AuditError, SnapshotError
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--run", required=True, help="the run directory that the steps share, or its URL")
     options = parser.parse_args(arguments)
     log.about_from_now(command="job")
-    show(Lines(_say) if log.as_json() else display_for())
+    show(display_for())
     try:
         run = load(place_of(options.run))
         log.about_from_now(**run.ids)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, TypedDict
 
 from alembic import command
-from alembic.config import Config as Configuration
+from alembic.config import Config
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import create_engine, text
@@ -23,8 +23,7 @@ from tidegauge.store.loss_ledger import carry_all_losses
 
 VERSION: Final = "SELECT to_jsonb(v) AS said FROM tidegauge.v_schema_version v"
 """What a store says of its schema, for `schema_problem`; older versions' view has fewer columns."""
-_READERS: Final = text("SELECT to_regclass('tidegauge.readable_by') IS NOT NULL")
-_IS_READER: Final = text("SELECT EXISTS (SELECT 1 FROM tidegauge.readable_by WHERE revision = :revision)")
+_SAYS_IT: Final = text("SELECT to_regclass('tidegauge.v_schema_version') IS NOT NULL")
 _WHAT_TO_DO: Final = "use that version, or publish into a new database"
 """With a store of another version, newer or older: the steps of development versions are no longer known."""
 _ONE_AT_A_TIME: Final = text("SELECT pg_advisory_xact_lock(hashtextextended('tidegauge:migrate', 0))")
@@ -88,7 +87,7 @@ def downgrade(url: str, revision: str, *, dry_run: bool) -> Sequence[str]:
 
 
 @contextmanager
-def _changing(where: URL, doing: str) -> Iterator[tuple[Connection, Configuration]]:
+def _changing(where: URL, doing: str) -> Iterator[tuple[Connection, Config]]:
     """A connection that nobody else changes the schema beside, and Alembic's configuration for it."""
     configuration = _configuration()
     engine = create_engine(where, poolclass=NullPool, connect_args={"connect_timeout": CONNECT_TIMEOUT_SECONDS})
@@ -99,9 +98,9 @@ def _changing(where: URL, doing: str) -> Iterator[tuple[Connection, Configuratio
 
 
 def _may_read(connection: Connection) -> bool:
-    if not connection.execute(_READERS).scalar_one():
-        return False
-    return bool(connection.execute(_IS_READER, {"revision": _carried()[0]}).scalar_one())
+    # By the view, which a role that only writes rows may ask, too.
+    says_it = connection.execute(_SAYS_IT).scalar_one()
+    return says_it and schema_problem(connection.execute(text(VERSION)).scalar_one_or_none()) is None
 
 
 def _older_than(revision: str | None) -> Sequence[str]:
@@ -139,9 +138,9 @@ def schema_problem(said: SchemaVersion | None) -> str | None:
     wanted, wanted_views, _ = _carried()
     if revision == wanted and views == wanted_views:
         return None
-    if revision is not None and not knows(revision) and wanted in (readers or ()):
-        return None
     if revision is not None and not knows(revision):
+        if wanted in (readers or ()):
+            return None
         return (
             f"Another version of Tidegauge made the store (its tables are of {revision}, this one knows {wanted}): "
             f"{_WHAT_TO_DO}."
@@ -166,8 +165,8 @@ def _carried() -> tuple[str, str, frozenset[str]]:
     return newest, digest(), frozenset(script.revision for script in scripts.walk_revisions())
 
 
-def _configuration() -> Configuration:
-    configuration = Configuration()
+def _configuration() -> Config:
+    configuration = Config()
     configuration.set_main_option("script_location", str(Path(sql.__file__).parent / "migrations").replace("%", "%%"))
     return configuration
 

@@ -28,8 +28,8 @@ from typing import Any, Final
 
 import click
 
+from tidegauge import log
 from tidegauge.progress import show
-from tidegauge.runs import log
 from tidegauge.runs.errors import AddressError, OwnError
 from tidegauge.snapshots.errors import AuditError, SnapshotError
 from tidegauge.terminal import paragraph, plain

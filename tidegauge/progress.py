@@ -13,6 +13,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol, TextIO, TypeVar
 
+from tidegauge import log
+
 LINE_EVERY_S: Final = 30.0
 _TELLING_AFTER_S: Final = 3.0
 """Before that, what was done says little about how long the rest takes."""
@@ -147,10 +149,14 @@ def show(display: Display | None) -> None:
 
 
 def display_for(file: TextIO | None = None) -> Display:
-    """What suits a standard error: one line of a terminal that can rewrite it, else lines."""
+    """What suits a standard error: one line of a terminal that can rewrite it, else lines; these where a program reads
+    it.
+    """
     there = file or sys.stderr
-    rewrites = there.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
-    return OneLine(there) if rewrites else Lines(lambda text: print(text, file=file or sys.stderr, flush=True))
+    rewrites = not log.as_json() and there.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+    return (
+        OneLine(there) if rewrites else Lines(lambda text: print(log.line(text), file=file or sys.stderr, flush=True))
+    )
 
 
 def is_shown() -> bool:

@@ -5,6 +5,8 @@ import com.marcnuri.helm.TemplateCommand;
 import com.marcnuri.helm.TestCommand;
 import com.marcnuri.helm.UpgradeCommand;
 import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.function.Consumer;
 
 /**
  * Helm's own code: `lint CHART`, `package CHART TARGET`, `template CHART RELEASE NAMESPACE KUBERNETES VALUES_FILE...`; on a
@@ -24,25 +26,19 @@ public final class RunHelm {
                 case "template" -> {
                     TemplateCommand command = chart.template().withName(arguments[2]).withNamespace(arguments[3]);
                     command.withKubeVersion(arguments[4]);
-                    for (int at = 5; at < arguments.length; at++) {
-                        command.withValuesFile(Path.of(arguments[at]));
-                    }
+                    eachOf(arguments, command::withValuesFile);
                     System.out.print(command.call());
                 }
                 case "install" -> {
                     InstallCommand command = chart.install().withName(arguments[2]).withNamespace(arguments[3]);
                     command.withKubeConfig(Path.of(arguments[4]));
-                    for (int at = 5; at < arguments.length; at++) {
-                        command.withValuesFile(Path.of(arguments[at]));
-                    }
+                    eachOf(arguments, command::withValuesFile);
                     System.out.println(command.call().getStatus());
                 }
                 case "upgrade" -> {
                     UpgradeCommand command = chart.upgrade().withName(arguments[2]).withNamespace(arguments[3]);
                     command.withKubeConfig(Path.of(arguments[4]));
-                    for (int at = 5; at < arguments.length; at++) {
-                        command.withValuesFile(Path.of(arguments[at]));
-                    }
+                    eachOf(arguments, command::withValuesFile);
                     System.out.println(command.call().getStatus());
                 }
                 case "test" -> {
@@ -55,5 +51,9 @@ public final class RunHelm {
             System.err.println(refused.getMessage());
             System.exit(1);
         }
+    }
+
+    private static void eachOf(String[] arguments, Consumer<Path> takes) {
+        Arrays.stream(arguments).skip(5).map(Path::of).forEach(takes);
     }
 }

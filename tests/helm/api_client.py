@@ -13,6 +13,8 @@ from typing import Any, Self
 
 import httpx
 
+from tests.helm.chart import template_of
+
 Document = dict[str, Any]
 
 
@@ -119,11 +121,12 @@ class Client:
 def pods_of(documents: list[Document]) -> Iterator[tuple[str, Document]]:
     """Every pod that these manifests will make: of what, and the pod."""
     for document in documents:
-        spec = document.get("spec", {})
-        template = spec.get("jobTemplate", {}).get("spec", spec).get("template")
-        if document["kind"] in ("CronJob", "DaemonSet", "Deployment", "Job", "StatefulSet") and template:
-            about = f"{document['kind']} {document['metadata']['name']}"
-            metadata = {**template.get("metadata", {}), "generateName": f"{document['metadata']['name'][:50]}-"}
-            yield about, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
-        elif document["kind"] == "Pod":
-            yield f"Pod {document['metadata']['name']}", document
+        name, template = document["metadata"]["name"], template_of(document)
+        if document["kind"] == "Pod":
+            yield f"Pod {name}", document
+        elif template is not None:
+            metadata = {**template.get("metadata", {}), "generateName": f"{name[:50]}-"}
+            yield (
+                f"{document['kind']} {name}",
+                {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]},
+            )

@@ -58,17 +58,23 @@ def of_kind(documents: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     return [document for document in documents if document["kind"] == kind]
 
 
-def pod_of(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The spec of the pod that a manifest makes, be it later or again and again; None for one that makes none."""
+def template_of(document: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The pod that a manifest makes, be it later or again and again; None for one that makes none."""
     spec = document.get("spec", {})
     match document["kind"]:
         case "Pod":
-            return spec
-        case "Job" | "Deployment":
-            return spec["template"]["spec"]
+            return dict(document)
+        case "DaemonSet" | "Deployment" | "Job" | "StatefulSet":
+            return dict(spec["template"])
         case "CronJob":
-            return spec["jobTemplate"]["spec"]["template"]["spec"]
+            return dict(spec["jobTemplate"]["spec"]["template"])
     return None
+
+
+def pod_of(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The spec of its pod."""
+    template = template_of(document)
+    return None if template is None else template["spec"]
 
 
 def containers_of(document: Mapping[str, Any]) -> list[dict[str, Any]]:

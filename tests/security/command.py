@@ -1,10 +1,14 @@
-"""The `tidegauge` command as a process of its own, as somebody at a shell runs it, for tests that attack it."""
+"""The `tidegauge` command for tests that attack it: as a process of its own, as at a shell, or in this one."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Final
+
+from click.testing import CliRunner, Result
+
+from tidegauge.cli.main import main
 
 SECONDS: Final = 300
 _COMMAND: Final = Path(sys.executable).with_name("tidegauge")
@@ -25,3 +29,15 @@ def tidegauge(*arguments: object, home: Path, **options: Any) -> subprocess.Comp
             process.kill()
             raise
     return subprocess.CompletedProcess(process.args, process.returncode, said, warned)
+
+
+def here(*arguments: object) -> Result:
+    """The command in this process."""
+    return CliRunner().invoke(main, [str(word) for word in arguments])
+
+
+def refused(done: Result) -> None:
+    """It was told that its arguments cannot be used, and not by an error of its own."""
+    assert done.exit_code == 2, done.output
+    assert isinstance(done.exception, SystemExit)
+    assert "an error of its own" not in done.output

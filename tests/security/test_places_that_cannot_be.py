@@ -6,20 +6,9 @@ Each is exit 2, since trying again does not help, and what a command refuses for
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from tests.conftest import Golden
-from tidegauge.cli.main import main
-
-
-def run(*given: object) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in given])
-
-
-def refused(done: Result) -> None:
-    assert done.exit_code == 2, done.output
-    assert isinstance(done.exception, SystemExit)
-    assert "an error of its own" not in done.output
+from tests.security.command import here, refused
 
 
 @pytest.mark.parametrize("where", ["file/out", "loop/out", "x" * 300], ids=["below a file", "a loop", "too long"])
@@ -41,7 +30,7 @@ def test_where_nothing_can_be_trying_again_does_not_help(
     monkeypatch.chdir(tmp_path)
     Path("file").write_text("x", encoding="utf-8")
     Path("loop").symlink_to("loop")
-    done = run(*(word.format(golden("one-controller")) for word in line), where)
+    done = here(*(word.format(golden("one-controller")) for word in line), where)
     refused(done)
     assert {path.name for path in tmp_path.iterdir()} == {"file", "loop"}
 
@@ -67,18 +56,18 @@ def test_links_in_a_circle_are_nothing_to_read(
     Path("file").write_text("x", encoding="utf-8")
     Path("loop").symlink_to("loop")
     for place in ("loop", "loop/below"):
-        refused(run(*(word.format(place) for word in line)))
+        refused(here(*(word.format(place) for word in line)))
         assert {path.name for path in tmp_path.iterdir()} == {"file", "loop"}
 
 
 def test_a_score_that_cannot_be_made_leaves_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for more in (("--scenario", "nowhere.yaml"), (), ("--seeds", "1", "--step", "publish")):
-        refused(run("score", "--out", "out", "--store", "none", *more))
+        refused(here("score", "--out", "out", "--store", "none", *more))
         assert list(tmp_path.iterdir()) == []
 
 
 def test_a_dump_that_is_not_there_is_named(tmp_path: Path) -> None:
-    done = run("store", "restore", tmp_path / "nowhere", "--store", "postgresql://127.0.0.1:1/x")
+    done = here("store", "restore", tmp_path / "nowhere", "--store", "postgresql://127.0.0.1:1/x")
     refused(done)
     assert f"There is no dump at {tmp_path / 'nowhere'}" in done.output

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner, Result
 
 from tests.conftest import Golden
+from tests.security.command import here, refused
 from tidegauge.cli.main import main
 
 
@@ -33,16 +33,6 @@ def taking_text(group: click.Group, *words: str) -> Iterator[tuple[str, ...]]:
 LINES = sorted(set(taking_text(main)))
 
 
-def run(*given: object) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in given])
-
-
-def refused(done: Result) -> None:
-    assert done.exit_code == 2, done.output
-    assert isinstance(done.exception, SystemExit)
-    assert "an error of its own" not in done.output
-
-
 def test_the_commands_that_write_and_remove_are_among_them() -> None:
     assert {("audit", "--out"), ("store", "forget", "--store"), ("store", "retain", "--runs"), ("audit",)} <= {*LINES}
 
@@ -53,7 +43,7 @@ def test_no_command_takes_it(
     line: tuple[str, ...], value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done = run(*line, value)
+    done = here(*line, value)
     refused(done)
     assert ("it is empty" if value == "" else "holds a NUL") in done.output
     assert list(tmp_path.iterdir()) == []
@@ -73,7 +63,7 @@ def test_a_path_that_no_report_can_hold_is_refused_before_anything_is_written(
     line: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done = run(*line, "a\udcffb")
+    done = here(*line, "a\udcffb")
     refused(done)
     assert "is no UTF-8" in done.output
     assert list(tmp_path.iterdir()) == []
@@ -87,7 +77,7 @@ def test_a_log_dir_that_is_left_empty_is_not_left_out(
     monkeypatch.chdir(tmp_path)
     broker = f"1={dirs.format(golden('one-controller') / 'broker-1')}"
     more = ("--cluster", "c", "--out", "root") if command == "capture" else ()
-    done = run(command, "--broker", broker, *more)
+    done = here(command, "--broker", broker, *more)
     refused(done)
     assert "leaves a log dir empty" in done.output
     assert list(tmp_path.iterdir()) == []
@@ -103,7 +93,7 @@ def test_a_range_without_an_offset_is_not_saved_as_no_records(
     of: tuple[str, ...], golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done = run("salvage", golden("one-controller"), *SALVAGE, *of)
+    done = here("salvage", golden("one-controller"), *SALVAGE, *of)
     refused(done)
     assert "there is no offset" in done.output
     assert list(tmp_path.iterdir()) == []
@@ -114,7 +104,7 @@ def test_a_range_that_the_copy_has_nothing_of_is_not_saved_as_no_records(
     start: str, golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done = run("salvage", golden("one-controller"), *SALVAGE, "--from", start)
+    done = here("salvage", golden("one-controller"), *SALVAGE, "--from", start)
     refused(done)
     assert f"holds nothing of offsets {start} and above" in done.output
     assert "it holds offsets 0.." in done.output
@@ -123,6 +113,6 @@ def test_a_range_that_the_copy_has_nothing_of_is_not_saved_as_no_records(
 
 def test_a_range_that_the_copy_has_is_saved(golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    done = run("salvage", golden("one-controller"), *SALVAGE, "--from", "0", "--to", "3")
+    done = here("salvage", golden("one-controller"), *SALVAGE, "--from", "0", "--to", "3")
     assert done.exit_code == 0, done.output
     assert json.loads(Path("out", "salvage.json").read_text(encoding="utf-8"))["records"] == 3

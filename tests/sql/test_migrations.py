@@ -31,11 +31,6 @@ TYPES = {
 }
 
 
-@pytest.fixture
-def empty(postgres_server: EmbeddedPostgres, worker_id: str) -> str:
-    return postgres_server.fresh_database(f"migrations_{worker_id}")
-
-
 @pytest.fixture(scope="module")
 def migrated(own_server: EmbeddedPostgres) -> str:
     url = own_server.fresh_database("schema")

@@ -2,9 +2,9 @@
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from alembic.script import ScriptDirectory
@@ -46,12 +46,8 @@ def downgrade():
     op.execute("DELETE FROM tidegauge.readable_by WHERE revision = 'r9000'")
 '''
 KEEPS = "INSERT INTO tidegauge.readable_by VALUES ('r9000')"
+NextVersion = Callable[[str], AbstractContextManager[None]]
 BREAKS = "UPDATE tidegauge.readable_by SET revision = 'r9000'"
-
-
-@pytest.fixture
-def empty(postgres_server: EmbeddedPostgres, worker_id: str) -> str:
-    return postgres_server.fresh_database(f"readers_{worker_id}")
 
 
 def head() -> str:
@@ -61,51 +57,37 @@ def head() -> str:
 
 
 @pytest.fixture
-def newer(tmp_path: Path) -> Iterator[Any]:
-    """Makes this process the next version of Tidegauge while a block lasts: another migration, and another view."""
+def the_next_version(tmp_path: Path) -> NextVersion:
+    """Makes this process the next version of Tidegauge for a block: another migration, and another view."""
 
-    def become(readers: str) -> pytest.MonkeyPatch:
-        patch = pytest.MonkeyPatch()
-        copied = tmp_path / readers[:6]
-        shutil.copytree(SQL, copied / "sql", ignore=shutil.ignore_patterns("__pycache__"))
-        (copied / "sql" / "migrations" / "versions" / "r9000_next.py").write_text(
-            NEXT.format(head=head(), readers=readers)
-        )
-        (copied / "sql" / "views" / "99_v_mood.sql").write_text(
+    @contextmanager
+    def become(readers: str) -> Iterator[None]:
+        copied = tmp_path / "sql"
+        shutil.copytree(SQL, copied, ignore=shutil.ignore_patterns("__pycache__"))
+        next_one = NEXT.format(head=head(), readers=readers)
+        (copied / "migrations" / "versions" / "r9000_next.py").write_text(next_one)
+        (copied / "views" / "99_v_mood.sql").write_text(
             "CREATE VIEW tidegauge.v_mood AS SELECT cluster, mood FROM tidegauge.audit_run;\n"
         )
-        patch.setattr(sql, "__file__", str(copied / "sql" / "__init__.py"))
-        patch.setattr(views, "VIEWS", copied / "sql" / "views")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sql, "__file__", str(copied / "__init__.py"))
+            patch.setattr(views, "VIEWS", copied / "views")
+            schema._carried.cache_clear()
+            yield
         schema._carried.cache_clear()
-        return patch
 
-    patches: list[pytest.MonkeyPatch] = []
-
-    def made(readers: str) -> pytest.MonkeyPatch:
-        patches.append(become(readers))
-        return patches[-1]
-
-    yield made
-    for patch in patches:
-        patch.undo()
-    schema._carried.cache_clear()
-
-
-def this_version_again(patch: pytest.MonkeyPatch) -> None:
-    patch.undo()
-    schema._carried.cache_clear()
+    return become
 
 
 def test_a_console_that_was_rolled_back_reads_a_newer_store(
-    empty: str, newer: Any, capsys: pytest.CaptureFixture[str]
+    empty: str, the_next_version: NextVersion, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store.migrate(empty)
     audit(empty, "payments", "s1", breach("b1"))
-    patch = newer(KEEPS)
-    store.migrate(empty)
-    with TestClient(create_app(empty)) as console:
-        assert console.get("/readyz").status_code == 200
-    this_version_again(patch)
+    with the_next_version(KEEPS):
+        store.migrate(empty)
+        with TestClient(create_app(empty)) as console:
+            assert console.get("/readyz").status_code == 200
     with TestClient(create_app(empty)) as console:
         assert console.get("/readyz").json() == {"status": "ready"}
         assert "1 critical" in " ".join(console.get("/clusters/payments").text.split())
@@ -116,10 +98,22 @@ def test_a_console_that_was_rolled_back_reads_a_newer_store(
     assert capsys.readouterr().out.startswith("Nothing was changed. A newer version of Tidegauge made the store")
 
 
-def test_a_newer_store_that_says_otherwise_is_not_read(empty: str, newer: Any) -> None:
-    patch = newer(BREAKS)
-    store.migrate(empty)
-    this_version_again(patch)
+def test_who_only_writes_rows_is_told_that_a_store_is_newer(
+    own_server: EmbeddedPostgres, the_next_version: NextVersion
+) -> None:
+    url = own_server.fresh_database("of_a_writer")
+    with the_next_version(KEEPS):
+        store.migrate(url)
+        store.grant_roles(url)
+    with store.connect(url, "make a login") as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE ROLE audits LOGIN IN ROLE tidegauge_writer")
+    with pytest.raises(store.NewerStoreError):
+        store.migrate(url.replace("postgres@", "audits@"))
+
+
+def test_a_newer_store_that_says_otherwise_is_not_read(empty: str, the_next_version: NextVersion) -> None:
+    with the_next_version(BREAKS):
+        store.migrate(empty)
     with TestClient(create_app(empty)) as console:
         answer = console.get("/readyz")
     assert answer.status_code == 503
@@ -129,18 +123,17 @@ def test_a_newer_store_that_says_otherwise_is_not_read(empty: str, newer: Any) -
     assert not isinstance(refused.value, store.NewerStoreError)
 
 
-def test_a_store_full_of_runs_goes_up_and_back_and_up_again(empty: str, newer: Any) -> None:
+def test_a_store_full_of_runs_goes_up_and_back_and_up_again(empty: str, the_next_version: NextVersion) -> None:
     store.migrate(empty)
     for number in range(3):
         audit(empty, "payments", f"s{number}", breach("b1"))
     before, told = inventory(empty), pages(empty)
-    patch = newer(KEEPS)
-    store.migrate(empty)
-    upgraded = inventory(empty)
-    assert store.downgrade(empty, head(), dry_run=True) == ["mood"]
-    assert inventory(empty) == upgraded, "nothing was changed"
-    assert store.downgrade(empty, head(), dry_run=False) == ["mood"]
-    this_version_again(patch)
+    with the_next_version(KEEPS):
+        store.migrate(empty)
+        upgraded = inventory(empty)
+        assert store.downgrade(empty, head(), dry_run=True) == ["mood"]
+        assert inventory(empty) == upgraded, "nothing was changed"
+        assert store.downgrade(empty, head(), dry_run=False) == ["mood"]
     store.migrate(empty)
     assert (inventory(empty), pages(empty)) == (before, told)
 

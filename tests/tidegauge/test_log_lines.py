@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import Golden
 from tests.security.command import tidegauge
-from tidegauge.runs import log
+from tidegauge import log
 
 
 @pytest.fixture(autouse=True)

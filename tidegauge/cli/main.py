@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from tidegauge import __version__
+from tidegauge import __version__, log
 from tidegauge.alerts.command import alerts
 from tidegauge.cli.airflow_command import airflow_command
 from tidegauge.cli.audit_commands import VERIFY_KEY, audit_command, job_command
@@ -45,8 +45,7 @@ from tidegauge.endings import progress as _progress
 from tidegauge.endings import told as _told
 from tidegauge.endings import warning as _warning
 from tidegauge.parameters import AMOUNT, CONSISTENCY, PATH, must_say_something
-from tidegauge.progress import Lines, display_for, show, working
-from tidegauge.runs import log
+from tidegauge.progress import display_for, show, working
 from tidegauge.scoring.command import score_command
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.manifest import Consistency, Mode
@@ -68,7 +67,7 @@ def main(debug: bool) -> None:
     if (chosen := os.environ.get(log.FORMAT, "")) not in ("", *log.FORMATS):
         raise click.UsageError(f"{log.FORMAT} is {chosen!r}. It may be {' or '.join(log.FORMATS)}.")
     log.about_from_now(command=context.invoked_subcommand)
-    show(Lines(_progress) if log.as_json() else display_for())
+    show(display_for())
     context.call_on_close(lambda: show(None))
     context.call_on_close(log.about_nothing)
 

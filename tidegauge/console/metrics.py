@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from tidegauge.console.database import Reader, Row
 from tidegauge.console.reading import clusters, losses
+from tidegauge.console.reading.breaches import SEVERITIES
 
 __all__ = ["CONTENT_TYPE", "MOST_PARTITIONS", "exposition"]
 
@@ -59,7 +60,6 @@ _UNDECIDED: Final = (
     ("records_possible_undecided", "Records that are possibly lost, over all runs, and that nobody has decided"),
 )
 _REASONS: Final = ("dated_ahead", "other_cluster")
-_SEVERITIES: Final = ("critical", "warning", "info")
 _STATES: Final = ("open", "acknowledged")
 _INCIDENTS: Final = """
 SELECT cluster, severity, state, count(*) AS incidents FROM tidegauge.v_incident WHERE state <> 'over' GROUP BY 1, 2, 3
@@ -104,7 +104,7 @@ class _Latest(Collector):
             "open_breaches",
             "Root breaches that no run has seen resolved",
             ("cluster", "severity"),
-            [((row["cluster"], s), row[s]) for row in rows for s in _SEVERITIES],
+            [((row["cluster"], s), row[s]) for row in rows for s in SEVERITIES],
         )
         yield _gauge(
             "invariants",
@@ -128,7 +128,7 @@ class _Latest(Collector):
 
     def _incidents(self, known: Sequence[str]) -> Metric:
         """Each cluster has all of its series: one that is over is a zero, and ends no series."""
-        found = {(cluster, severity, state): 0 for cluster in known for severity in _SEVERITIES for state in _STATES}
+        found = {(cluster, severity, state): 0 for cluster in known for severity in SEVERITIES for state in _STATES}
         for row in self._store.rows(_INCIDENTS):
             found[row["cluster"], row["severity"], row["state"]] = row["incidents"]
         return _gauge(
