@@ -28,7 +28,7 @@ from tidegauge import store
 from tidegauge.audit.found_incidents import incidents_told
 from tidegauge.audit.publication import STAGED, Progress, instant_text, not_its_own, staged_run
 from tidegauge.audit.validate_apart import Validate
-from tidegauge.derivation.fact_files import batches_of, read_relation, relation_at
+from tidegauge.derivation.fact_files import batches_of, digest_of_parts, read_relation, relation_at
 from tidegauge.derivation.judged_files import JudgedRelation, judged_of, rows_to_look_at
 from tidegauge.expectations import errors as expectation_errors
 from tidegauge.expectations.agreement import Validation, confirm
@@ -55,7 +55,7 @@ from tidegauge.runs.failures import is_its_own
 from tidegauge.runs.missing_evidence import missing_in, told_coverage
 from tidegauge.runs.restriction import Restriction
 from tidegauge.runs.run import AuditedSnapshot, Run
-from tidegauge.runs.run_places import COVERAGE_FILE
+from tidegauge.runs.run_places import COVERAGE_FILE, FACTS_DIGEST
 from tidegauge.runs.survivors import going_on
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.location import Location
@@ -137,6 +137,7 @@ def _evaluate(snapshots: Sequence[AuditedSnapshot], run: Run, url: str, validate
         judged = judge(url, run_ids, run.restriction.judged(), missing=missing, elsewhere=elsewhere, validate=validate)
         for run_id, snapshot in by_run.items():
             report = _report(snapshot, run, run_id, judged[run_id])
+            _must_still_be_whole(snapshot)
             report_file.keep_judged(snapshot.target, report)
             if run.data_docs:
                 _write_pages(snapshot.target / "data_docs", pages_of(report, judged[run_id].validations))
@@ -209,6 +210,18 @@ def _coverage(snapshot: AuditedSnapshot) -> dict[str, Any]:
             f"{path} is not there or not whole ({error}). Run the steps index and derive first."
         ) from error
     return coverage
+
+
+def _must_still_be_whole(snapshot: AuditedSnapshot) -> None:
+    """Raises `SnapshotError` where the facts that were read are not those that were derived: of a part that is gone,
+    nothing was found. A part that goes does not come back, so that it is enough to ask once all is read.
+    """
+    facts = snapshot.target / "facts"
+    if _coverage(snapshot).get(FACTS_DIGEST) != digest_of_parts(facts):
+        raise SnapshotError(
+            f"{facts} is not as it was derived: somebody has removed facts of it, or written others. Nothing of it was "
+            "published. Audit it again, with a run directory of its own (--out, or --run for `tidegauge job`)."
+        )
 
 
 def _previous_id(snapshot: AuditedSnapshot) -> str | None:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from tidegauge.derivation.fact_files import digest_of_parts
 from tidegauge.derivation.gathering.gather import SnapshotContext
 from tidegauge.derivation.index_row import IndexRow
 from tidegauge.derivation.located_parquet import dataset_at
@@ -15,7 +16,7 @@ from tidegauge.relations import RELATIONS
 from tidegauge.runs.failures import Failure, reason_of
 from tidegauge.runs.missing_evidence import UnreadSegment, kept, unread_segments
 from tidegauge.runs.run import ReadSnapshot
-from tidegauge.runs.run_places import COVERAGE_FILE
+from tidegauge.runs.run_places import COVERAGE_FILE, FACTS_DIGEST
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.location import Location
 from tidegauge.snapshots.manifest import LeftOut
@@ -68,11 +69,14 @@ def forget_coverage(target: Location) -> None:
 
 
 def write_coverage(target: Location, coverage: Mapping[str, Any], failed: Sequence[Failure] = ()) -> None:
-    """Writes it, with the batches that the facts count. `failed`: the partitions whose facts could not be derived."""
-    segments = dataset_at(target / "facts" / "segments", RELATIONS["segments"].arrow_schema)
+    """Writes it, with the batches that the facts count, and with what tells whether they are all there later.
+    `failed`: the partitions whose facts could not be derived.
+    """
+    facts = target / "facts"
+    segments = dataset_at(facts / "segments", RELATIONS["segments"].arrow_schema)
     batches = sum(segments.to_table(columns=["batch_count"]).column("batch_count").to_pylist())
     told = _without(coverage, failed) if failed else coverage
-    write_whole(target / COVERAGE_FILE, json.dumps({**told, "batches": batches}))
+    write_whole(target / COVERAGE_FILE, json.dumps({**told, "batches": batches, FACTS_DIGEST: digest_of_parts(facts)}))
 
 
 def _without(coverage: Mapping[str, Any], failed: Sequence[Failure]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from functools import cache
+from hashlib import sha256
 from typing import Final
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from tidegauge.facts.rows import AnyRow
 from tidegauge.relations import LOSSES, RELATIONS, Relation
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.location import Location
-from tidegauge.snapshots.places import made
+from tidegauge.snapshots.places import made, sizes_below
 from tidegauge.snapshots.whole_files import appearing, write_whole
 
 _ALL: Mapping[str, Relation] = {**RELATIONS, LOSSES.name: LOSSES}
@@ -119,6 +120,13 @@ def _empty_part(name: str) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(_ALL[name].arrow_schema.empty_table(), sink)
     return bytes(sink.getvalue())
+
+
+def digest_of_parts(facts: Location) -> str:
+    """Tells whether the parts of all relations are those that they were: of their names and sizes, SHA-256 in hex.
+    Of a relation of many parts, one that is gone would count as nothing found in it.
+    """
+    return sha256(repr(sorted(sizes_below(facts).items())).encode()).hexdigest()
 
 
 def relation_at(facts: Location, name: str) -> ds.Dataset:

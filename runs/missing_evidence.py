@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 
 from tidegauge.expectations.evidence import REMEDIES, WHY, Evidence
 from tidegauge.expectations.verdicts import InvariantResult
+from tidegauge.runs.run_places import FACTS_DIGEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ def told_coverage(coverage: Mapping[str, Any], verdicts: Sequence[InvariantResul
     why: dict[Evidence, list[str]] = {}
     for piece in coverage["missing"]:
         why.setdefault(Evidence(piece["evidence"]), []).append(piece["why"])
-    told = {name: value for name, value in coverage.items() if name != "missing"}
+    told = {name: value for name, value in coverage.items() if name not in ("missing", FACTS_DIGEST)}
     told["missing_evidence"] = [
         {
             "evidence": evidence.value,

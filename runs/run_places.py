@@ -24,6 +24,8 @@ _LONGEST: Final = 100
 RUN_FILE: Final = "run.json"
 COVERAGE_FILE: Final = "coverage.json"
 """Of each snapshot: with it its facts count."""
+FACTS_DIGEST: Final = "facts_digest"
+"""In it: what tells whether they are still all there."""
 _OURS: Final = frozenset({"work", "failed", "facts", "data_docs", RUN_FILE, "report.json", COVERAGE_FILE})
 """What lies in a run directory under these names is no snapshot's."""
 _DIGITS: Final = 32

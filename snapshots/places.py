@@ -49,6 +49,13 @@ def sizes_in(folder: Location, suffix: str) -> Mapping[str, int]:
     return {name: found[name] for name in sorted(found) if name.endswith(suffix)}
 
 
+def sizes_below(folder: Location) -> Mapping[str, int]:
+    """Every file below a folder by its path from there, with its bytes. A folder that is not there has none."""
+    if not isinstance(folder, Path):
+        return folder.sizes_below()
+    return {str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+
+
 def moved(pairs: Iterable[tuple[Location, Location]]) -> None:
     """Gives files other names in the same place; what had the name before is replaced. Raises `OSError`."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:

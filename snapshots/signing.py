@@ -10,7 +10,6 @@ than it needs. Any OpenSSL makes the keys, and checks a signature without us.
 
 import base64
 import binascii
-import os
 import re
 import stat
 from collections.abc import Callable
@@ -23,8 +22,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
 from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.key_files import key_file
 
-_LARGEST_KEY_FILE: Final = 1 << 16
 _SIGNATURE_BYTES: Final = 64
 _PUBLIC_KEY: Final = re.compile(rb"-----BEGIN PUBLIC KEY-----.*?-----END PUBLIC KEY-----", re.DOTALL)
 _MAKE: Final = "openssl genpkey -algorithm ed25519 -out"
@@ -132,26 +131,16 @@ def _key_file(path: Path, *, is_private: bool) -> bytes:
     """Its bytes. What others can read is no secret any more; what others can write is nobody's key."""
     forbidden = stat.S_IRWXG | stat.S_IRWXO if is_private else stat.S_IWOTH
     try:
-        with open(path, "rb", opener=_without_waiting) as file:
-            mode = os.fstat(file.fileno()).st_mode
-            if not stat.S_ISREG(mode):
-                raise SnapshotError(f"The key file {path} is no regular file.")
-            if mode & forbidden:
-                who, bits = ("read", "600") if is_private else ("written", "644")
-                raise SnapshotError(
-                    f"The key file {path} can be {who} by others ({stat.filemode(mode)}), so it proves nothing. Make a "
-                    f"new key if anybody may have done so, and close it: chmod {bits} {path}"
-                )
-            data = file.read(_LARGEST_KEY_FILE + 1)
+        data, mode = key_file(path)
     except OSError as error:
         made = f"{_MAKE} {path}" if is_private else f"openssl pkey -in PRIVATE.pem -pubout -out {path}"
         raise SnapshotError(
             f"The key file {path} cannot be read: {error.strerror or error}. To make one: {made}"
         ) from error
-    if len(data) > _LARGEST_KEY_FILE:
-        raise SnapshotError(f"The key file {path} has more than {_LARGEST_KEY_FILE} bytes, so it is no key.")
+    if mode & forbidden:
+        who, bits = ("read", "600") if is_private else ("written", "644")
+        raise SnapshotError(
+            f"The key file {path} can be {who} by others ({stat.filemode(mode)}), so it proves nothing. Make a new key "
+            f"if anybody may have done so, and close it: chmod {bits} {path}"
+        )
     return data
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -18,6 +18,7 @@ from typing import Final
 from tidegauge.kafka_log.internal_topics import INTERNAL_TOPICS
 from tidegauge.kafka_log.log_dir import parse_partition_dir
 from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.key_files import key_file
 
 _DIGEST_BYTES: Final = 8
 _KEY_BYTES: Final = 32
@@ -35,7 +36,7 @@ class TopicNames:
     def of_key_file(cls, path: Path) -> "TopicNames":
         """By the bytes of a file, white space at its ends aside. Raises `SnapshotError` if they are no key."""
         try:
-            secret = path.read_bytes().strip()
+            secret = key_file(path)[0].strip()
         except OSError as error:
             raise SnapshotError(
                 f"The key file {path} cannot be read: {error.strerror or error}. "

@@ -49,7 +49,7 @@ def replica_works(read: SmallFiles, unread: list[LeftOut]) -> dict[TopicPartitio
                 replica,
                 read.checkpoints[id(log_dir)],
                 history=read.history,
-                broker_quiet=read.nodes.is_quiet(log_dir.broker_id),
+                broker_quiet=log_dir.broker_id in read.nodes.quiet,
                 unread_bases=unread_logs.get(replica.directory, ()),
                 copied=copied,
             )

@@ -75,7 +75,7 @@ def read_small_files(snapshot: ReadSnapshot, unread: list[LeftOut], *, is_earlie
         heads = tuple(heads_not_copied(files, of_replicas, tiering, plainly_copied=plain))
         files = replace(files, unread=(*files.unread, *heads))
         unread += heads
-    sure = {node for node in metadata.own_copies if nodes.is_quiet(node)}
+    sure = nodes.quiet & metadata.own_copies
     return SmallFiles(
         snapshot=snapshot,
         files=files,

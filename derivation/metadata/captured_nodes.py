@@ -20,7 +20,7 @@ from tidegauge.snapshots.metadata_copies import is_kraft, without_metadata_log
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturedNodes:
-    """`quiet`: brokers whose files are of one moment. `one_moment`: all brokers' are, of one and the same."""
+    """`quiet`: nodes whose files are of one moment. `one_moment`: all brokers' are, of one and the same."""
 
     brokers: tuple[BrokerCapture, ...] = ()
     controllers: tuple[BrokerCapture, ...] = ()
@@ -41,10 +41,6 @@ class CapturedNodes:
     def without_log_dir(self) -> frozenset[int]:
         """Captured brokers of which a log dir is not in the copy: what they lack may be there."""
         return frozenset(d.broker_id for d in self.absent.log_dirs)
-
-    def is_quiet(self, node_id: int) -> bool:
-        """A node's files are of one moment."""
-        return node_id in self.quiet or (self.one_moment and all(c.broker_id != node_id for c in self.controllers))
 
     @property
     def metadata_one_moment(self) -> bool:

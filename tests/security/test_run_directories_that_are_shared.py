@@ -2,15 +2,19 @@
 
 import json
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
 from tests.derivation.small_cluster import small_world, taken, written
 from tidegauge.audit import evaluate, publication
 from tidegauge.cli.main import main
+from tidegauge.derivation import in_process
+from tidegauge.derivation.fact_files import write_part
 from tidegauge.derivation.in_process import derive_run
 from tidegauge.embedded.airflow import alone
 from tidegauge.runs import report_file
@@ -88,6 +92,59 @@ def test_facts_that_are_gone_are_no_facts_that_found_nothing(
     with pytest.raises(SnapshotError, match="holds no facts"):
         evaluate.evaluate(load(run), store_url)
     assert not (run / "report.json").exists()
+
+
+@pytest.fixture
+def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Facts of which each row is a part of its own, as many tasks of Spark write them."""
+
+    def a_row_a_part(facts: Path, part: str, tables: Iterable[tuple[str, pa.Table]]) -> None:
+        for name, table in tables:
+            for row in range(table.num_rows):
+                write_part(facts, f"{part}-{row}", [(name, table.slice(row, 1))])
+
+    monkeypatch.setattr(in_process, "write_part", a_row_a_part)
+
+
+@pytest.mark.usefixtures("in_parts")
+@pytest.mark.parametrize("gone", ["replicas", "postures"])
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_one_part_that_is_gone_of_many_is_missed(
+    gone: str, when: str, tmp_path: Path, broken: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest is still a relation, with fewer rows: what the part told of would be nothing found."""
+    run = tmp_path / "run"
+    assert command("job", "snapshot", broken, "--run", run, "--store", "none").exit_code == 0
+    derive_run(load(run))
+    parts = sorted((run / "facts" / gone).iterdir())
+    assert len(parts) > 1
+    judge = evaluate.judge
+
+    def meanwhile(*given: Any, **named: Any) -> Any:
+        parts[0].unlink()
+        return judge(*given, **named)
+
+    if when == "meanwhile":
+        monkeypatch.setattr(evaluate, "judge", meanwhile)
+    else:
+        parts[0].unlink()
+    with pytest.raises(SnapshotError, match="is not as it was derived: somebody has removed facts of it"):
+        evaluate.evaluate(load(run), store_url)
+    assert not (run / "report.json").exists()
+    assert "facts_digest" in json.loads((run / "coverage.json").read_text())
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_facts_that_are_all_there_are_judged_and_the_report_has_no_digest(
+    tmp_path: Path, broken: Path, store_url: str
+) -> None:
+    run = a_run(tmp_path / "run", broken, BROKEN_AT)
+    derive_run(run)
+    evaluate.evaluate(run, store_url)
+    publication.discard(run, store_url)
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["breaches"]
+    assert "facts_digest" not in report["coverage"]
 
 
 def test_the_lock_goes_with_its_holder_and_leaves_no_directory_that_holds_nothing(tmp_path: Path) -> None:

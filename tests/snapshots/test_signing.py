@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -299,13 +300,14 @@ def test_what_is_no_key_of_the_kind_that_is_asked_for_is_refused(keys: tuple[Pat
     key = Signer.of_key_file(private).key
     locked.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"x")))
     huge.write_bytes(b"x" * 100_000)
-    for path in (elliptic, locked, nothing, huge, tmp_path, tmp_path / "gone"):
+    os.mkfifo(pipe := tmp_path / "pipe", 0o600)
+    for path in (elliptic, locked, nothing, huge, pipe, tmp_path, tmp_path / "gone"):
         with pytest.raises(SnapshotError):
             Signer.of_key_file(path)
     public.chmod(0o600)
     with pytest.raises(SnapshotError, match="holds no private key"):
         Signer.of_key_file(public)
-    for path in (private, nothing, huge, tmp_path, tmp_path / "gone"):
+    for path in (private, nothing, huge, pipe, tmp_path, tmp_path / "gone"):
         with pytest.raises(SnapshotError):
             Trusted.of_key_file(path)
     (mixed := tmp_path / "mixed.pub").write_bytes(

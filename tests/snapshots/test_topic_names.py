@@ -1,5 +1,6 @@
 """Names under a keyed hash."""
 
+import os
 import pickle
 from pathlib import Path
 
@@ -74,6 +75,17 @@ def test_a_file_that_is_no_key_is_refused_with_a_way_to_make_one(content: bytes 
     with pytest.raises(SnapshotError, match=r"head -c 32 /dev/urandom") as raised:
         TopicNames.of_key_file(path)
     assert str(path) in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "huge"])
+def test_no_pipe_is_waited_for_and_nothing_without_end_is_read(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.write_bytes(b"x" * 100_000)
+    with pytest.raises(SnapshotError, match=r"no regular file|so it is no key"):
+        TopicNames.of_key_file(path)
 
 
 def test_two_random_keys_differ() -> None:
