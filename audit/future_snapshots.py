@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tidegauge.endings import progress
-from tidegauge.runs.capture_time import DatedAhead, as_text
 from tidegauge.runs.run import NO_STORE
+from tidegauge.snapshots.catalogue import DatedAhead, passed_over
 from tidegauge.snapshots.errors import AuditError
 
 Say = Callable[[str], None]
@@ -31,10 +31,7 @@ class Met:
     def pass_over(self, claim: DatedAhead) -> None:
         """One that others are taken instead of."""
         self.add(claim)
-        self.say(
-            f"{claim.place or claim.snapshot_id} is passed over: it is dated {as_text(claim.claimed_at_ms)}, and here "
-            f"it is {as_text(claim.believed_at_ms)}. Set the clock that is wrong, or remove the snapshot."
-        )
+        self.say(passed_over(claim))
 
 
 @contextmanager

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from tidegauge.audit.latest_snapshots import captured_at, manifests
+from tidegauge.audit.latest_snapshots import captured_at
 from tidegauge.snapshots.adopt import open_snapshot
+from tidegauge.snapshots.catalogue import manifests
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.location import Location
 

@@ -10,9 +10,8 @@ adjoining intervals; a day without a snapshot is an error, never another day's; 
 cluster's newest, since it would be for as long as that is. `all` names it all the same: an audit refuses it, by name.
 """
 
-import errno
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -21,8 +20,8 @@ from typing import Final
 
 from tidegauge import settings
 from tidegauge.audit.future_snapshots import Met
-from tidegauge.runs.capture_time import DatedAhead, finished_at_ms, is_ahead
 from tidegauge.snapshots.adopt import Snapshot, open_snapshot
+from tidegauge.snapshots.catalogue import Dated, PassOver, finished_at_ms, manifests, newest, until
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.listing import listing
 from tidegauge.snapshots.location import Location, location
@@ -31,10 +30,6 @@ from tidegauge.snapshots.settled import settled
 
 LATEST: Final = "latest"
 ALL: Final = "all"
-PassOver = Callable[[DatedAhead], None]
-"""Hears of each snapshot that is passed over, since it is dated in the future."""
-Dated = tuple[datetime, Location]
-"""A snapshot, with the instant of its capture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,41 +53,6 @@ def resolve(snapshot: str, cluster: str | None, *, as_of: str | None = None, now
     is given). Raises `SnapshotError`.
     """
     return resolve_all((snapshot,), cluster, When(as_of=as_of), now=now)[0]
-
-
-def newest(directory: Location, *, now: datetime, pass_over: PassOver) -> Location | None:
-    """The newest snapshot in a cluster's directory, by when it was written; None if it has none."""
-    written = sorted(manifests(directory), reverse=True)
-    dated = ((_captured(directory / name, at), directory / name) for at, name in written)
-    _, found = next(until(now, dated, pass_over), (None, None))
-    return found
-
-
-def until(now: datetime, snapshots: Iterable[Dated], pass_over: PassOver) -> Iterator[Dated]:
-    """Those that are not dated in the future. Of the others it is told by the names of their directories: what else
-    they say of themselves is as little known as their date.
-    """
-    for at, place in snapshots:
-        if is_in_future(at, now):
-            pass_over(dated_ahead(place.parent.name, place.name, str(place), at, now))
-        else:
-            yield at, place
-
-
-def dated_ahead(cluster: str, snapshot_id: str, place: str | None, at: datetime, now: datetime) -> DatedAhead:
-    """What such a snapshot claims, and what is believed."""
-    return DatedAhead(
-        cluster=cluster, snapshot_id=snapshot_id, place=place, claimed_at_ms=_ms(at), believed_at_ms=_ms(now)
-    )
-
-
-def is_in_future(at: datetime, now: datetime) -> bool:
-    """Whether a snapshot is dated so far ahead that no audit takes it."""
-    return is_ahead(_ms(at), now_ms=_ms(now))
-
-
-def _ms(at: datetime) -> int:
-    return int(at.timestamp() * 1000)
 
 
 def resolve_all(
@@ -124,7 +84,7 @@ def _places(
     directory = location(root or settings.snapshots_root()) / cluster
     since, before, as_of = (instant(w) for w in (when.since, when.before, when.as_of))
     if name == LATEST and not str(when):
-        last = newest(directory, now=now, pass_over=pass_over)
+        last = newest(directory, _captured, now=now, pass_over=pass_over)
         found = [] if last is None else [last]
     else:
         chosen = captured(directory, since=since, before=before, as_of=as_of)
@@ -202,20 +162,3 @@ def _captured(place: Location, written: float) -> datetime:
         at = None
     # A file's time may be one that no calendar has.
     return datetime.fromtimestamp(min(written, LAST_INSTANT_MS / 1000), UTC) if at is None else at
-
-
-def manifests(root: Location) -> Iterator[tuple[float, str]]:
-    """When each snapshot below was finished, and its directory's name."""
-    try:
-        if not root.is_dir():
-            return
-    except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            return  # A cluster's name that a manifest made up: nothing can lie there.
-        raise
-    for directory in root.iterdir():
-        try:
-            finished_at = (directory / MANIFEST_NAME).stat().st_mtime
-        except (FileNotFoundError, NotADirectoryError):
-            continue  # Not a snapshot yet.
-        yield finished_at, directory.name

@@ -20,9 +20,10 @@ from datetime import UTC, datetime
 
 from tidegauge import settings
 from tidegauge.audit.future_snapshots import Met
-from tidegauge.audit.latest_snapshots import captured, captured_at, dated_ahead, is_in_future
+from tidegauge.audit.latest_snapshots import captured, captured_at
 from tidegauge.runs.pairs import check_pair
 from tidegauge.snapshots.adopt import Snapshot, open_snapshot
+from tidegauge.snapshots.catalogue import dated_ahead, is_in_future
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.location import Location, location
 from tidegauge.snapshots.signing import Trusted

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import google_crc32c
-import llvmlite.binding
-from numba import types
+
+from tidegauge.kafka_log.kernels import COMPILED
 
 _SYMBOL = "tidegauge_crc32c_value"
 _CHECK_INPUT, _CHECK_VALUE = b"123456789", 0xE3069283
@@ -83,8 +83,8 @@ def _candidates() -> Iterator[str]:
         yield from sorted(map(str, Path(system).glob("libcrc32c.*")))
 
 
-def _register() -> str:
-    """Give the symbol its address in this process and return the path of the library that serves it."""
+def _found() -> str:
+    """The path of a library that serves, tried."""
     tried = []
     for path in dict.fromkeys(_candidates()):
         try:
@@ -96,8 +96,6 @@ def _register() -> str:
         if function(_CHECK_INPUT, len(_CHECK_INPUT)) != _CHECK_VALUE:
             tried.append(f"{path}: wrong result for the check input")
             continue
-        address = ctypes.cast(function, ctypes.c_void_p).value
-        llvmlite.binding.add_symbol(_SYMBOL, address)
         return path
     raise ImportError(
         "the C library libcrc32c (function crc32c_value) was not found. It comes inside the google-crc32c wheel; "
@@ -107,8 +105,22 @@ def _register() -> str:
     )
 
 
-LIBRARY_PATH = _register()
+LIBRARY_PATH = _found()
 """Path of the C library in use."""
 
-crc32c_at: Any = types.ExternalFunction(_SYMBOL, types.uint32(types.uintp, types.uintp))
-"""For compiled code: `crc32c_at(address, size_bytes)`. The caller answers for the memory."""
+
+def _for_kernels() -> Any:
+    """The library's function as kernels call it; this gives the symbol of compiled ones its address in this process."""
+    function = ctypes.CDLL(LIBRARY_PATH).crc32c_value
+    if not COMPILED:
+        function.restype, function.argtypes = ctypes.c_uint32, (ctypes.c_void_p, ctypes.c_size_t)
+        return function
+    import llvmlite.binding
+    from numba import types
+
+    llvmlite.binding.add_symbol(_SYMBOL, ctypes.cast(function, ctypes.c_void_p).value)
+    return types.ExternalFunction(_SYMBOL, types.uint32(types.uintp, types.uintp))
+
+
+crc32c_at: Any = _for_kernels()
+"""In a kernel: `crc32c_at(address, size_bytes)`. The caller answers for the memory."""

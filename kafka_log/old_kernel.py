@@ -4,23 +4,21 @@ In: an address. Out: an answer, or a row of `scan.BATCH_HEADER`. The rule that m
 be there is read. `kafka_log.old_formats` says what such an entry looks like.
 """
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+import ctypes
+import zlib
+from typing import Any, Final
 
 import numpy as np
-from numba import njit
 
 from tidegauge.kafka_log import batch as layout
-from tidegauge.kafka_log.loads import i32 as _i32
-from tidegauge.kafka_log.loads import i64 as _i64
-from tidegauge.kafka_log.loads import u8 as _u8
-from tidegauge.kafka_log.loads import u32 as _u32
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-_njit: Any = njit(cache=True, nogil=True, error_model="numpy")
-_kernel: Callable[[_F], _F] = _njit
-_int64: Any = np.int64
-_uint32: Any = np.uint32
+from tidegauge.kafka_log.kernels import COMPILED
+from tidegauge.kafka_log.kernels import i32 as _i32
+from tidegauge.kafka_log.kernels import i64 as _i64
+from tidegauge.kafka_log.kernels import int64 as _int64
+from tidegauge.kafka_log.kernels import kernel as _kernel
+from tidegauge.kafka_log.kernels import u8 as _u8
+from tidegauge.kafka_log.kernels import u32 as _u32
+from tidegauge.kafka_log.kernels import uint32 as _uint32
 
 _MAX_OFFSET_STEP: Final = (1 << 31) - 1
 """Offsets of one segment span less than 2^31 (Kafka LogSegment#ensureOffsetInRange)."""
@@ -49,13 +47,19 @@ def _crc32_table() -> np.ndarray[Any, np.dtype[np.uint32]]:
 _CRC32_TABLE = _crc32_table()
 
 
-@_kernel
-def crc32_at(address: Any, size: Any) -> Any:
-    """CRC-32 of so many bytes."""
+def _crc32(address: Any, size: Any) -> Any:
     crc = _uint32(0xFFFFFFFF)
     for i in range(size):
         crc = _CRC32_TABLE[(crc ^ _u8(address + i)) & _uint32(0xFF)] ^ (crc >> _uint32(8))
     return crc ^ _uint32(0xFFFFFFFF)
+
+
+def _crc32_of_zlib(address: int, size: int) -> int:
+    return zlib.crc32(ctypes.string_at(address, size))
+
+
+crc32_at: Any = _kernel(_crc32) if COMPILED else _crc32_of_zlib
+"""In a kernel: CRC-32 of so many bytes at an address."""
 
 
 @_kernel

@@ -10,15 +10,11 @@ how far is read beyond the array's end, and no key or value leaves this module o
 Length -1 stands for null. Source: Kafka DefaultRecord, DefaultRecordBatch; LogValidator#validateRecord.
 """
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
-from numba import njit
 
-_F = TypeVar("_F", bound=Callable[..., Any])
-_njit: Any = njit(cache=True, nogil=True, error_model="numpy")
-_kernel: Callable[[_F], _F] = _njit
+from tidegauge.kafka_log.kernels import kernel as _kernel
 
 BROKEN_FORM: Final = 1
 """The bytes are not as many records as the header tells."""

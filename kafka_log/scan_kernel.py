@@ -9,20 +9,21 @@ Both kernels keep their state between calls in an int64 array (the `S_*` indexes
 buffer and call again. Positions in the state are file positions; `offset_in_file` + index in buffer = file position.
 """
 
-from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, Final, TypeVar
-
-import numpy as np
-from numba import njit
+from typing import Any, Final
 
 from tidegauge.kafka_log import batch as layout
 from tidegauge.kafka_log.crc32c import crc32c_at
-from tidegauge.kafka_log.loads import i16 as _i16
-from tidegauge.kafka_log.loads import i32 as _i32
-from tidegauge.kafka_log.loads import i64 as _i64
-from tidegauge.kafka_log.loads import u8 as _u8
-from tidegauge.kafka_log.loads import u32 as _u32
+from tidegauge.kafka_log.kernels import i8 as _i8
+from tidegauge.kafka_log.kernels import i16 as _i16
+from tidegauge.kafka_log.kernels import i32 as _i32
+from tidegauge.kafka_log.kernels import i64 as _i64
+from tidegauge.kafka_log.kernels import int64 as _int64
+from tidegauge.kafka_log.kernels import kernel as _kernel
+from tidegauge.kafka_log.kernels import u8 as _u8
+from tidegauge.kafka_log.kernels import u32 as _u32
+from tidegauge.kafka_log.kernels import uint32 as _uint32
+from tidegauge.kafka_log.next_place import next_place as _next_place
 from tidegauge.kafka_log.old_kernel import OLD_CRC_AT as _OLD_CRC_AT
 from tidegauge.kafka_log.old_kernel import OLD_CRC_FROM as _OLD_CRC_FROM
 from tidegauge.kafka_log.old_kernel import OLD_MIN_LENGTH as _OLD_MIN_LENGTH
@@ -30,12 +31,6 @@ from tidegauge.kafka_log.old_kernel import crc32_at as _crc32_at
 from tidegauge.kafka_log.old_kernel import may_be_old_entry as _may_be_old_entry
 from tidegauge.kafka_log.old_kernel import old_fields_fit as _old_fields_fit
 from tidegauge.kafka_log.old_kernel import write_old_row as _write_old_row
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-_njit: Any = njit(cache=True, nogil=True, error_model="numpy")
-_kernel: Callable[[_F], _F] = _njit
-_int64: Any = np.int64
-_uint32: Any = np.uint32
 
 
 class Step(IntEnum):
@@ -223,7 +218,7 @@ def _write_row(row: Any, at: Any, readable: Any, position: Any, size: Any, crc_v
     row["base_offset"] = base_offset
     row["last_offset"] = base_offset + _i32(at + _LAST_DELTA)
     row["partition_leader_epoch"] = _i32(at + _LEADER_EPOCH)
-    row["magic"] = _u8(at + _MAGIC)
+    row["magic"] = _i8(at + _MAGIC)
     row["crc"] = _u32(at + _CRC)
     row["crc_valid"] = crc_valid
     row["attributes"] = attributes
@@ -261,7 +256,9 @@ def _entry_follows(damaged: Any, at: Any, available: Any, at_eof: Any, last_offs
     # Old headers say too little of themselves to be believed except in a row of such entries.
     if available < _OVERHEAD + _OLD_MIN_LENGTH or _u8(at + _MAGIC) > 1 or _u8(at + _MAGIC) != _u8(damaged + _MAGIC):
         return 0
-    return int(_i32(at + _LENGTH) >= _OLD_MIN_LENGTH and 0 <= last_offset < _i64(at) <= last_offset + _MAX_OFFSET_STEP)
+    offset = _i64(at)
+    rises = 0 <= last_offset < offset and offset - last_offset <= _MAX_OFFSET_STEP
+    return int(_i32(at + _LENGTH) >= _OLD_MIN_LENGTH and rises)
 
 
 @_kernel
@@ -421,9 +418,10 @@ def search_kernel(base: Any, start: Any, end: Any, offset_in_file: Any, at_eof: 
                     state[S_NEED] = size
                     step = _NEED_BYTES
                     break
-        if _u8(at) != 0:
+        passed_to, all_zero = _next_place(at, stop)
+        if not all_zero:
             state[S_ALL_ZERO] = 0
-        at += 1
+        at = passed_to
     state[S_POSITION] = at + to_position
     state[S_WASTED] = wasted
     return step

@@ -7,8 +7,6 @@ holds an old metadata log, which tells nothing of the others.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
 import pyarrow.dataset as ds
@@ -19,6 +17,7 @@ from tidegauge.kafka_log.internal_topics import (
     SHARE_GROUP_STATE,
     TRANSACTION_STATE,
 )
+from tidegauge.snapshots.catalogue import DatedAhead, as_text, finished_at_ms, is_ahead
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.manifest import LAST_INSTANT_MS, Manifest
 
@@ -26,14 +25,6 @@ _COORDINATORS: Final = frozenset({CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTI
 """Their records bear the time of the broker that wrote them (CoordinatorRuntime, TransactionStateManager)."""
 _APART_MS: Final = 60_000
 """How far brokers' clocks, and the copies of their logs, may lie apart."""
-CLOCKS_APART_MS: Final = 3_600_000
-"""How far the clock of who captured a snapshot may be ahead of the auditor's."""
-
-
-def finished_at_ms(manifest: Manifest) -> int | None:
-    """When the last broker of a capture had been read; None for a plain copy."""
-    instants = (b.read_finished_at_ms for b in manifest.brokers)
-    return max((at for at in instants if at is not None), default=None)
 
 
 def captured_at_ms(manifest: Manifest, summaries: ds.Dataset, *, key: str) -> int | None:
@@ -46,22 +37,6 @@ def captured_at_ms(manifest: Manifest, summaries: ds.Dataset, *, key: str) -> in
     if controllers is None or (coordinators is not None and coordinators > controllers + _APART_MS):
         return None
     return controllers
-
-
-def is_ahead(at_ms: int, *, now_ms: int) -> bool:
-    """Whether what is dated so is dated in the future, by more than clocks may differ."""
-    return at_ms > now_ms + CLOCKS_APART_MS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatedAhead:
-    """A snapshot that is dated in the future: what it claims, and what time it was where that was met."""
-
-    cluster: str
-    snapshot_id: str
-    place: str | None
-    claimed_at_ms: int
-    believed_at_ms: int
 
 
 class DatedAheadError(SnapshotError):
@@ -89,11 +64,6 @@ def check_clock(manifest: Manifest, place: str, at_ms: int | None, *, now_ms: in
         believed_at_ms=now_ms,
     )
     raise error
-
-
-def as_text(at_ms: int) -> str:
-    """An instant as a message has it, to the second."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _newest(summaries: ds.Dataset, key: str, topics: Collection[str]) -> int | None:

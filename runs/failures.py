@@ -17,8 +17,9 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import Final
 
-from tidegauge.runs.capture_time import DatedAhead, DatedAheadError
+from tidegauge.runs.capture_time import DatedAheadError
 from tidegauge.runs.errors import EvaluationError, OwnError, RefusedError, UnavailableError
+from tidegauge.snapshots.catalogue import DatedAhead
 from tidegauge.snapshots.errors import AuditError, ClusterError, SnapshotError, StorageError
 from tidegauge.snapshots.location import location
 from tidegauge.snapshots.places import emptied, made, sizes_in

@@ -6,7 +6,7 @@ compared. Two snapshots are compared only if what is the same in both has the sa
 
 from collections.abc import Mapping
 
-from tidegauge.runs.capture_time import finished_at_ms
+from tidegauge.snapshots.catalogue import finished_at_ms
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.manifest import Manifest
 

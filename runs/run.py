@@ -19,12 +19,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from tidegauge.kafka_log.types import TopicPartition
-from tidegauge.runs.capture_time import DatedAhead, DatedAheadError, check_clock, finished_at_ms
+from tidegauge.runs.capture_time import DatedAheadError, check_clock
 from tidegauge.runs.failures import Failures
 from tidegauge.runs.pairs import check_pair
 from tidegauge.runs.restriction import EVERYTHING, Restriction, check_there, restriction_of
 from tidegauge.runs.run_places import COVERAGE_FILE, RUN_FILE, check_own, folders, place_below
 from tidegauge.snapshots.adopt import Snapshot
+from tidegauge.snapshots.catalogue import DatedAhead, finished_at_ms
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.fields import Fields
 from tidegauge.snapshots.listing import has_replicas, listing

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from tidegauge.runs.capture_time import DatedAhead
+from tidegauge.snapshots.catalogue import DatedAhead
 from tidegauge.snapshots.manifest import as_text
 from tidegauge.store.connection import by_column, connect
 from tidegauge.store.rows import text_value

@@ -29,7 +29,7 @@ from typing import Any, Final
 import click
 
 from tidegauge import log
-from tidegauge.progress import show
+from tidegauge.progress import display_for, show
 from tidegauge.runs.errors import AddressError, OwnError
 from tidegauge.snapshots.errors import AuditError, SnapshotError
 from tidegauge.terminal import paragraph, plain
@@ -181,11 +181,25 @@ def progress(text: str) -> None:
         click.echo(log.line(plain(text)), err=True)
 
 
-class Told(click.Group):
-    """A group of which usage errors are told as all others are, where logs are collected."""
+def begin(command: str | None) -> None:
+    """What each command stands on: how far it is is shown, and its lines say whose they are."""
+    if (chosen := os.environ.get(log.FORMAT, "")) not in ("", *log.FORMATS):
+        raise click.UsageError(f"{log.FORMAT} is {chosen!r}. It may be {' or '.join(log.FORMATS)}.")
+    log.about_from_now(command=command)
+    show(display_for())
+
+
+def forget_at_the_end(context: click.Context) -> None:
+    """Takes back what `begin` did: another command may follow in this process."""
+    context.call_on_close(lambda: show(None))
+    context.call_on_close(log.about_nothing)
+
+
+class ToldCommand(click.Command):
+    """A command of which usage errors are told as all others are, where logs are collected."""
 
     def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """See click."""
         with _collected():
@@ -195,6 +209,10 @@ class Told(click.Group):
         """See click."""
         with _collected():
             return super().invoke(ctx)
+
+
+class Told(ToldCommand, click.Group):
+    """The same of a group."""
 
 
 @contextmanager

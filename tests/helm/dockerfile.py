@@ -163,4 +163,5 @@ def _copy(source: Path, target: Path) -> None:
 
 def _linked(source: str, target: str) -> None:
     """The same file under another name: an environment has 1.5 GB."""
-    os.link(source, target) if not os.path.exists(target) else shutil.copy2(source, target)
+    Path(target).unlink(missing_ok=True)  # A step may bring it once more: it must not write into what it was linked to.
+    os.link(source, target)

@@ -30,7 +30,7 @@ def test_the_library_for_compiled_code_computes_the_same(data: bytes) -> None:
 def test_a_library_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_candidates", lambda: iter(["/nowhere/libcrc32c.so"]))
     with pytest.raises(ImportError, match=r"google-crc32c wheel.*reinstall.*Tried: /nowhere/libcrc32c.so"):
-        module._register()
+        module._found()
     monkeypatch.setattr(module, "_candidates", lambda: iter([]))
     with pytest.raises(ImportError, match="no file of that name was found"):
-        module._register()
+        module._found()

@@ -7,7 +7,7 @@ import pytest
 
 from tests.store.helpers import rows
 from tidegauge import store
-from tidegauge.runs.capture_time import DatedAhead
+from tidegauge.snapshots.catalogue import DatedAhead
 from tidegauge.snapshots.manifest import LAST_INSTANT_MS
 
 NOW_MS = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp() * 1000)

@@ -11,19 +11,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from tidegauge.audit.future_snapshots import Met
-from tidegauge.audit.latest_snapshots import newest
 from tidegauge.endings import NO_SUCH_PLACE
 from tidegauge.kafka_log.log_dir import parse_partition_dir
 from tidegauge.progress import working
 from tidegauge.snapshots.adopt import open_snapshot
 from tidegauge.snapshots.capture import Ask, Capture, Captured, capture, default_id, finish, unfinished
+from tidegauge.snapshots.catalogue import finished_at_ms, newest, passed_over
 from tidegauge.snapshots.copying import Meter
 from tidegauge.snapshots.errors import AuditError, SnapshotError
 from tidegauge.snapshots.file_taking import Way
 from tidegauge.snapshots.listing import only_metadata
 from tidegauge.snapshots.location import Location, location
-from tidegauge.snapshots.manifest import Consistency, Mode
+from tidegauge.snapshots.manifest import LAST_INSTANT_MS, Consistency, Mode
 from tidegauge.snapshots.reuse import Earlier, earlier
 from tidegauge.snapshots.signing import Signer
 from tidegauge.snapshots.sources import BrokerSource, broker_sources, check_name, must_not_hold
@@ -215,7 +214,12 @@ def _earlier(options: Options, root: Location, wanted: Capture, say: Callable[[s
     where = (
         location(options.previous)
         if options.previous is not None
-        else newest(root / options.cluster, now=datetime.now(UTC), pass_over=Met(say).pass_over)
+        else newest(
+            root / options.cluster,
+            _captured,
+            now=datetime.now(UTC),
+            pass_over=lambda claim: say(passed_over(claim)),
+        )
     )
     if where is None:
         return None
@@ -236,3 +240,12 @@ def _earlier(options: Options, root: Location, wanted: Capture, say: Callable[[s
     if getattr(where, "protocol", None) != getattr(root, "protocol", None) or where == wanted.out:
         return None  # Nothing can be linked from a store into another, or into a directory.
     return earlier(where, manifest)
+
+
+def _captured(place: Location, written: float) -> datetime:
+    """When a snapshot was captured; a plain copy, and one that cannot be opened, counts as of its manifest."""
+    try:
+        at = finished_at_ms(open_snapshot(place, settle=False).manifest)
+    except SnapshotError:
+        at = None
+    return datetime.fromtimestamp(min(written if at is None else at / 1000, LAST_INSTANT_MS / 1000), UTC)

@@ -10,18 +10,17 @@ An error is one paragraph: what, where, what to do; a traceback only with --debu
 """
 
 import json
-import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
-from tidegauge import __version__, log
+from tidegauge import __version__
 from tidegauge.alerts.command import alerts
 from tidegauge.cli.airflow_command import airflow_command
 from tidegauge.cli.audit_commands import VERIFY_KEY, audit_command, job_command
 from tidegauge.cli.breach_commands import explain_command, salvage_command
+from tidegauge.cli.capture_command import capture_command
 from tidegauge.cli.console_command import console_command, up_command
 from tidegauge.cli.gx_commands import gx_group
 from tidegauge.cli.incidents_command import incidents_group, plan_command
@@ -40,15 +39,17 @@ from tidegauge.endings import (
     EXIT_UNUSABLE,
     QUIET,
     Told,
+    begin,
+    forget_at_the_end,
 )
 from tidegauge.endings import progress as _progress
 from tidegauge.endings import told as _told
 from tidegauge.endings import warning as _warning
 from tidegauge.parameters import AMOUNT, CONSISTENCY, PATH, must_say_something
-from tidegauge.progress import display_for, show, working
+from tidegauge.progress import working
 from tidegauge.scoring.command import score_command
 from tidegauge.snapshots.errors import SnapshotError
-from tidegauge.snapshots.manifest import Consistency, Mode
+from tidegauge.snapshots.manifest import Consistency
 from tidegauge.terminal import plain
 
 __all__ = ["EXIT_BREACHES", "EXIT_ENVIRONMENT", "EXIT_OUR_FAULT", "EXIT_UNUSABLE", "main"]
@@ -64,17 +65,14 @@ def main(debug: bool) -> None:
     """Replication data quality for Apache Kafka: what was lost, on which broker, why, and what to run next."""
     context = click.get_current_context()
     context.obj = {"debug": debug}
-    if (chosen := os.environ.get(log.FORMAT, "")) not in ("", *log.FORMATS):
-        raise click.UsageError(f"{log.FORMAT} is {chosen!r}. It may be {' or '.join(log.FORMATS)}.")
-    log.about_from_now(command=context.invoked_subcommand)
-    show(display_for())
-    context.call_on_close(lambda: show(None))
-    context.call_on_close(log.about_nothing)
+    begin(context.invoked_subcommand)
+    forget_at_the_end(context)
 
 
 main.add_command(airflow_command)
 main.add_command(alerts)
 main.add_command(audit_command)
+main.add_command(capture_command)
 main.add_command(console_command)
 main.add_command(dev_group)
 main.add_command(explain_command)
@@ -160,55 +158,6 @@ def verify_command(directory: str, verify_key: Path | None) -> None:
     if problems:
         sys.exit(EXIT_BREACHES)
     click.echo(plain(f"{opened.manifest.cluster}/{opened.manifest.snapshot_id}: as its manifest says."))
-
-
-@main.command("capture")
-@click.option("--cluster", required=True, help="The cluster's name in reports and in the store.")
-@click.option(
-    "--broker",
-    "brokers",
-    multiple=True,
-    metavar="ID=LOG_DIR[,LOG_DIR]",
-    help="A node (broker or controller) and its directories: log.dirs and metadata.log.dir; repeatable.",
-)
-@click.option("--out", required=True, metavar="ROOT", help="Directory or URL; the snapshot is ROOT/CLUSTER/ID.")
-@click.option("--id", "snapshot_id", help="Snapshot id; by default the instant, UTC. Goes on with an unfinished one.")
-@click.option(
-    "--mode",
-    type=click.Choice([m.value for m in Mode]),
-    default=Mode.FULL.value,
-    show_default=True,
-    help="full: every byte; headers: batch headers, Kafka's own topics and small files, no record of a user's topic.",
-)
-@click.option("--hash-topics", is_flag=True, help="Replace names of user topics by a keyed hash (mode headers).")
-@click.option("--hash-key", type=PATH, metavar="FILE", help="The hash's key; by default a random one that is not kept.")
-@click.option("--bootstrap", metavar="HOST:PORT", help="Ask the running cluster too, and keep its answers.")
-@click.option("--client-config", type=PATH, metavar="FILE", help="A client's properties, to reach the cluster.")
-@click.option("--max-mb-per-s", type=AMOUNT, help="Read at most so many MB a second.")
-@click.option(
-    "--previous",
-    metavar="SNAPSHOT",
-    help="Link sealed segments that it holds; 'none' copies all. Default: the cluster's newest below ROOT.",
-)
-@click.option("--reread", is_flag=True, help="Read what would be linked too, and compare: finds bits that rotted.")
-@CONSISTENCY
-@click.option(
-    "--sign",
-    type=PATH,
-    metavar="FILE",
-    help="Sign the snapshot or share with this private key (PEM, Ed25519).",
-)
-@click.option("--part", is_flag=True, help="Write only these brokers' share of the snapshot --id.")
-@click.option("--finish", is_flag=True, help="Join the shares under --id into the snapshot.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was captured as JSON on standard output.")
-@QUIET
-@_told
-def capture_command(as_json: bool, **options: Any) -> None:
-    """Capture brokers' log directories, while they run, into one snapshot. Nothing is ever written to a log dir."""
-    from tidegauge.cli.capture import Options, run, summary
-
-    result = run(Options(**options), say=_progress, warn=_warning)
-    click.echo(json.dumps(result, indent=1) if as_json else plain(summary(result)))
 
 
 @main.command("explore")

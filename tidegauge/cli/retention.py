@@ -17,10 +17,11 @@ from typing import Final
 
 from tidegauge import settings
 from tidegauge.audit.future_snapshots import Met
-from tidegauge.audit.latest_snapshots import PassOver, captured, until
+from tidegauge.audit.latest_snapshots import captured
 from tidegauge.runs.errors import UnavailableError
 from tidegauge.runs.run_lock import free
 from tidegauge.runs.run_places import COVERAGE_FILE
+from tidegauge.snapshots.catalogue import PassOver, until
 from tidegauge.snapshots.local_path import LocalPath
 from tidegauge.snapshots.location import Location, ObjectPath, local, location
 from tidegauge.snapshots.manifest import MANIFEST_NAME

@@ -6,15 +6,26 @@ begun, and nobody wants to see which module was being read.
 
 import atexit
 import gc
+import importlib
 import os
 import signal
 import sys
 
 
 def run() -> None:
-    """Imports the command line and runs it."""
+    """`tidegauge`."""
+    _run("tidegauge.cli.main", "tidegauge")
+
+
+def run_capture() -> None:
+    """`tidegauge-capture`, of the package for brokers' machines."""
+    _run("tidegauge.cli.capture_alone", "tidegauge-capture")
+
+
+def _run(module: str, name: str) -> None:
+    """Imports a command line and runs it."""
     try:
-        from tidegauge.cli.main import main
+        main = importlib.import_module(module).main
         from tidegauge.endings import ends_by_signal, told_already
         from tidegauge.snapshots.safe_path import SAFE_PATH, only_absolute
     except KeyboardInterrupt:
@@ -25,6 +36,6 @@ def run() -> None:
     ends_by_signal()
     atexit.register(gc.freeze)  # Python would look for garbage once more, a second among all that was imported.
     try:
-        main(prog_name="tidegauge")
+        main(prog_name=name)
     finally:
         told_already()

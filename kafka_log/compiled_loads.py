@@ -30,6 +30,7 @@ def big_endian_load(bits: int, result: Any) -> Any:
 
 
 u8 = big_endian_load(8, types.uint8)
+i8 = big_endian_load(8, types.int8)
 i16 = big_endian_load(16, types.int16)
 i32 = big_endian_load(32, types.int32)
 u32 = big_endian_load(32, types.uint32)
