@@ -15,7 +15,7 @@ from typing import Final
 from tidegauge.expectations import invariants
 from tidegauge.expectations.model import Invariant
 
-RULESET_VERSION: Final = "9"
+RULESET_VERSION: Final = "10"
 
 _FOLDER: Final = re.compile(r"[A-Z][0-9]{2}_\w+")
 

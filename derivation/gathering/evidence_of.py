@@ -52,6 +52,14 @@ def at_hand(known: Gathered) -> Iterator[AtHand]:
         yield AtHand(evidence=Evidence.ANSWERS, what=", ".join(f"asked at {_instant(r.started_at_ms)}" for r in rounds))
     if known.previous is not None:
         yield AtHand(evidence=Evidence.EARLIER_SNAPSHOT, what=known.previous.snapshot_id)
+    if known.read.read_late_at_ms is not None:
+        last, began = metadata.history.last_record_at_ms or 0, known.read.read_late_at_ms
+        what = (
+            f"the end of the metadata log, {_instant(last)}, and not the clock of the capture, which began at "
+            f"{_instant(began)}: nobody wrote to these files any more, so that they were a copy already, or of brokers "
+            "that had stopped (--consistency quiesced)"
+        )
+        yield AtHand(evidence=Evidence.INSTANTS, what=what)
 
 
 def missing(known: Gathered) -> Iterator[Missing]:

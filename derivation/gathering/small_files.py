@@ -15,6 +15,7 @@ from tidegauge.derivation.files.checkpoint_files import (
     replica_checkpoints,
 )
 from tidegauge.derivation.files.heads_not_copied import heads_not_copied
+from tidegauge.derivation.gathering.read_instants import read_long_after, without_instants
 from tidegauge.derivation.metadata.captured_nodes import CapturedNodes, captured_nodes
 from tidegauge.derivation.metadata.metadata_behind import Ahead, ahead_of_metadata
 from tidegauge.derivation.metadata.metadata_log import MetadataRead, read_metadata
@@ -42,6 +43,8 @@ class SmallFiles:
     """Partitions of which the metadata log at hand ends too early to tell."""
     answers: CapturedAnswers | None
     settings: Settings
+    read_late_at_ms: int | None
+    """When the capture began to read it, if that was long after anybody wrote to it (`read_instants`)."""
 
     @property
     def root(self) -> Location:
@@ -65,12 +68,17 @@ def read_small_files(snapshot: ReadSnapshot, unread: list[LeftOut], *, is_earlie
     unread += files.unread
     checkpoints = {id(d): log_dir_checkpoints(root, d, unread) for d in files.log_dirs}
     metadata = read_metadata(root, files, unread)
+    plain = {b.broker_id for b in manifest.brokers if b.read_started_at_ms is None}
+    late = read_long_after(manifest, metadata.history)
+    if late is not None:
+        manifest = without_instants(manifest)
+        snapshot, files = replace(snapshot, manifest=manifest), listing(manifest)
+        checkpoints = {id(d): log_dir_checkpoints(root, d, []) for d in files.log_dirs}
     nodes = captured_nodes(manifest, files, checkpoints, metadata.history)
     answers = read_answers(root, manifest, unread)
     settings = Settings(metadata.history, answers)
     of_replicas = [(r, replica_checkpoints(root, r, unread)) for r in files.replicas()]
     if not is_earlier:  # An earlier snapshot shows what stood there, and what became of it is judged (C06, C10).
-        plain = {b.broker_id for b in manifest.brokers if b.read_started_at_ms is None}
         tiering = partial(_never_tiered, settings)
         heads = tuple(heads_not_copied(files, of_replicas, tiering, plainly_copied=plain))
         files = replace(files, unread=(*files.unread, *heads))
@@ -86,6 +94,7 @@ def read_small_files(snapshot: ReadSnapshot, unread: list[LeftOut], *, is_earlie
         ahead=ahead_of_metadata(metadata.history, sure, of_replicas),
         answers=answers,
         settings=settings,
+        read_late_at_ms=late,
     )
 
 

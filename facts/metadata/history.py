@@ -165,6 +165,9 @@ class MetadataHistory:
     end_offset: int = 0
     last_record_at_ms: int | None = None
     """When its last record was written: the active controller writes one twice a second, whatever happens."""
+    last_idle_record_at_ms: int | None = None
+    """When the last one was written that says nothing (NoOpRecord); no controller before 3.3 writes any, and none whose
+    metadata.max.idle.interval.ms is 0."""
     broker_changes: list[BrokerChange] = field(default_factory=list)
     config_changes: dict[ConfigKey, list[ConfigChange]] = field(default_factory=dict)
     """(resource type, name, config) -> every change of it, oldest first; what a snapshot holds is the first one."""

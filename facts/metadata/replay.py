@@ -113,6 +113,8 @@ def _groups(
         if logged.timestamp_ms is not None:
             history.last_record_at_ms = max(history.last_record_at_ms or 0, logged.timestamp_ms)
             history.start_ms = logged.timestamp_ms if history.start_ms is None else history.start_ms
+            if logged.record.name == "NoOpRecord":
+                history.last_idle_record_at_ms = max(history.last_idle_record_at_ms or 0, logged.timestamp_ms)
         name = logged.record.name
         ends = name in ("BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord")
         if batch and (ends or logged.batch_offset is None or logged.batch_offset != batch[-1].batch_offset):
