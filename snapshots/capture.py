@@ -81,7 +81,8 @@ class Capture:
     """What to capture. `out` is the snapshot's own directory.
 
     `signer` signs the manifest, or a broker's share. What lies at `out` already may be anybody's: shares count only if
-    they are signed by the same key, and what an interrupted capture left is taken anew.
+    they are signed by the same key, and what an interrupted capture left is taken anew. `expected`: nodes without whose
+    shares nothing is joined.
     """
 
     cluster: str
@@ -95,6 +96,7 @@ class Capture:
     reread: bool = False
     ask: Ask | None = None
     part: bool = False
+    expected: frozenset[int] = frozenset()
     signer: Signer | None = None
     readers: int = READERS
 
@@ -179,7 +181,7 @@ def finish(wanted: Capture) -> Captured:
         must_be_signed(target, MANIFEST_NAME, text, wanted.signer)
         there = from_json(text, place=wanted.out, where=str(wanted.out / MANIFEST_NAME))
         return Captured(manifest=there, brokers=there.brokers, left_out=there.left_out)
-    share = join(target, wanted.cluster, wanted.snapshot_id, signer=wanted.signer)
+    share = join(target, wanted.cluster, wanted.snapshot_id, expected=wanted.expected, signer=wanted.signer)
     if share.hashed_topics and wanted.ask is not None and wanted.way.names is None:
         raise SnapshotError(
             f"The shares at {wanted.out} hide the topics' names, and the cluster's answers would tell them: give "

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from tidegauge.snapshots.errors import SnapshotError
+from tidegauge.snapshots.errors import AuditError, SnapshotError
 from tidegauge.snapshots.fields import Fields
 from tidegauge.snapshots.manifest import (
     BrokerCapture,
@@ -83,11 +83,19 @@ def write_share(target: Target, share: Share, *, signer: Signer | None = None) -
         put_signed(target, share_name(broker.broker_id), json.dumps(own, indent=1, sort_keys=True) + "\n", signer)
 
 
-def join(target: Target, cluster: str, snapshot_id: str, *, signer: Signer | None = None) -> Share:
+def join(
+    target: Target,
+    cluster: str,
+    snapshot_id: str,
+    *,
+    expected: frozenset[int] = frozenset(),
+    signer: Signer | None = None,
+) -> Share:
     """All shares of a snapshot as one. Raises `SnapshotError` if they do not belong together, or one is not signed by
-    who signs the snapshot.
+    who signs the snapshot; `AuditError` as long as one of those nodes has none.
     """
     names = target.names()
+    _must_be_there(target, names, expected)
     shares = [_read(target, name, signer) for name in sorted(names) if _SHARE.fullmatch(name)]
     if not shares:
         raise SnapshotError(
@@ -127,6 +135,15 @@ def join(target: Target, cluster: str, snapshot_id: str, *, signer: Signer | Non
         brokers=tuple(brokers),
         left_out=tuple(x for s in shares for x in s.left_out),
     )
+
+
+def _must_be_there(target: Target, names: Iterable[str], expected: frozenset[int]) -> None:
+    waited_for = expected - {int(m[1]) for name in names if (m := _SHARE.fullmatch(name)) is not None}
+    if waited_for:
+        raise AuditError(
+            f"{target.root} holds no share yet of {', '.join(map(str, sorted(waited_for)))}, which --expect names. "
+            "Nothing was joined. Run the same command again when their captures have ended."
+        )
 
 
 def _provisional(share: Share, brokers: Iterable[BrokerCapture]) -> Manifest:

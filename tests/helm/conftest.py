@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.helm import api_server
-from tests.helm.go_modules import PROMETHEUS_OPERATOR, SPARK_OPERATOR, definitions
+from tests.helm.go_modules import PROMETHEUS_OPERATOR, SPARK_OPERATOR, VOLUME_SNAPSHOTS, definitions
 from tests.resources import starts
 
 
@@ -15,7 +15,7 @@ from tests.resources import starts
 def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[api_server.ApiServer]:
     """A server that knows what the operators of Spark and Prometheus take."""
     with api_server.running(tmp_path_factory.mktemp("kubernetes")) as server:
-        server.define([*definitions(SPARK_OPERATOR), *definitions(PROMETHEUS_OPERATOR)])
+        server.define([d for of in (SPARK_OPERATOR, PROMETHEUS_OPERATOR, VOLUME_SNAPSHOTS) for d in definitions(of)])
         yield server
 
 

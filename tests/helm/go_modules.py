@@ -57,6 +57,14 @@ PROMETHEUS_OPERATOR: Final = Definitions(
     folder="example/prometheus-operator-crd",
     files=("monitoring.coreos.com_servicemonitors.yaml", "monitoring.coreos.com_prometheusrules.yaml"),
 )
+VOLUME_SNAPSHOTS: Final = Definitions(
+    name="external-snapshotter",
+    module="github.com/kubernetes-csi/external-snapshotter/client/v8",
+    version="v8.2.0",
+    digest="h1:Q3jQ1NkFqv5o+F8dMmHd8SfEmlcwNeo1immFApntEwE=",
+    folder="config/crd",
+    files=("snapshot.storage.k8s.io_volumesnapshots.yaml",),
+)
 
 
 def version() -> str:

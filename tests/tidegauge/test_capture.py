@@ -80,6 +80,16 @@ def test_shares_and_what_joins_them(data, tmp_path):
     assert of(capture(tmp_path, "--id", "one", "--finish", "--json"))["finished"] is True
 
 
+def test_what_joins_shares_waits_for_those_that_are_expected(data, tmp_path):
+    """A scheduler tries it again; a node whose capture has not begun leaves no trace by which to miss it."""
+    capture(tmp_path, "--broker", f"1={data}", "--id", "one", "--part")
+    early = capture(tmp_path, "--id", "one", "--finish", "--expect", "1,2,30")
+    assert early.exit_code == 3, early.output
+    assert "holds no share yet of 2, 30, which --expect names. Nothing was joined." in early.stderr
+    assert not (tmp_path / "out" / "c" / "one" / "MANIFEST.json").exists()
+    assert capture(tmp_path, "--id", "one", "--finish", "--expect", "1").exit_code == 0
+
+
 def test_an_unfinished_capture_is_told(data, tmp_path):
     killed(tmp_path, lambda: (tmp_path / f"out/one/broker-1/orders-0/{50:020d}.log").exists())
     (tmp_path / "out/one").rename(tmp_path / "out/moved")
@@ -94,6 +104,9 @@ def test_an_unfinished_capture_is_told(data, tmp_path):
     ("arguments", "says"),
     [
         (["--part", "--finish", "--id", "x"], "give one"),
+        (["--finish", "--id", "x", "--expect", "1,,2"], "--expect 1,,2 names no nodes"),
+        (["--finish", "--id", "x", "--expect", "-1"], "--expect -1 names no nodes"),
+        (["--broker", "1=x", "--part", "--id", "x", "--expect", "1"], "--expect goes with --finish"),
         (["--part", "--broker", "1={data}"], "meet under one --id"),
         ([], "Name the brokers"),
         (["--broker", "1={data}", "--id", "../up"], "cannot be a directory's name"),

@@ -5,6 +5,7 @@ mapping. What is decided here is only what the options mean; the capture itself 
 """
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -31,6 +32,7 @@ from tidegauge.snapshots.topic_names import TopicNames
 from tidegauge.snapshots.tree import directories, is_directory
 
 _NONE: Final = "none"
+_NODE_ID: Final = re.compile(r"[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,7 @@ class Options:
     sign: Path | None = None
     part: bool = False
     finish: bool = False
+    expect: str | None = None
 
 
 def run(options: Options, *, say: Callable[[str], None], warn: Callable[[str], None]) -> dict[str, Any]:
@@ -70,6 +73,7 @@ def run(options: Options, *, say: Callable[[str], None], warn: Callable[[str], N
         way=Way(mode=Mode(options.mode), names=_names(options)),
         consistency=Consistency(options.consistency),
         part=options.part,
+        expected=_expected(options),
         reread=options.reread,
         ask=_ask(options),
         signer=Signer.of_key_file(options.sign) if options.sign is not None else None,
@@ -175,6 +179,7 @@ def _must_make_sense(options: Options) -> None:
         (options.finish and options.brokers, "--finish joins shares that are there: it takes no --broker."),
         (not options.finish and not options.brokers, "Name the brokers: --broker ID=LOG_DIR[,LOG_DIR]"),
         ((options.part or options.finish) and options.snapshot_id is None, "The brokers' shares meet under one --id."),
+        (options.expect and not options.finish, "--expect goes with --finish: it names the nodes to wait for."),
         (options.part and options.bootstrap, "Where shares are joined, the cluster is asked by --finish --bootstrap."),
         (options.hash_key and not options.hash_topics, "--hash-key goes with --hash-topics."),
         (
@@ -196,6 +201,15 @@ def _names(options: Options) -> TopicNames | None:
     if not options.hash_topics:
         return None
     return TopicNames.of_key_file(options.hash_key) if options.hash_key is not None else TopicNames.of_random_key()
+
+
+def _expected(options: Options) -> frozenset[int]:
+    if options.expect is None:
+        return frozenset()
+    words = options.expect.split(",")
+    if not all(_NODE_ID.fullmatch(word) for word in words):
+        raise SnapshotError(f"--expect {options.expect} names no nodes. Write their ids with commas, such as 1,2,3.")
+    return frozenset(map(int, words))
 
 
 def _ask(options: Options) -> Ask | None:

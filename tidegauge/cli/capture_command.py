@@ -49,6 +49,11 @@ from tidegauge.terminal import plain
 )
 @click.option("--part", is_flag=True, help="Write only these brokers' share of the snapshot --id.")
 @click.option("--finish", is_flag=True, help="Join the shares under --id into the snapshot.")
+@click.option(
+    "--expect",
+    metavar="ID,ID,...",
+    help="With --finish: end with 3, and join nothing, until each of these nodes has a share.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print what was captured as JSON on standard output.")
 @QUIET
 @told
