@@ -88,6 +88,13 @@ def replay(
     return history
 
 
+def _tell_instants(history: MetadataHistory, name: str, at_ms: int) -> None:
+    history.last_record_at_ms = max(history.last_record_at_ms or 0, at_ms)
+    history.start_ms = at_ms if history.start_ms is None else history.start_ms
+    if name == "NoOpRecord":
+        history.last_idle_record_at_ms = max(history.last_idle_record_at_ms or 0, at_ms)
+
+
 def _groups(
     history: MetadataHistory,
     log: Iterable[LoggedRecord | DamagedRecord],
@@ -110,12 +117,9 @@ def _groups(
                 batch = []
             history.damaged_offsets.append(logged.offset)
             continue
-        if logged.timestamp_ms is not None:
-            history.last_record_at_ms = max(history.last_record_at_ms or 0, logged.timestamp_ms)
-            history.start_ms = logged.timestamp_ms if history.start_ms is None else history.start_ms
-            if logged.record.name == "NoOpRecord":
-                history.last_idle_record_at_ms = max(history.last_idle_record_at_ms or 0, logged.timestamp_ms)
         name = logged.record.name
+        if logged.timestamp_ms is not None:
+            _tell_instants(history, name, logged.timestamp_ms)
         ends = name in ("BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord")
         if batch and (ends or logged.batch_offset is None or logged.batch_offset != batch[-1].batch_offset):
             yield tuple(batch)
