@@ -11,29 +11,25 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from tidegauge import settings
 from tidegauge.audit.future_snapshots import Met, kept
 from tidegauge.audit.headline import headline
+from tidegauge.audit.request import AUTO, BEFORE, AuditRequest
 from tidegauge.audit.validate_apart import Validate, validating
 from tidegauge.embedded.store_in_use import store_at, store_words
 from tidegauge.log import about, about_from_now
 from tidegauge.runs import report_file
-from tidegauge.runs.restriction import EVERYTHING, Restriction
 from tidegauge.runs.run import NO_STORE, Run, load, new_run
 from tidegauge.runs.run_lock import held
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.location import Location
 from tidegauge.snapshots.places import absolute, emptied
-from tidegauge.snapshots.signing import Trusted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-AUTO: Final = "auto"
-BEFORE: Final = "before"
 SUBMITTED: Final = "submitted"
 Progress = Callable[[str], None]
 
@@ -47,65 +43,53 @@ class AuditResult:
     several: bool = False
 
 
-def begin(
-    inputs: tuple[str, ...],
-    *,
-    out: Location,
-    fail_on: str,
-    store: str | None,
-    cluster: str | None = None,
-    previous: str | Mapping[str, str] | None = None,
-    data_docs: bool = True,
-    restriction: Restriction = EVERYTHING,
-    snapshots_root: str | None = None,
-    since: datetime | None = None,
-    trusted: Trusted | None = None,
-    kept_summaries: str | None = None,
-    progress: Progress = lambda _: None,
-    met: Met | None = None,
-) -> Run:
-    """The snapshot step: opens the snapshots and makes the run directory.
-
-    `previous` AUTO: each snapshot is compared with the one that was audited last before it, if any; BEFORE: with the
-    one that was captured last before `since`. A restricted audit is published nowhere. `trusted`: by whose keys
-    snapshots have to be signed. `kept_summaries`: where those of earlier audits are, if anybody said. `met` hears of
-    snapshots that are dated in the future.
+def begin(asked: AuditRequest, *, progress: Progress = lambda _: None, met: Met | None = None) -> Run:
+    """The snapshot step: opens the snapshots and makes the run directory. `met` hears of snapshots that are dated in
+    the future.
     """
     heard = met or Met(progress)
-    if previous == BEFORE and since is None:
-        raise SnapshotError("--previous before means before an interval: say where it begins, with --since INSTANT.")
-    if previous in (AUTO, BEFORE):
-        from tidegauge.audit.previous_snapshots import earlier_of
-
-        with store_at(store or settings.store_url()) as url:
-            previous = earlier_of(
-                inputs,
-                url=url,
-                cluster=cluster,
-                root=snapshots_root,
-                say=progress,
-                since=since if previous == BEFORE else None,
-                trusted=trusted,
-                met=heard,
-            )
+    store_url = asked.store or settings.store_url()
     run = new_run(
-        out,
-        inputs,
-        store_url=store or settings.store_url(),
-        fail_on=fail_on,
+        asked.out,
+        asked.snapshots,
+        store_url=store_url,
+        fail_on=asked.fail_on,
         started_at_ms=time.time_ns() // 1_000_000,
-        cluster=cluster,
-        previous=previous,
-        data_docs=data_docs,
-        restriction=restriction,
-        trusted=trusted,
+        cluster=asked.cluster,
+        previous=_previous(asked, store_url, progress, heard),
+        data_docs=asked.data_docs,
+        restriction=asked.restriction,
+        trusted=asked.trusted,
         met=heard.add,
-        kept_summaries=kept_summaries or settings.kept_summaries(),
+        kept_summaries=asked.kept_summaries or settings.kept_summaries(),
         many_rows=settings.many_rows(),
     )
     about_from_now(**run.ids)
     _say_failures(run, "snapshot", progress)
     return run
+
+
+def _previous(
+    asked: AuditRequest, store_url: str | None, progress: Progress, heard: Met
+) -> str | Mapping[str, str] | None:
+    """What each snapshot is compared with."""
+    if asked.previous == BEFORE and asked.since is None:
+        raise SnapshotError("--previous before means before an interval: say where it begins, with --since INSTANT.")
+    if asked.previous not in (AUTO, BEFORE):
+        return asked.previous
+    from tidegauge.audit.previous_snapshots import earlier_of
+
+    with store_at(store_url) as url:
+        return earlier_of(
+            asked.snapshots,
+            url=url,
+            cluster=asked.cluster,
+            root=asked.snapshots_root,
+            say=progress,
+            since=asked.since if asked.previous == BEFORE else None,
+            trusted=asked.trusted,
+            met=heard,
+        )
 
 
 def step(name: str, run_dir: Location, *, progress: Progress) -> AuditResult | None:
@@ -153,51 +137,24 @@ def raise_failures(run: Run) -> None:
 
 
 def audit(
-    inputs: tuple[str, ...],
+    asked: AuditRequest,
     *,
-    out: Location,
-    fail_on: str,
-    store: str | None,
     master: str | None,
     progress: Progress,
-    cluster: str | None = None,
-    previous: str | Mapping[str, str] | None = None,
-    data_docs: bool = True,
-    restriction: Restriction = EVERYTHING,
-    snapshots_root: str | None = None,
-    since: datetime | None = None,
-    trusted: Trusted | None = None,
-    kept_summaries: str | None = None,
     show: Callable[[AuditResult], None] = lambda _: None,
     met: Met | None = None,
     validate: Validate | None = None,
 ) -> AuditResult:
     """All steps, one after the other. `validate`: where Great Expectations runs, None for this process.
 
-    `previous`: an earlier snapshot to compare with, or one for each of the inputs that it names. `master` SUBMITTED:
-    the session that spark-submit started for this very process; None where nobody chose one: what is derived sooner
-    than Spark starts is derived here. `show` gets the result, also where some of several snapshots failed; what they
-    failed of is raised then, when the others are published.
-    `met` hears of snapshots that are dated in the future.
+    `master` SUBMITTED: the session that spark-submit started for this very process; None where nobody chose one: what
+    is derived sooner than Spark starts is derived here. `show` gets the result, also where some of several snapshots
+    failed; what they failed of is raised then, when the others are published. `met` hears of snapshots that are dated
+    in the future.
     """
     heard = met or Met(progress)
-    with held(out):
-        run = begin(
-            inputs,
-            out=out,
-            fail_on=fail_on,
-            store=store,
-            cluster=cluster,
-            previous=previous,
-            data_docs=data_docs,
-            restriction=restriction,
-            snapshots_root=snapshots_root,
-            since=since,
-            trusted=trusted,
-            kept_summaries=kept_summaries,
-            progress=progress,
-            met=heard,
-        )
+    with held(asked.out):
+        run = begin(asked, progress=progress, met=heard)
         progress(f"store      {store_words(run.store_url)}")
         with store_at(run.store_url) as url:
             result = _later_steps(run, url, master, validate, progress, heard)

@@ -73,14 +73,12 @@ def one_audit(capture: Path, out: Path) -> None:
     session = start()
     session.range(2).mapInPandas(lambda parts: parts, "id long").count()
     started = time.perf_counter()
+    from tidegauge.audit.request import AuditRequest
     from tidegauge.audit.steps import audit
 
     marks: list[tuple[str, float]] = []
     result = audit(
-        (str(capture),),
-        out=out,
-        fail_on="never",
-        store=None,
+        AuditRequest(snapshots=(str(capture),), out=out, fail_on="never", store=None),
         master=None,
         progress=lambda said: marks.append((said.split(":")[0], time.perf_counter())),
     )

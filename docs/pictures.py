@@ -17,6 +17,7 @@ from tests.browser import chromium
 from tests.console.filling import publish_capture
 from tidegauge import store
 from tidegauge.audit import steps as audit
+from tidegauge.audit.request import AuditRequest
 from tidegauge.console import server
 from tidegauge.embedded import postgres
 from tidegauge.embedded.archive import unpack
@@ -48,9 +49,8 @@ def fill(url: str, scratch: Path) -> None:
             publish_capture(url, directory, cluster=cluster, snapshot_id=snapshot_id, captured_at=captured_at)
     incident = unpack(ROOT / "tests" / "golden" / "unclean-before.tar.gz", scratch / "incident")
     adopt(incident, cluster="production", consistency=Consistency.FUZZY, snapshot_id="2026-11-21")
-    audit.audit(
-        (str(incident),), out=scratch / "runs" / "incident", fail_on="never", store=url, master=None, progress=print
-    )
+    asked = AuditRequest(snapshots=(str(incident),), out=scratch / "runs" / "incident", fail_on="never", store=url)
+    audit.audit(asked, master=None, progress=print)
 
 
 def main() -> int:

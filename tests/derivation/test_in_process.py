@@ -13,6 +13,7 @@ import pytest
 
 from tests.spark_jobs.test_whole_snapshots import rows, told
 from tidegauge.audit import steps
+from tidegauge.audit.request import AuditRequest
 from tidegauge.derivation.in_process import HERE_BYTES, HERE_DECODED_BYTES, HERE_SEGMENTS, fit_here
 from tidegauge.relations import LOSSES, RELATIONS
 from tidegauge.runs.errors import OwnError
@@ -26,14 +27,16 @@ LOST = "deaf-unclean"
 AUDITS = """
 import json, sys
 from pathlib import Path
+from tidegauge.audit.request import AuditRequest
 from tidegauge.audit.steps import audit
 from tidegauge.runs.restriction import restriction
 from tidegauge.runs.run import NO_STORE
 for master, out, snapshot, previous, partitions in json.loads(sys.argv[1]):
-    audit(
-        (snapshot,), out=Path(out), fail_on="never", store=NO_STORE, master=master, progress=lambda line: None,
-        previous=previous, restriction=restriction(partitions, []),
+    asked = AuditRequest(
+        snapshots=(snapshot,), out=Path(out), fail_on="never", store=NO_STORE, previous=previous,
+        restriction=restriction(partitions, []),
     )
+    audit(asked, master=master, progress=lambda line: None)
 """
 
 
@@ -105,10 +108,10 @@ def test_who_chose_a_master_gets_spark(
 
 
 def audited(snapshots: tuple[Path, ...], out: Path, store_url: str, *, master: str | None = None) -> steps.AuditResult:
-    return steps.audit(
-        tuple(map(str, snapshots)), out=out, fail_on="critical", store=store_url, master=master, cluster="here",
-        progress=lambda _: None,
-    )  # fmt: skip
+    asked = AuditRequest(
+        snapshots=tuple(map(str, snapshots)), out=out, fail_on="critical", store=store_url, cluster="here"
+    )
+    return steps.audit(asked, master=master, progress=lambda _: None)
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import pytest
 
 from tests.derivation.small_cluster import small_world, taken, written
 from tests.security.command import tidegauge
+from tidegauge.audit.request import AuditRequest
 from tidegauge.audit.steps import begin
 from tidegauge.runs.run import NO_STORE, load
 from tidegauge.runs.store_address import with_secrets, without_secrets
@@ -37,7 +38,7 @@ def open_to_others(directory: Path) -> list[tuple[str, str]]:
     ],
 )
 def test_the_stores_password_is_not_kept_and_comes_from_who_goes_on(url: str, snapshot: Path, tmp_path: Path) -> None:
-    run = begin((str(snapshot),), out=tmp_path / "out", fail_on="never", store=url, progress=lambda _: None)
+    run = begin(AuditRequest(snapshots=(str(snapshot),), out=tmp_path / "out", fail_on="never", store=url))
     assert run.store_url == url, "this process may use it"
     for path in (tmp_path / "out").rglob("*"):
         assert path.is_dir() or PASSWORD.encode() not in path.read_bytes(), path
@@ -49,7 +50,7 @@ def test_the_stores_password_is_not_kept_and_comes_from_who_goes_on(url: str, sn
 
 
 def test_a_run_without_a_store_says_so(snapshot: Path, tmp_path: Path) -> None:
-    begin((str(snapshot),), out=tmp_path / "out", fail_on="never", store=NO_STORE, progress=lambda _: None)
+    begin(AuditRequest(snapshots=(str(snapshot),), out=tmp_path / "out", fail_on="never", store=NO_STORE))
     assert load(tmp_path / "out").store_url == NO_STORE
 
 

@@ -35,15 +35,16 @@ from pathlib import Path
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.spark_jobs import whole_snapshots
 from tidegauge.runs.run import NO_STORE
+from tidegauge.audit.request import AuditRequest
 from tidegauge.audit.steps import audit
 said = []
 for many, out, inputs, previous in json.loads(sys.argv[2]):
     whole_snapshots.MANY = many
     try:
-        audit(
-            tuple(inputs), out=Path(out), fail_on="never", store=NO_STORE, master="local[2]",
-            progress=lambda line: None, previous=previous, data_docs=False,
+        asked = AuditRequest(
+            snapshots=tuple(inputs), out=Path(out), fail_on="never", store=NO_STORE, previous=previous, data_docs=False
         )
+        audit(asked, master="local[2]", progress=lambda line: None)
         said.append(None)
     except SnapshotError as refusal:
         said.append(str(refusal))

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from tests.conftest import Golden
 from tidegauge.audit.explained import Explained, from_store
+from tidegauge.audit.request import AuditRequest
 from tidegauge.audit.steps import audit
 from tidegauge.cli.explain import explain, lines
 from tidegauge.cli.main import main
@@ -60,10 +61,8 @@ def test_the_timeline_is_cut_around_the_record_that_began_the_epoch() -> None:
 @pytest.mark.jvm
 def test_a_report_and_a_store_tell_the_same(golden: Golden, tmp_path: Path, empty_store: str) -> None:
     out = tmp_path / "out"
-    done = audit(
-        (str(golden("unclean-before")),), out=out, fail_on="critical", store=empty_store, master="local[2]",
-        progress=lambda _: None,
-    )  # fmt: skip
+    asked = AuditRequest(snapshots=(str(golden("unclean-before")),), out=out, fail_on="critical", store=empty_store)
+    done = audit(asked, master="local[2]", progress=lambda _: None)
     assert done.exit_code == 1
     report = json.loads((out / "report.json").read_text())
     assert {b["points_to"] for b in report["breaches"] if b["severity"] == "critical"} == {"unclean_loss"}

@@ -12,6 +12,7 @@ from tidegauge.parameters import PATH, PLACE
 
 if TYPE_CHECKING:
     from tidegauge.audit.latest_snapshots import When
+    from tidegauge.audit.request import AuditRequest
     from tidegauge.audit.steps import AuditResult
     from tidegauge.audit.validate_apart import Validate
     from tidegauge.snapshots.location import Location
@@ -138,11 +139,9 @@ def _audited(
 ) -> "AuditResult":
     from tidegauge import settings
     from tidegauge.audit.future_snapshots import kept
-    from tidegauge.audit.latest_snapshots import instant, resolve_all
+    from tidegauge.audit.latest_snapshots import resolve_all
     from tidegauge.audit.steps import audit
     from tidegauge.cli.present import print_report
-    from tidegauge.runs.restriction import restriction
-    from tidegauge.settings import trusted_by
     from tidegauge.snapshots.places import absolute
 
     def show(result: "AuditResult") -> None:
@@ -154,24 +153,32 @@ def _audited(
             print_report(path, path.parent / "data_docs" / "index.html")
 
     with kept(store or settings.store_url(), met_by=absolute(out)) as met:
-        return audit(
-            resolve_all(directories, chosen["cluster"], _when(chosen), root=chosen["root"], pass_over=met.pass_over),
-            cluster=chosen["cluster"],
-            previous=chosen["previous"],
-            restriction=restriction(chosen["partitions"], chosen["invariants"]),
-            snapshots_root=chosen["root"],
-            since=instant(chosen["since"]),
-            trusted=trusted_by(chosen["verify_key"]),
-            kept_summaries=chosen["summaries"],
-            out=out,
-            fail_on=fail_on,
-            store=store,
-            master=master,
-            progress=progress,
-            show=show,
-            met=met,
-            validate=validate,
-        )
+        found = resolve_all(directories, chosen["cluster"], _when(chosen), root=chosen["root"], pass_over=met.pass_over)
+        asked = _asked(found, out, store, fail_on, chosen)
+        return audit(asked, master=master, progress=progress, show=show, met=met, validate=validate)
+
+
+def _asked(
+    found: tuple[str, ...], out: "Location", store: str | None, fail_on: str, chosen: dict[str, Any]
+) -> "AuditRequest":
+    from tidegauge.audit.latest_snapshots import instant
+    from tidegauge.audit.request import AuditRequest
+    from tidegauge.runs.restriction import restriction
+    from tidegauge.settings import trusted_by
+
+    return AuditRequest(
+        snapshots=found,
+        out=out,
+        fail_on=fail_on,
+        store=store,
+        cluster=chosen["cluster"],
+        previous=chosen["previous"],
+        restriction=restriction(chosen["partitions"], chosen["invariants"]),
+        snapshots_root=chosen["root"],
+        since=instant(chosen["since"]),
+        trusted=trusted_by(chosen["verify_key"]),
+        kept_summaries=chosen["summaries"],
+    )
 
 
 @click.command("job")
@@ -211,10 +218,8 @@ def job_command(
         raise click.UsageError("Name the snapshots to audit: tidegauge job snapshot SNAPSHOT... --run DIRECTORY")
     from tidegauge import settings
     from tidegauge.audit.future_snapshots import kept
-    from tidegauge.audit.latest_snapshots import instant, resolve_all
-    from tidegauge.runs.restriction import restriction
+    from tidegauge.audit.latest_snapshots import resolve_all
     from tidegauge.runs.run_lock import held
-    from tidegauge.settings import trusted_by
     from tidegauge.snapshots.places import absolute
 
     with held(run_dir), kept(store or settings.store_url(), met_by=absolute(run_dir)) as met:
@@ -224,21 +229,7 @@ def job_command(
             if not found:
                 progress("nothing to do: what there is has been audited by this version and published")
                 sys.exit(EXIT_NOTHING_NEW)
-        steps.begin(
-            found,
-            out=run_dir,
-            fail_on=fail_on,
-            store=store,
-            cluster=chosen["cluster"],
-            previous=chosen["previous"],
-            restriction=restriction(chosen["partitions"], chosen["invariants"]),
-            snapshots_root=chosen["root"],
-            since=instant(chosen["since"]),
-            trusted=trusted_by(chosen["verify_key"]),
-            kept_summaries=chosen["summaries"],
-            progress=progress,
-            met=met,
-        )
+        steps.begin(_asked(found, run_dir, store, fail_on, chosen), progress=progress, met=met)
 
 
 def _not_published(found: tuple[str, ...], store: str | None, cluster: str | None) -> tuple[str, ...]:

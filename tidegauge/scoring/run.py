@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidegauge import settings
+from tidegauge.audit.request import AuditRequest
 from tidegauge.audit.steps import audit
 from tidegauge.audit.validate_apart import validating
 from tidegauge.embedded.store_in_use import store_at
@@ -216,17 +217,15 @@ def audited(out: Path, *, master: str | None, progress: Progress) -> Score:
     cases = _cases(out)
     shutil.rmtree(out / "audits", ignore_errors=True)
     with validating() as validate:
-        result = audit(
-            tuple(case.snapshot for case in cases),
+        asked = AuditRequest(
+            snapshots=tuple(case.snapshot for case in cases),
             out=out / "audits",
             fail_on="never",
             store=NO_STORE,
-            master=master,
-            progress=progress,
             previous={case.snapshot: case.previous for case in cases if case.previous is not None},
             data_docs=False,
-            validate=validate,
         )
+        result = audit(asked, master=master, progress=progress, validate=validate)
     marks = [
         mark(case, json.loads(path.read_text(encoding="utf-8")))
         for case, path in zip(cases, result.reports, strict=True)
