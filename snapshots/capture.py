@@ -82,7 +82,7 @@ class Capture:
 
     `signer` signs the manifest, or a broker's share. What lies at `out` already may be anybody's: shares count only if
     they are signed by the same key, and what an interrupted capture left is taken anew. `expected`: nodes without whose
-    shares nothing is joined.
+    shares nothing is joined. `copied`: the sources are copies, so that it tells nothing when they are read.
     """
 
     cluster: str
@@ -97,6 +97,7 @@ class Capture:
     ask: Ask | None = None
     part: bool = False
     expected: frozenset[int] = frozenset()
+    copied: bool = False
     signer: Signer | None = None
     readers: int = READERS
 
@@ -215,6 +216,8 @@ def _capture(wanted: Capture, meter: Meter, target: Target, stack: ExitStack) ->
     for copy in copies:
         copy.metadata()
     shares = [copy.finish(rack=leaders.racks.get(copy.source.broker_id)) for copy in copies]
+    if wanted.copied:
+        shares = [(broker.without_instants(), left_out) for broker, left_out in shares]
     result = Captured(
         manifest=None,
         brokers=tuple(with_part(broker, target.root, target.put) for broker, _ in shares),

@@ -211,6 +211,11 @@ class BrokerCapture:
     read_finished_at_ms: int | None
     files: Files
 
+    def without_instants(self) -> "BrokerCapture":
+        """The same, as a plain copy is told of: when it was read tells nothing."""
+        files = tuple(replace(file, read_at_ms=None, read_again_at_ms=None) for file in self.files)
+        return replace(self, read_started_at_ms=None, read_finished_at_ms=None, files=files)
+
     def by_log_dir(self) -> dict[str, dict[str, FileEntry]]:
         """The files below each log dir, by log dir and by path below it. A metadata.log.dir may have the broker's log
         dirs below it, whose files are theirs. Raises `SnapshotError` as `files` does.

@@ -31,14 +31,5 @@ def read_long_after(manifest: Manifest, history: MetadataHistory) -> int | None:
 
 
 def without_instants(manifest: Manifest) -> Manifest:
-    """The same, as a plain copy is told of."""
-    brokers = (
-        replace(
-            broker,
-            read_started_at_ms=None,
-            read_finished_at_ms=None,
-            files=tuple(replace(file, read_at_ms=None, read_again_at_ms=None) for file in broker.files),
-        )
-        for broker in manifest.brokers
-    )
-    return replace(manifest, brokers=tuple(brokers))
+    """The same, as a plain copy is told of, or one that was captured as `--copied`."""
+    return replace(manifest, brokers=tuple(broker.without_instants() for broker in manifest.brokers))

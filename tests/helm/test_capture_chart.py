@@ -96,6 +96,7 @@ def test_its_jobs_make_one_snapshot_whichever_runs_first(first: int, golden: Gol
     manifest = json.loads((tmp_path / "out" / "snapshots" / "payments" / "s1" / "MANIFEST.json").read_text())
     assert [broker["broker_id"] for broker in manifest["brokers"]] == [*BROKERS]
     assert manifest["consistency"] == "fuzzy"
+    assert {broker["read_started_at_ms"] for broker in manifest["brokers"]} == {None}, "volumes' snapshots are copies"
     assert run(finish, places).exit_code == 0, "a Job whose pod was lost runs once more"
 
 

@@ -90,6 +90,20 @@ def test_what_joins_shares_waits_for_those_that_are_expected(data, tmp_path):
     assert capture(tmp_path, "--id", "one", "--finish", "--expect", "1").exit_code == 0
 
 
+@pytest.mark.parametrize("shares", [False, True])
+def test_of_a_copy_it_notes_no_instants_and_the_next_capture_links_it_all_the_same(data, tmp_path, shares):
+    given = ["--broker", f"1={data}", "--copied"]
+    of(capture(tmp_path, *given, "--id", "one", *(["--part"] if shares else []), "--json"))
+    if shares:
+        of(capture(tmp_path, "--id", "one", "--finish", "--json"))
+    manifest = open_snapshot(tmp_path / "out" / "test" / "one").manifest
+    (broker,) = manifest.brokers
+    assert (broker.read_started_at_ms, broker.read_finished_at_ms) == (None, None)
+    assert {file.read_at_ms for file in broker.files} == {None}
+    assert all(file.sha256 for file in broker.files)
+    assert of(capture(tmp_path, *given, "--id", "two", "--json"))["linked_files"] > 0
+
+
 def test_an_unfinished_capture_is_told(data, tmp_path):
     killed(tmp_path, lambda: (tmp_path / f"out/one/broker-1/orders-0/{50:020d}.log").exists())
     (tmp_path / "out/one").rename(tmp_path / "out/moved")
@@ -104,6 +118,8 @@ def test_an_unfinished_capture_is_told(data, tmp_path):
     ("arguments", "says"),
     [
         (["--part", "--finish", "--id", "x"], "give one"),
+        (["--finish", "--id", "x", "--copied"], "--finish reads none"),
+        (["--broker", "1=x", "--copied", "--bootstrap", "b:1"], "the cluster has gone on since"),
         (["--finish", "--id", "x", "--expect", "1,,2"], "--expect 1,,2 names no nodes"),
         (["--finish", "--id", "x", "--expect", "-1"], "--expect -1 names no nodes"),
         (["--broker", "1=x", "--part", "--id", "x", "--expect", "1"], "--expect goes with --finish"),

@@ -56,6 +56,7 @@ class Options:
     part: bool = False
     finish: bool = False
     expect: str | None = None
+    copied: bool = False
 
 
 def run(options: Options, *, say: Callable[[str], None], warn: Callable[[str], None]) -> dict[str, Any]:
@@ -74,6 +75,7 @@ def run(options: Options, *, say: Callable[[str], None], warn: Callable[[str], N
         consistency=Consistency(options.consistency),
         part=options.part,
         expected=_expected(options),
+        copied=options.copied,
         reread=options.reread,
         ask=_ask(options),
         signer=Signer.of_key_file(options.sign) if options.sign is not None else None,
@@ -179,6 +181,11 @@ def _must_make_sense(options: Options) -> None:
         (options.finish and options.brokers, "--finish joins shares that are there: it takes no --broker."),
         (not options.finish and not options.brokers, "Name the brokers: --broker ID=LOG_DIR[,LOG_DIR]"),
         ((options.part or options.finish) and options.snapshot_id is None, "The brokers' shares meet under one --id."),
+        (options.copied and options.finish, "--copied is said where log dirs are read: --finish reads none."),
+        (
+            options.copied and options.bootstrap,
+            "--copied says that the log dirs are copies, and the cluster has gone on since: leave out --bootstrap.",
+        ),
         (options.expect and not options.finish, "--expect goes with --finish: it names the nodes to wait for."),
         (options.part and options.bootstrap, "Where shares are joined, the cluster is asked by --finish --bootstrap."),
         (options.hash_key and not options.hash_topics, "--hash-key goes with --hash-topics."),

@@ -42,6 +42,11 @@ from tidegauge.terminal import plain
 @click.option("--reread", is_flag=True, help="Read what would be linked too, and compare: finds bits that rotted.")
 @CONSISTENCY
 @click.option(
+    "--copied",
+    is_flag=True,
+    help="The log dirs are copies, such as volume snapshots, to which nobody writes: when they are read says nothing.",
+)
+@click.option(
     "--sign",
     type=PATH,
     metavar="FILE",
