@@ -101,6 +101,7 @@ $(STAMP): requirements.txt requirements-java.txt requirements-uv.txt pyproject.t
 	@command -v $(PYTHON) >/dev/null || { echo "make: no $(PYTHON) here. Install Python 3.11, 3.12 or 3.13, or name one: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || { \
 	  echo "make: $(PYTHON) is $$($(PYTHON) -V 2>&1), but Python 3.11, 3.12 or 3.13 is needed. Name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) tools/platforms.py
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "make: $(PYTHON) cannot make a virtual environment. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@echo "making $(VENV): about 1.7 GB, a minute or a few"
