@@ -174,7 +174,7 @@ def _static_version() -> str:
 
     digest = sha256()
     folder = files("tidegauge.console") / "static"
-    for name in ("console.css", "console.js", "lineage.js", "charts.js"):
+    for name in ("console.css", "console.js", "lineage.js", "charts.js", "tables.js"):
         digest.update((folder / name).read_bytes())
     return digest.hexdigest()[:12]
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
@@ -10,6 +10,9 @@ from tidegauge.console.figures import plain
 from tidegauge.expectations.verdicts import shown
 
 _DASH: Final = "–"
+_MISSED: Final = timedelta(hours=36)
+"""A picture of a cluster that is audited daily and of last night is younger."""
+_OLD: Final = timedelta(days=7)
 
 
 def count(value: int | Decimal | None) -> str:
@@ -69,6 +72,13 @@ def ago(value: datetime | None, now: datetime) -> str:
     return "just now"
 
 
+def staleness(value: datetime | None, now: datetime) -> str:
+    """How the age of a picture is shown: nothing of one of last night, else how odd or bad it is."""
+    if value is None or now - value > _OLD:
+        return "bad-text"
+    return "warn" if now - value > _MISSED else ""
+
+
 def place(subject: Mapping[str, Any]) -> str:
     """What a breach is about, in a few words: the partition first, then the rest."""
     rest = {name: value for name, value in subject.items() if value is not None}
@@ -118,6 +128,7 @@ FILTERS: Final[Mapping[str, Callable[..., str]]] = {
     "clock": clock,
     "date": date,
     "ago": ago,
+    "staleness": staleness,
     "place": place,
     "label": label,
     "shown": value_of,

@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter
 
+from tidegauge.console.database import Row
 from tidegauge.console.figures import figure
 from tidegauge.console.pages.charts import SEVERITY_SERIES, over_time
 from tidegauge.console.reading import breaches, clusters, incidents, losses
@@ -31,6 +32,8 @@ LOSS_TOTAL_COLUMNS = (
     "records_possible_undecided", "lost_since", "oldest_undecided_at", "records_decided", "records_back", "headline",
 )  # fmt: skip
 _WORST_SHOWN = 8
+_CARDS = 12
+"""Clusters that are shown as cards with their charts. More are lines of a table."""
 
 
 def add(router: APIRouter) -> None:
@@ -41,16 +44,20 @@ def add(router: APIRouter) -> None:
 def fleet(asked: Asked) -> Page:
     """Everything at one look."""
     rows = clusters.clusters(asked.store)
-    trends = clusters.trend(asked.store)
+    in_cards = len(rows) <= _CARDS
+    totals = losses.totals(asked.store)
+    rows = sorted(rows, key=lambda row: -_waiting(totals.get(row["cluster"])))  # stable: else as they came
+    trends = clusters.trend(asked.store) if in_cards or asked.is_download else {}
     worst = breaches.listed(asked.store, breaches.Filters(), after=None, size=_WORST_SHOWN)
     refused = clusters.refused(asked.store, asked.size)
     ahead = clusters.dated_ahead(asked.store, asked.size)
-    totals = losses.totals(asked.store)
     real = [total for total in totals.values() if total["source"] != "simulated" and total["headline"]]
     return Page(
         template="fleet.html.j2",
         values={
             "clusters": rows,
+            "in_cards": in_cards,
+            "are_more": len(rows) == clusters.MOST_CLUSTERS,
             "refused": refused,
             "ahead": ahead,
             "totals": totals,
@@ -70,3 +77,10 @@ def fleet(asked: Asked) -> Page:
             "trend": figure((p for points in trends.values() for p in points), *TREND_COLUMNS),
         },
     )
+
+
+def _waiting(total: Row | None) -> int:
+    """Records of a cluster's losses that nobody has decided."""
+    if total is None:
+        return 0
+    return sum(int(total[f"records_{state}_undecided"] or 0) for state in ("lost", "at_risk", "possible"))

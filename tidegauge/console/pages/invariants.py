@@ -1,5 +1,6 @@
 """Invariants: the list with the latest word of each cluster, and one with its history, its breaches and its runbook."""
 
+from collections import Counter
 from typing import Any
 
 from fastapi import APIRouter
@@ -19,6 +20,10 @@ _STATUS_COLUMNS = (
     "code", "cluster", "captured_at", "run_id", "verdict", "severity", "checked", "breached", "unknown", "reasons",
 )  # fmt: skip
 _SHOWN = 50
+_CARDS = 60
+_CHARTS = 12
+"""Of the worst clusters."""
+_WORST_FIRST = ("breached", "unknown", "holds")
 
 
 def add(router: APIRouter) -> None:
@@ -29,16 +34,16 @@ def add(router: APIRouter) -> None:
 
 def listing(asked: Asked) -> Page:
     """Every invariant by family, with its verdicts."""
-    status = breaches.invariant_status(asked.store)
-    by_code: dict[str, list[Row]] = {}
-    for row in status:
-        by_code.setdefault(row["code"], []).append(row)
+    only = asked.choice("only", ("breached", "unknown"))
+    verdicts = breaches.invariant_verdicts(asked.store)
     families: dict[str, list[Any]] = {}
     for member in CATALOGUE.values():
-        families.setdefault(FAMILIES.get(member.code[0], member.code[0]), []).append(member)
+        if only is None or only in verdicts.get(member.code, {}):
+            families.setdefault(FAMILIES.get(member.code[0], member.code[0]), []).append(member)
+    status = breaches.invariant_status(asked.store) if asked.is_download else ()
     return Page(
         template="invariants.html.j2",
-        values={"families": families, "status": by_code},
+        values={"families": families, "verdicts": verdicts, "only": only},
         figures={"invariants": figure(status, *_STATUS_COLUMNS)},
     )
 
@@ -49,7 +54,9 @@ def invariant(asked: Asked) -> Page:
     if found is None:
         raise not_found(f"This ruleset has no invariant {asked.path['code']!r}.")
     status = breaches.invariant_status(asked.store, found.code)
-    history = breaches.invariant_history(asked.store, found.code)
+    # A chart each of the worst, of which the first ones are; who downloads wants all.
+    charted = [row["cluster"] for row in sorted(status, key=_trouble)][:_CHARTS]
+    history = breaches.invariant_history(asked.store, found.code, None if asked.is_download else charted)
     by_cluster: dict[str, list[Row]] = {}
     for row in history:
         by_cluster.setdefault(row["cluster"], []).append(row)
@@ -60,7 +67,8 @@ def invariant(asked: Asked) -> Page:
         values={
             "invariant": found,
             "family": FAMILIES.get(found.code[0], found.code[0]),
-            "status": status,
+            "status": sorted(status, key=_trouble)[:_CARDS],
+            "others": Counter(row["verdict"] for row in sorted(status, key=_trouble)[_CARDS:]),
             "charts": {
                 name: over_time(
                     rows,
@@ -92,3 +100,7 @@ def invariant(asked: Asked) -> Page:
             "breaches": figure(listed, *BREACH_COLUMNS),
         },
     )
+
+
+def _trouble(row: Row) -> tuple[int, int, str]:
+    return _WORST_FIRST.index(row["verdict"]), -row["breached"], row["cluster"]

@@ -1,6 +1,6 @@
 """Breaches: lists by filter, one breach with its life, and invariants with theirs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegauge.console.database import Reader, Row
@@ -54,12 +54,19 @@ SELECT h.code, h.cluster, h.run_id, h.captured_at, h.verdict, h.severity, h.chec
 FROM tidegauge.v_cluster k JOIN tidegauge.v_invariant_history h ON h.run_id = k.run_id
 WHERE CAST(:code AS text) IS NULL OR h.code = :code ORDER BY h.code, h.cluster
 """
+_VERDICTS = """
+SELECT h.code, h.verdict, count(*) AS clusters, sum(h.breached) AS breached,
+       (array_agg(h.cluster ORDER BY h.cluster) FILTER (WHERE h.verdict <> 'holds'))[1:20] AS named
+FROM tidegauge.v_cluster k JOIN tidegauge.v_invariant_history h ON h.run_id = k.run_id
+GROUP BY h.code, h.verdict
+"""
 _HISTORY = """
 SELECT h.cluster, r.captured_at, r.run_id, r.snapshot_id, h.verdict, h.severity, h.checked, h.breached, h.unknown
 FROM tidegauge.v_cluster k
 CROSS JOIN LATERAL (SELECT run_id, captured_at, snapshot_id FROM tidegauge.v_run
                     WHERE cluster = k.cluster AND is_current ORDER BY captured_at DESC, snapshot_id DESC LIMIT 90) r
 JOIN tidegauge.v_invariant_history h ON h.run_id = r.run_id AND h.code = :code
+WHERE CAST(:clusters AS text[]) IS NULL OR k.cluster = ANY(:clusters)
 ORDER BY h.cluster, r.captured_at, r.snapshot_id
 """
 _OF_CODE = f"""
@@ -154,9 +161,17 @@ def invariant_status(store: Reader, code: str | None = None) -> Sequence[Row]:
     return store.rows(_STATUS, code=code)
 
 
-def invariant_history(store: Reader, code: str) -> Sequence[Row]:
-    """What the latest runs of each cluster said about an invariant, oldest first."""
-    return store.rows(_HISTORY, code=code)
+def invariant_verdicts(store: Reader) -> Mapping[str, Mapping[str, Row]]:
+    """By code and verdict: of how many clusters the latest run says that, and the first names of these."""
+    found: dict[str, dict[str, Row]] = {}
+    for row in store.rows(_VERDICTS):
+        found.setdefault(row["code"], {})[row["verdict"]] = row
+    return found
+
+
+def invariant_history(store: Reader, code: str, clusters: Sequence[str] | None) -> Sequence[Row]:
+    """What the latest runs of clusters, None for all, said about an invariant, oldest first."""
+    return store.rows(_HISTORY, code=code, clusters=None if clusters is None else list(clusters))
 
 
 def breaches_of_invariant(store: Reader, code: str, limit: int, *, lost: bool = False) -> Sequence[Row]:

@@ -7,6 +7,8 @@ from tidegauge.console.reading.paging import Slice, sliced, unpack
 
 TREND_RUNS = 90
 _FLEET_RUNS = 30
+MOST_CLUSTERS = 2_000
+"""That one page lists."""
 
 _CLUSTERS = """
 SELECT k.*, coalesce(b.critical, 0) AS critical, coalesce(b.warning, 0) AS warning, coalesce(b.info, 0) AS info,
@@ -23,7 +25,10 @@ CROSS JOIN LATERAL (
            count(*) FILTER (WHERE verdict = 'unknown') AS unknown, coalesce(sum(checked), 0) AS checked
     FROM tidegauge.v_invariant_history h WHERE h.run_id = k.run_id) i
 """
-_WORST_FIRST = " ORDER BY coalesce(b.critical, 0) DESC, coalesce(b.warning, 0) DESC, k.cluster LIMIT 500"
+_WORST_FIRST = """
+ORDER BY k.records_lost + k.records_at_risk DESC NULLS LAST, coalesce(b.critical, 0) DESC, coalesce(b.warning, 0) DESC,
+         k.cluster LIMIT :limit
+"""
 _TREND = """
 SELECT t.* FROM tidegauge.v_cluster k
 CROSS JOIN LATERAL (SELECT cluster, captured_at, run_id, snapshot_id, critical, warning, info, replicas, segments,
@@ -81,8 +86,8 @@ WHERE r.run_id = :run_id LIMIT :limit
 
 
 def clusters(store: Reader) -> Sequence[Row]:
-    """Every cluster, the worst first."""
-    return store.rows(_CLUSTERS + _WORST_FIRST)
+    """Every cluster, the worst first: by records, then by severity."""
+    return store.rows(_CLUSTERS + _WORST_FIRST, limit=MOST_CLUSTERS)
 
 
 def cluster(store: Reader, name: str) -> Row | None:
