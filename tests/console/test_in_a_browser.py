@@ -94,6 +94,19 @@ def test_a_mark_says_what_it_is_when_pointed_at_or_focused(context: "BrowserCont
     assert "Unclean election" in tip.inner_text()
 
 
+def test_the_search_suggests_names_as_one_types(context: "BrowserContext") -> None:
+    page = context.new_page()
+    page.goto("/")
+    box = page.locator("#search")
+    box.fill("rder")
+    page.wait_for_selector('#suggested option[value="orders"]', state="attached")
+    box.fill("paym")
+    page.wait_for_selector('#suggested option[value="payments"]', state="attached")
+    assert page.locator('#suggested option[value="orders"]').count() == 0
+    box.fill("")
+    page.wait_for_selector("#suggested option", state="detached")
+
+
 def test_charts_are_drawn_and_read(context: "BrowserContext") -> None:
     page = context.new_page()
     page.goto(LINKS.cluster("production"))

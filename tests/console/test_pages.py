@@ -148,11 +148,17 @@ def test_invariants_have_their_verdicts_history_and_runbook(console: httpx.Clien
     assert [row["verdict"] for row in history if row["cluster"] == "production"] == ["holds", "holds", "breached"]
 
 
-def test_search_finds_by_the_beginning(console: httpx.Client) -> None:
+def test_search_finds_parts_of_names_and_beginnings_of_ids(console: httpx.Client) -> None:
     assert ORDERS.rsplit("/partitions", 1)[0] in links_of(page(console, "/search?q=ord"))
     assert "/invariants/D06" in links_of(page(console, "/search?q=d06"))
     assert "/clusters/payments" in links_of(page(console, "/search?q=paym"))
-    assert "Nothing begins with" in text_of(page(console, "/search?q=%25_"))
+    assert "/clusters/payments" in links_of(page(console, "/search?q=YMEN"))
+    assert ORDERS.rsplit("/partitions", 1)[0] in links_of(page(console, "/search?q=rders"))
+    listed = console.get("/incidents/figures/incidents.json").json()["rows"][0]
+    assert LINKS.incident(listed["cluster"], listed["incident_id"]) in links_of(
+        page(console, f"/search?q={listed['incident_id'][:16]}")
+    )
+    assert "Nothing is called" in text_of(page(console, "/search?q=%25_"))
 
 
 def test_long_lists_go_on_where_they_stopped(console: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -239,7 +239,7 @@ def _refused(request: Request, error: Exception) -> Response:
 def _refused_by_routing(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     words = {
-        404: "No page has this address. The search above finds clusters, topics, breaches and runs by their beginning.",
+        404: "No page has this address. The search above finds clusters, topics, incidents, breaches and runs.",
         405: "This address does not take that kind of request.",
     }
     return _error_page(request, error.status_code, "Not found", words.get(error.status_code, str(error.detail)))

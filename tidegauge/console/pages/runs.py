@@ -97,7 +97,7 @@ def data_docs(asked: Asked) -> Page:
 
 
 def search(asked: Asked) -> Page:
-    """Whatever begins with what was typed."""
+    """Whatever holds what was typed, or begins so."""
     typed = asked.query.get("q", "").strip()
     found = runs.search(asked.store, typed, _FOUND) if typed else {}
     lowered = typed.lower()
@@ -113,5 +113,11 @@ def search(asked: Asked) -> Page:
 
 
 def _name(kind: str, row: object) -> dict[str, object]:
-    column = {"clusters": "cluster", "topics": "topic", "breaches": "breach_id", "runs": "run_id"}[kind]
+    column = {
+        "clusters": "cluster",
+        "topics": "topic",
+        "incidents": "incident_id",
+        "breaches": "breach_id",
+        "runs": "run_id",
+    }[kind]
     return {"cluster": row["cluster"], "name": row[column]}  # type: ignore[index]

@@ -26,11 +26,17 @@ ORDER BY severity_rank, code, breach_id LIMIT :limit
 """
 _TOPICS = """
 SELECT cluster, topic, critical, warning, partitions FROM tidegauge.v_topic
-WHERE topic_key >= :prefix AND topic_key < :prefix || chr(1114111) ORDER BY topic_key, cluster LIMIT :limit
+WHERE strpos(lower(topic_key), :part) > 0
+ORDER BY strpos(lower(topic_key), :part) > 1, topic_key, cluster LIMIT :limit
 """
-_CLUSTERS = (
-    "SELECT cluster, captured_at FROM tidegauge.v_cluster WHERE starts_with(cluster, :prefix) ORDER BY 1 LIMIT :limit"
-)
+_CLUSTERS = """
+SELECT cluster, captured_at FROM tidegauge.v_cluster WHERE strpos(lower(cluster), :part) > 0
+ORDER BY strpos(lower(cluster), :part) > 1, cluster LIMIT :limit
+"""
+_INCIDENTS = """
+SELECT cluster, incident_id, what, state, severity FROM tidegauge.v_incident
+WHERE starts_with(incident_id, :prefix) ORDER BY incident_id, cluster LIMIT :limit
+"""
 _BREACHES = """
 SELECT cluster, breach_id, code, name, severity, state, subject FROM tidegauge.v_breach
 WHERE breach_id COLLATE "C" >= :prefix AND breach_id COLLATE "C" < :prefix || chr(1114111)
@@ -65,11 +71,15 @@ def findings(store: Reader, run_id: str, *, after: str | None, size: int) -> Sli
     return sliced(rows, size, "severity_rank", "code", "breach_id")
 
 
-def search(store: Reader, prefix: str, limit: int) -> dict[str, Sequence[Row]]:
-    """Clusters, topics, breaches and runs whose names begin so."""
+def search(store: Reader, typed: str, limit: int) -> dict[str, Sequence[Row]]:
+    """Clusters and topics whose names hold what was typed, those first that begin so; incidents, breaches and runs
+    whose ids begin so.
+    """
+    part = typed.lower()
     return {
-        "clusters": store.rows(_CLUSTERS, prefix=prefix, limit=limit),
-        "topics": store.rows(_TOPICS, prefix=prefix, limit=limit),
-        "breaches": store.rows(_BREACHES, prefix=prefix, limit=limit),
-        "runs": store.rows(_RUNS_FOUND, prefix=prefix, limit=limit),
+        "clusters": store.rows(_CLUSTERS, part=part, limit=limit),
+        "topics": store.rows(_TOPICS, part=part, limit=limit),
+        "incidents": store.rows(_INCIDENTS, prefix=typed, limit=limit),
+        "breaches": store.rows(_BREACHES, prefix=typed, limit=limit),
+        "runs": store.rows(_RUNS_FOUND, prefix=typed, limit=limit),
     }

@@ -38,6 +38,20 @@
       button.textContent = "Copied";
     });
   }
+  const search = document.getElementById("search");
+  const suggested = document.getElementById("suggested");
+  let waiting;
+  search.addEventListener("input", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(async () => {
+      const typed = search.value.trim();
+      if (typed.length < 2) return suggested.replaceChildren();
+      const answer = await fetch(`${search.dataset.suggestions}?q=${encodeURIComponent(typed)}`);
+      if (!answer.ok || search.value.trim() !== typed) return;
+      const names = new Set((await answer.json()).rows.map((row) => row.name));
+      suggested.replaceChildren(...[...names].slice(0, 10).map((name) => new Option("", name)));
+    }, 200);
+  });
   const run = document.getElementById("run");
   if (run) run.addEventListener("change", () => run.form.submit());
 })();
