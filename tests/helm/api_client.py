@@ -126,7 +126,10 @@ def pods_of(documents: list[Document]) -> Iterator[tuple[str, Document]]:
             yield f"Pod {name}", document
         elif template is not None:
             metadata = {**template.get("metadata", {}), "generateName": f"{name[:50]}-"}
+            claims = [each["metadata"]["name"] for each in document["spec"].get("volumeClaimTemplates", ())]
+            mounted = [{"name": each, "persistentVolumeClaim": {"claimName": f"{each}-{name}-0"}} for each in claims]
+            spec = {**template["spec"], "volumes": [*template["spec"].get("volumes", ()), *mounted]}
             yield (
                 f"{document['kind']} {name}",
-                {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]},
+                {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec},
             )
