@@ -2,8 +2,8 @@
 
 In: a function of numbers, of addresses and of arrays. Out: the same, compiled or as it stands; its results are equal.
 `tidegauge` brings numba. `tidegauge-capture`, which is for brokers' machines, does not: numba and its compiler are
-200 MB, and a capture scans no more than headers. What is plain is some hundred times slower a byte in a search, and
-ten times a batch (`benchmarks/scan.py`).
+200 MB, and a capture scans no more than headers. What is plain takes seven times as long for a sound log, and forty
+times for a badly damaged one (docs/decisions/0088).
 """
 
 import ctypes
