@@ -185,7 +185,7 @@ def test_a_capture_tells_its_partitions_and_bytes(tmp_path: Path, monkeypatch: p
     Log.new(log_dir(tmp_path / "broker-1") / "orders-0").append(5)
     told: list[str] = []
     monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
-    monkeypatch.setattr("tidegauge.cli.main.display_for", lambda: Lines(told.append))
+    monkeypatch.setattr("tidegauge.endings.display_for", lambda: Lines(told.append))
     given = ["capture", "--cluster", "c", "--broker", f"1={tmp_path / 'broker-1'}", "--out", str(tmp_path / "out")]
     done = CliRunner().invoke(main, given)
     assert done.exit_code == 0, done.output
