@@ -34,8 +34,9 @@ Exit codes below 0 are signals that ended the command before it could react. An 
 ends like an undisturbed one, with {calm}. `process postgres` is the embedded server, which the next command takes over
 and stops. `work in the run directory` is what the steps had handed to each other, `.report.json.judged` the report of a
 run that could not be published, and `.part-*.partial` facts whose writer was killed. Only the command sees the wrong
-clock; Postgres and the JVM keep the machine's. `wrong` counts any line that is not ours, too: libpq prints one of its own
-(`FATAL:  terminating connection …`) where the server dies while a connection to it begins. [faults.json](faults.json) has every attempt, by its seed and number;
+clock; Postgres and the JVM keep the machine's. `wrong` counts any line that is not ours, too: libpq prints one of its
+own (`FATAL:  terminating connection …`) where the server dies while a connection to it begins.
+[faults.json](faults.json) has every attempt, by its seed and number;
 `python -m benchmarks.faults --write` writes both files.
 """
 

@@ -75,7 +75,7 @@ def _snapshot_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def _when(chosen: dict[str, Any]) -> "When":
+def _when(**chosen: Any) -> "When":
     from tidegauge.audit.latest_snapshots import When
 
     return When(since=chosen["since"], before=chosen["before"], as_of=chosen["as_of"])
@@ -153,14 +153,14 @@ def _audited(
             print_report(path, path.parent / "data_docs" / "index.html")
 
     with kept(store or settings.store_url(), met_by=absolute(out)) as met:
-        found = resolve_all(directories, chosen["cluster"], _when(chosen), root=chosen["root"], pass_over=met.pass_over)
-        asked = _asked(found, out, store, fail_on, chosen)
+        found = resolve_all(
+            directories, chosen["cluster"], _when(**chosen), root=chosen["root"], pass_over=met.pass_over
+        )
+        asked = _asked(found, out, store, fail_on, **chosen)
         return audit(asked, master=master, progress=progress, show=show, met=met, validate=validate)
 
 
-def _asked(
-    found: tuple[str, ...], out: "Location", store: str | None, fail_on: str, chosen: dict[str, Any]
-) -> "AuditRequest":
+def _asked(found: tuple[str, ...], out: "Location", store: str | None, fail_on: str, **chosen: Any) -> "AuditRequest":
     from tidegauge.audit.latest_snapshots import instant
     from tidegauge.audit.request import AuditRequest
     from tidegauge.runs.restriction import restriction
@@ -223,13 +223,15 @@ def job_command(
     from tidegauge.snapshots.places import absolute
 
     with held(run_dir), kept(store or settings.store_url(), met_by=absolute(run_dir)) as met:
-        found = resolve_all(directories, chosen["cluster"], _when(chosen), root=chosen["root"], pass_over=met.pass_over)
+        found = resolve_all(
+            directories, chosen["cluster"], _when(**chosen), root=chosen["root"], pass_over=met.pass_over
+        )
         if unless_published:
             found = _not_published(found, store, chosen["cluster"])
             if not found:
                 progress("nothing to do: what there is has been audited by this version and published")
                 sys.exit(EXIT_NOTHING_NEW)
-        steps.begin(_asked(found, run_dir, store, fail_on, chosen), progress=progress, met=met)
+        steps.begin(_asked(found, run_dir, store, fail_on, **chosen), progress=progress, met=met)
 
 
 def _not_published(found: tuple[str, ...], store: str | None, cluster: str | None) -> tuple[str, ...]:

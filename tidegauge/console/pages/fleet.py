@@ -2,7 +2,6 @@
 
 from fastapi import APIRouter
 
-from tidegauge.console.database import Row
 from tidegauge.console.figures import figure
 from tidegauge.console.pages.charts import SEVERITY_SERIES, over_time
 from tidegauge.console.reading import breaches, clusters, incidents, losses
@@ -46,7 +45,11 @@ def fleet(asked: Asked) -> Page:
     rows = clusters.clusters(asked.store)
     in_cards = len(rows) <= _CARDS
     totals = losses.totals(asked.store)
-    rows = sorted(rows, key=lambda row: -_waiting(totals.get(row["cluster"])))  # stable: else as they came
+    waiting = {
+        name: sum(int(total[f"records_{state}_undecided"] or 0) for state in ("lost", "at_risk", "possible"))
+        for name, total in totals.items()
+    }
+    rows = sorted(rows, key=lambda row: -waiting.get(row["cluster"], 0))  # stable: else as they came
     trends = clusters.trend(asked.store) if in_cards or asked.is_download else {}
     worst = breaches.listed(asked.store, breaches.Filters(), after=None, size=_WORST_SHOWN)
     refused = clusters.refused(asked.store, asked.size)
@@ -77,10 +80,3 @@ def fleet(asked: Asked) -> Page:
             "trend": figure((p for points in trends.values() for p in points), *TREND_COLUMNS),
         },
     )
-
-
-def _waiting(total: Row | None) -> int:
-    """Records of a cluster's losses that nobody has decided."""
-    if total is None:
-        return 0
-    return sum(int(total[f"records_{state}_undecided"] or 0) for state in ("lost", "at_risk", "possible"))

@@ -53,9 +53,12 @@ def invariant(asked: Asked) -> Page:
     found = CATALOGUE.get(asked.path["code"])
     if found is None:
         raise not_found(f"This ruleset has no invariant {asked.path['code']!r}.")
-    status = breaches.invariant_status(asked.store, found.code)
+    status = sorted(
+        breaches.invariant_status(asked.store, found.code),
+        key=lambda row: (_WORST_FIRST.index(row["verdict"]), -row["breached"], row["cluster"]),
+    )
     # A chart each of the worst, of which the first ones are; who downloads wants all.
-    charted = [row["cluster"] for row in sorted(status, key=_trouble)][:_CHARTS]
+    charted = [row["cluster"] for row in status[:_CHARTS]]
     history = breaches.invariant_history(asked.store, found.code, None if asked.is_download else charted)
     by_cluster: dict[str, list[Row]] = {}
     for row in history:
@@ -67,8 +70,8 @@ def invariant(asked: Asked) -> Page:
         values={
             "invariant": found,
             "family": FAMILIES.get(found.code[0], found.code[0]),
-            "status": sorted(status, key=_trouble)[:_CARDS],
-            "others": Counter(row["verdict"] for row in sorted(status, key=_trouble)[_CARDS:]),
+            "status": status[:_CARDS],
+            "others": Counter(row["verdict"] for row in status[_CARDS:]),
             "charts": {
                 name: over_time(
                     rows,
@@ -100,7 +103,3 @@ def invariant(asked: Asked) -> Page:
             "breaches": figure(listed, *BREACH_COLUMNS),
         },
     )
-
-
-def _trouble(row: Row) -> tuple[int, int, str]:
-    return _WORST_FIRST.index(row["verdict"]), -row["breached"], row["cluster"]
