@@ -124,8 +124,11 @@ def _named(snapshots: Sequence[AuditedSnapshot]) -> str:
 def _evaluate(snapshots: Sequence[AuditedSnapshot], run: Run, url: str, validate: Validate | None) -> None:
     """Snapshots judged together: each staged under its own run, all counted by the same queries, one validation."""
     _forget_earlier_try(snapshots, url)
-    run_ids = store.open_runs(url, [_new_run(snapshot, run) for snapshot in snapshots])
+    began = [_coverage(snapshot) for snapshot in snapshots]
+    new = [_new_run(s, run, coverage["captured_at_ms"]) for s, coverage in zip(snapshots, began, strict=True)]
+    run_ids = store.open_runs(url, new)
     by_run = dict(zip(run_ids, snapshots, strict=True))
+    coverages = dict(zip(run_ids, began, strict=True))
     try:
         elsewhere = {run_id: judged_of(run, snapshot.key) for run_id, snapshot in by_run.items()}
         for name in RELATIONS:
@@ -133,11 +136,12 @@ def _evaluate(snapshots: Sequence[AuditedSnapshot], run: Run, url: str, validate
                 store.stage_together(
                     url, name, {i: _rows_to_store(run, s, name, elsewhere[i]) for i, s in by_run.items()}
                 )
-        missing = {run_id: missing_in(_coverage(snapshot)) for run_id, snapshot in by_run.items()}
+        missing = {run_id: missing_in(coverage) for run_id, coverage in coverages.items()}
         judged = judge(url, run_ids, run.restriction.judged(), missing=missing, elsewhere=elsewhere, validate=validate)
         for run_id, snapshot in by_run.items():
-            report = _report(snapshot, run, run_id, judged[run_id])
-            _must_still_be_whole(snapshot)
+            told = told_coverage(coverages[run_id], judged[run_id].verdicts)
+            report = _report(snapshot, run, run_id, judged[run_id], told)
+            _must_still_be_whole(snapshot, coverages[run_id])
             report_file.keep_judged(snapshot.target, report)
             if run.data_docs:
                 _write_pages(snapshot.target / "data_docs", pages_of(report, judged[run_id].validations))
@@ -185,9 +189,9 @@ def _forget_earlier_try(snapshots: Sequence[AuditedSnapshot], url: str) -> None:
         report_file.forget(snapshot.target)
 
 
-def _new_run(snapshot: AuditedSnapshot, run: Run) -> store.NewRun:
+def _new_run(snapshot: AuditedSnapshot, run: Run, captured: int | None) -> store.NewRun:
+    """`captured`: when, in milliseconds since the epoch, if anybody knows."""
     manifest = snapshot.manifest
-    captured = _coverage(snapshot)["captured_at_ms"]
     return store.NewRun(
         key=store.RunKey(cluster=manifest.cluster, snapshot_id=manifest.snapshot_id, ruleset_version=RULESET_VERSION),
         consistency=manifest.consistency.value,
@@ -212,12 +216,14 @@ def _coverage(snapshot: AuditedSnapshot) -> dict[str, Any]:
     return coverage
 
 
-def _must_still_be_whole(snapshot: AuditedSnapshot) -> None:
+def _must_still_be_whole(snapshot: AuditedSnapshot, began: object) -> None:
     """Raises `SnapshotError` where the facts that were read are not those that were derived: of a part that is gone,
-    nothing was found. A part that goes does not come back, so that it is enough to ask once all is read.
+    nothing was found. A part that goes does not come back, so that it is enough to ask once all is read. `began`: the
+    coverage as it was before that; another one is of another audit.
     """
     facts = snapshot.target / "facts"
-    if _coverage(snapshot).get(FACTS_DIGEST) != digest_of_parts(facts):
+    coverage = _coverage(snapshot)
+    if coverage != began or coverage.get(FACTS_DIGEST) != digest_of_parts(facts):
         raise SnapshotError(
             f"{facts} is not as it was derived: somebody has removed facts of it, or written others. Nothing of it was "
             "published. Audit it again, with a run directory of its own (--out, or --run for `tidegauge job`)."
@@ -343,7 +349,7 @@ def _rows(connection: Any, query: str, run_ids: Sequence[str]) -> Iterator[Mappi
         yield from store.by_column(cursor)
 
 
-def _report(snapshot: AuditedSnapshot, run: Run, run_id: str, judged: Judged) -> dict[str, Any]:
+def _report(snapshot: AuditedSnapshot, run: Run, run_id: str, judged: Judged, coverage: object) -> dict[str, Any]:
     manifest = snapshot.manifest
     facts = snapshot.target / "facts"
     return {
@@ -360,7 +366,7 @@ def _report(snapshot: AuditedSnapshot, run: Run, run_id: str, judged: Judged) ->
             "source": manifest.source.value,
             **_restricted_to(run.restriction),
         },
-        "coverage": told_coverage(_coverage(snapshot), judged.verdicts),
+        "coverage": coverage,
         "invariants": [asdict(v) for v in judged.verdicts],
         "incidents": incidents_told(manifest.cluster, judged.breaches, facts, _scene(snapshot)),
         "breaches": [asdict(b) for b in judged.breaches],

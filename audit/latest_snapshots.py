@@ -20,12 +20,13 @@ from typing import Final
 
 from tidegauge import settings
 from tidegauge.audit.future_snapshots import Met
-from tidegauge.snapshots.adopt import Snapshot, open_snapshot
-from tidegauge.snapshots.catalogue import Dated, PassOver, finished_at_ms, manifests, newest, until
+from tidegauge.snapshots.adopt import Snapshot
+from tidegauge.snapshots.catalogue import Dated, PassOver, dated, manifests, newest, until
+from tidegauge.snapshots.catalogue import captured_at as captured_by_manifest
 from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.listing import listing
 from tidegauge.snapshots.location import Location, location
-from tidegauge.snapshots.manifest import LAST_INSTANT_MS, MANIFEST_NAME, LeftOut
+from tidegauge.snapshots.manifest import MANIFEST_NAME, LeftOut
 from tidegauge.snapshots.settled import settled
 
 LATEST: Final = "latest"
@@ -84,7 +85,7 @@ def _places(
     directory = location(root or settings.snapshots_root()) / cluster
     since, before, as_of = (instant(w) for w in (when.since, when.before, when.as_of))
     if name == LATEST and not str(when):
-        last = newest(directory, _captured, now=now, pass_over=pass_over)
+        last = newest(directory, now=now, pass_over=pass_over, captured=captured_at)
         found = [] if last is None else [last]
     else:
         chosen = captured(directory, since=since, before=before, as_of=as_of)
@@ -113,11 +114,12 @@ def captured_at(snapshot: Snapshot) -> datetime | None:
     """When a snapshot was captured: by its manifest, else by the last record of its metadata log."""
     from tidegauge.derivation.metadata.metadata_log import read_metadata
 
+    told = captured_by_manifest(snapshot)
+    if told is not None:
+        return told
     unread: list[LeftOut] = []
-    at = finished_at_ms(snapshot.manifest)
-    if at is None:
-        manifest = settled(snapshot.root, snapshot.manifest)
-        at = read_metadata(snapshot.root, listing(manifest), unread).history.last_record_at_ms
+    manifest = settled(snapshot.root, snapshot.manifest)
+    at = read_metadata(snapshot.root, listing(manifest), unread).history.last_record_at_ms
     return None if at is None else datetime.fromtimestamp(at / 1000, UTC)
 
 
@@ -140,7 +142,7 @@ def captured(
             break
         while is_dated and waiting and -waiting[0][0] >= written:
             yield _popped(waiting, directory)
-        at = _captured(directory / name, written).timestamp()
+        at = dated(directory / name, written, captured_at)[0].timestamp()
         too_early = since is not None and at < since.timestamp()
         too_late = (before is not None and at >= before.timestamp()) or (as_of is not None and at > as_of.timestamp())
         if not too_early and not too_late:
@@ -152,13 +154,3 @@ def captured(
 def _popped(waiting: list[tuple[float, str]], directory: Location) -> Dated:
     at, name = heapq.heappop(waiting)
     return datetime.fromtimestamp(-at, UTC), directory / name
-
-
-def _captured(place: Location, written: float) -> datetime:
-    """When a snapshot was captured; one that cannot be opened counts as of its manifest, and is told of when used."""
-    try:
-        at = captured_at(open_snapshot(place, settle=False))
-    except SnapshotError:
-        at = None
-    # A file's time may be one that no calendar has.
-    return datetime.fromtimestamp(min(written, LAST_INSTANT_MS / 1000), UTC) if at is None else at

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from tidegauge.snapshots.adopt import Snapshot, open_snapshot
+from tidegauge.snapshots.errors import SnapshotError
 from tidegauge.snapshots.location import Location
-from tidegauge.snapshots.manifest import MANIFEST_NAME, Manifest
+from tidegauge.snapshots.manifest import LAST_INSTANT_MS, MANIFEST_NAME, Manifest
 
 CLOCKS_APART_MS: Final = 3_600_000
 """How far the clock of who captured a snapshot may be ahead of the auditor's."""
@@ -33,6 +35,8 @@ PassOver = Callable[[DatedAhead], None]
 """Hears of each snapshot that is passed over, since it is dated in the future."""
 Dated = tuple[datetime, Location]
 """A snapshot, with the instant of its capture."""
+CapturedAt = Callable[[Snapshot], datetime | None]
+"""Tells when a snapshot was captured, if anything does."""
 
 
 def finished_at_ms(manifest: Manifest) -> int | None:
@@ -41,15 +45,31 @@ def finished_at_ms(manifest: Manifest) -> int | None:
     return max((at for at in instants if at is not None), default=None)
 
 
-def newest(
-    directory: Location, captured: Callable[[Location, float], datetime], *, now: datetime, pass_over: PassOver
-) -> Location | None:
-    """The newest snapshot in a cluster's directory, by when it was written; None if it has none. `captured`: when one
-    was captured, of its place and of when it was written.
+def captured_at(snapshot: Snapshot) -> datetime | None:
+    """When a snapshot was captured, by its manifest; None for a plain copy."""
+    at = finished_at_ms(snapshot.manifest)
+    return None if at is None else datetime.fromtimestamp(at / 1000, UTC)
+
+
+def dated(place: Location, written: float, captured: CapturedAt = captured_at) -> Dated:
+    """A snapshot with its instant; one that cannot be opened counts as of its manifest, and is told of when used.
+    `written`: when that was.
     """
+    try:
+        at = captured(open_snapshot(place, settle=False))
+    except SnapshotError:
+        at = None
+    # A file's time may be one that no calendar has.
+    return datetime.fromtimestamp(min(written, LAST_INSTANT_MS / 1000), UTC) if at is None else at, place
+
+
+def newest(
+    directory: Location, *, now: datetime, pass_over: PassOver, captured: CapturedAt = captured_at
+) -> Location | None:
+    """The newest snapshot in a cluster's directory, by when it was written; None if it has none."""
     written = sorted(manifests(directory), reverse=True)
-    dated = ((captured(directory / name, at), directory / name) for at, name in written)
-    _, found = next(until(now, dated, pass_over), (None, None))
+    instants = (dated(directory / name, at, captured) for at, name in written)
+    _, found = next(until(now, instants, pass_over), (None, None))
     return found
 
 

@@ -34,6 +34,8 @@ from tidegauge.snapshots.other_directories import (
 from tidegauge.snapshots.source_files import log_directory
 from tidegauge.snapshots.throttle import Throttle
 
+NODE_ID: Final = re.compile(r"[0-9]{1,10}")
+"""As a user writes it."""
 _MAX_META_BYTES: Final = 1 << 20
 _TOLD: Final = 3
 
@@ -145,7 +147,7 @@ def broker_of(text: str) -> tuple[int, list[Path]]:
     """
     number, equals, dirs = text.partition("=")
     names = [name.strip() for name in dirs.split(",")]
-    if not equals or re.fullmatch(r"[0-9]{1,10}", number.strip()) is None or not any(names):
+    if not equals or NODE_ID.fullmatch(number.strip()) is None or not any(names):
         raise SnapshotError(
             f"--broker {text} names no broker: give its id and its log dirs, like --broker 1=/data/a or "
             "--broker 1=/data/a,/data/b"

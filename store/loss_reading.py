@@ -72,6 +72,11 @@ class Waiting:
     possible_since: datetime | None = None
 
     @property
+    def records(self) -> int:
+        """In any state."""
+        return self.lost + self.at_risk + self.possible
+
+    @property
     def headline(self) -> str | None:
         """In a few words, the worst first; None where nothing waits."""
         told = [

@@ -72,8 +72,9 @@ def read_small_files(snapshot: ReadSnapshot, unread: list[LeftOut], *, is_earlie
     late = read_long_after(manifest, metadata.history)
     if late is not None:
         manifest = without_instants(manifest)
-        snapshot, files = replace(snapshot, manifest=manifest), listing(manifest)
-        checkpoints = {id(d): log_dir_checkpoints(root, d, []) for d in files.log_dirs}
+        before, files = files, listing(manifest)
+        snapshot = replace(snapshot, manifest=manifest)
+        checkpoints = {id(d): checkpoints[id(was)] for was, d in zip(before.log_dirs, files.log_dirs, strict=True)}
     nodes = captured_nodes(manifest, files, checkpoints, metadata.history)
     answers = read_answers(root, manifest, unread)
     settings = Settings(metadata.history, answers)

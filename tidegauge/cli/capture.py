@@ -5,7 +5,6 @@ mapping. What is decided here is only what the options mean; the capture itself 
 """
 
 import functools
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -17,22 +16,21 @@ from tidegauge.kafka_log.log_dir import parse_partition_dir
 from tidegauge.progress import working
 from tidegauge.snapshots.adopt import open_snapshot
 from tidegauge.snapshots.capture import Ask, Capture, Captured, capture, default_id, finish, unfinished
-from tidegauge.snapshots.catalogue import finished_at_ms, newest, passed_over
+from tidegauge.snapshots.catalogue import newest, passed_over
 from tidegauge.snapshots.copying import Meter
 from tidegauge.snapshots.errors import AuditError, SnapshotError
 from tidegauge.snapshots.file_taking import Way
 from tidegauge.snapshots.listing import only_metadata
 from tidegauge.snapshots.location import Location, location
-from tidegauge.snapshots.manifest import LAST_INSTANT_MS, Consistency, Mode
+from tidegauge.snapshots.manifest import Consistency, Mode
 from tidegauge.snapshots.reuse import Earlier, earlier
 from tidegauge.snapshots.signing import Signer
-from tidegauge.snapshots.sources import BrokerSource, broker_sources, check_name, must_not_hold
+from tidegauge.snapshots.sources import NODE_ID, BrokerSource, broker_sources, check_name, must_not_hold
 from tidegauge.snapshots.throttle import Throttle
 from tidegauge.snapshots.topic_names import TopicNames
 from tidegauge.snapshots.tree import directories, is_directory
 
 _NONE: Final = "none"
-_NODE_ID: Final = re.compile(r"[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +212,7 @@ def _expected(options: Options) -> frozenset[int]:
     if options.expect is None:
         return frozenset()
     words = options.expect.split(",")
-    if not all(_NODE_ID.fullmatch(word) for word in words):
+    if not all(NODE_ID.fullmatch(word) for word in words):
         raise SnapshotError(f"--expect {options.expect} names no nodes. Write their ids with commas, such as 1,2,3.")
     return frozenset(map(int, words))
 
@@ -235,12 +233,7 @@ def _earlier(options: Options, root: Location, wanted: Capture, say: Callable[[s
     where = (
         location(options.previous)
         if options.previous is not None
-        else newest(
-            root / options.cluster,
-            _captured,
-            now=datetime.now(UTC),
-            pass_over=lambda claim: say(passed_over(claim)),
-        )
+        else newest(root / options.cluster, now=datetime.now(UTC), pass_over=lambda claim: say(passed_over(claim)))
     )
     if where is None:
         return None
@@ -261,12 +254,3 @@ def _earlier(options: Options, root: Location, wanted: Capture, say: Callable[[s
     if getattr(where, "protocol", None) != getattr(root, "protocol", None) or where == wanted.out:
         return None  # Nothing can be linked from a store into another, or into a directory.
     return earlier(where, manifest)
-
-
-def _captured(place: Location, written: float) -> datetime:
-    """When a snapshot was captured; a plain copy, and one that cannot be opened, counts as of its manifest."""
-    try:
-        at = finished_at_ms(open_snapshot(place, settle=False).manifest)
-    except SnapshotError:
-        at = None
-    return datetime.fromtimestamp(min(written if at is None else at / 1000, LAST_INSTANT_MS / 1000), UTC)

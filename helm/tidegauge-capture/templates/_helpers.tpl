@@ -6,6 +6,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
+{{/* Begins the name of all that is made. */}}
+{{- define "capture.name" -}}
+{{ .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- end -}}
+
 {{- define "capture.image" -}}
 {{- if .Values.image.digest -}}
 {{ .Values.image.repository }}@{{ .Values.image.digest }}
@@ -16,7 +21,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{/* What is made of a volume of a node: called with (dict "root" $ "broker" BROKER "number" N). */}}
 {{- define "capture.volume" -}}
-{{ printf "%s-%v-%v" (.root.Release.Name | trunc 40 | trimSuffix "-") (int .broker.id) .number }}
+{{ printf "%s-%v-%v" (include "capture.name" .root) (int .broker.id) .number }}
 {{- end -}}
 
 {{/* A Job that runs the command once. Called with (dict "root" $ "name" NAME "arguments" LIST "volumes" LIST "tries" N). */}}
@@ -24,7 +29,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 apiVersion: batch/v1
 kind: Job
 metadata:
-  name: {{ printf "%s-%s" (.root.Release.Name | trunc 40 | trimSuffix "-") .name }}
+  name: {{ printf "%s-%s" (include "capture.name" .root) .name }}
   labels: {{- include "capture.labels" .root | nindent 4 }}
     app.kubernetes.io/component: {{ .name }}
 spec:

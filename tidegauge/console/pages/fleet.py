@@ -45,10 +45,7 @@ def fleet(asked: Asked) -> Page:
     rows = clusters.clusters(asked.store)
     in_cards = len(rows) <= _CARDS
     totals = losses.totals(asked.store)
-    waiting = {
-        name: sum(int(total[f"records_{state}_undecided"] or 0) for state in ("lost", "at_risk", "possible"))
-        for name, total in totals.items()
-    }
+    waiting = {name: total["records"] for name, total in totals.items()}
     rows = sorted(rows, key=lambda row: -waiting.get(row["cluster"], 0))  # stable: else as they came
     trends = clusters.trend(asked.store) if in_cards or asked.is_download else {}
     worst = breaches.listed(asked.store, breaches.Filters(), after=None, size=_WORST_SHOWN)

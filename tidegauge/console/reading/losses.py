@@ -47,9 +47,11 @@ WHERE cluster = ANY(:clusters) AND breach_id = ANY(:breach_ids) ORDER BY records
 
 
 def totals(store: Reader, cluster: str | None = None) -> Mapping[str, Row]:
-    """What the ledger comes to, by cluster, with its `headline`: None where nothing waits for a decision."""
-    rows = store.rows(_TOTALS, cluster=cluster)
-    return {row["cluster"]: {**row, "headline": waiting_in([dict(row)]).headline} for row in rows}
+    """What the ledger comes to, by cluster, with its `headline`, None where nothing waits for a decision, and how many
+    `records` do.
+    """
+    waiting = ((row, waiting_in([dict(row)])) for row in store.rows(_TOTALS, cluster=cluster))
+    return {row["cluster"]: {**row, "headline": of.headline, "records": of.records} for row, of in waiting}
 
 
 def headline_of(store: Reader, cluster: str, topic: str, partition: int | None = None) -> str | None:
